@@ -206,7 +206,6 @@ def assembled(
                 versions=SCHEMA.versions(),
             ),
             sender=sender(settings),
-            recipients=recipients(settings),
             exposition=exposition,
             notify=_notify,
             player=machine.player,
@@ -227,7 +226,8 @@ def assembled(
             version=VERSION,
         )
     )
-    app = App(VERSION, exposition.render, loop.healthy, loop.ready, loop.landing)
+    health = loop.health
+    app = App(VERSION, exposition.render, health.healthy, health.ready, health.landing)
     server = Server(settings.listen, app, settings.http, lambda t: events.put(Trouble("http", t)))
     return loop, server
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
     from iowarden.daemon.transition_log import Telling
 
+HUNG_SECONDS = 10.0
+
 
 class Store(Protocol):
     """Keeps what changes, and never waits; as state.State."""
@@ -165,6 +167,27 @@ class Delivery:
         if problem:
             self._failed_total += 1
         self._trouble("mail", problem, journal.MAIL_FAILED)
+
+    def look_at_threads(self, timeout_seconds: float) -> None:
+        """Say when a thread has not come back from the disk; its work goes on without it.
+
+        `timeout_seconds` is how long an attempt to send may wait for each answer.
+        """
+        since = self._state.working_since
+        hung = since is not None and time.monotonic() - since > HUNG_SECONDS
+        text = (
+            f"state: writing state.db has not returned for over {HUNG_SECONDS:.0f} s; mails go on"
+            " from memory, what changes is written when the disk answers"
+        )
+        self._trouble("state.db", text if hung else "", journal.STATE_TROUBLE)
+        since = self.sender.working_since
+        limit = 3 * timeout_seconds
+        hung = since is not None and time.monotonic() - since > limit
+        text = (
+            f"mail: an attempt has not returned for over {limit:.0f} s: a name look-up or the disk"
+            " of a Maildir hangs; no second attempt beside it, the mails wait in the outbox"
+        )
+        self._trouble("mail thread", text if hung else "", journal.MAIL_FAILED)
 
     def look(self, now: float, limit_seconds: float) -> None:
         """Say in the journal what no mail can say: that mails wait, or are given up."""

@@ -21,7 +21,6 @@ from iowarden.daemon import journal, json_codec
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config.rule_files import load_events
 from iowarden.daemon.http.exposition import Exposition
-from iowarden.daemon.notify.message import recipients
 from iowarden.daemon.notify.outbox import SendResult
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
@@ -181,7 +180,6 @@ def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) ->
             log=journal_,
             state=_State(events.put),
             sender=sender,
-            recipients=recipients(config),
             exposition=Exposition(lambda _: None),
             notify=lambda _: None,
             player=frames,

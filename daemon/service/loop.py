@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import queue
 import secrets
-import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from iowarden.collectors.block import uevents
 from iowarden.collectors.model import Chunk, Outcome, Reading, Sample, trace
 from iowarden.collectors.recording.recording import RecordingError
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS, local_zone
-from iowarden.daemon.control import documents
 from iowarden.daemon.control.control_socket import Command
 from iowarden.daemon.http.exposition import Snapshot
 from iowarden.daemon.locate import affected_files
@@ -28,12 +26,16 @@ from iowarden.daemon.locate.affected_files import FilesHit, Hit
 from iowarden.daemon.notify import delivery
 from iowarden.daemon.notify.message import message_id, recipients, render
 from iowarden.daemon.notify.outbox import SendResult
-from iowarden.daemon.polling.scheduler import HOTPLUG_SOURCES, TICK_SECONDS
+from iowarden.daemon.polling.scheduler import TICK_SECONDS
 from iowarden.daemon.service import flight_recorder, persisted_state, reload, sample_persistence
 from iowarden.daemon.service import selftest_runner as self_test_runs
 from iowarden.daemon.service.commands import Desk
+from iowarden.daemon.service.device_watch import DeviceWatch
 from iowarden.daemon.service.event_pipeline import CONTROLLERS, KERNEL, Asked, Happenings
+from iowarden.daemon.service.health import Health
 from iowarden.daemon.service.messages import Reload, Stop, Trouble
+from iowarden.daemon.service.probe_watch import ProbeWatch
+from iowarden.daemon.service.reload import Reloader
 from iowarden.daemon.service.sample_persistence import Tails
 from iowarden.daemon.service.stored_documents import SCHEMA, Schema
 from iowarden.daemon.storage.history_db import TailLoaded, Written
@@ -81,7 +83,6 @@ if TYPE_CHECKING:
     from iowarden.daemon.polling.scheduler import Readers
     from iowarden.daemon.polling.smart import SmartPoller
     from iowarden.daemon.probe.client import Client
-    from iowarden.daemon.probe.protocol import Stuck
     from iowarden.daemon.service.process import Content
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.notice import Notice
@@ -94,11 +95,6 @@ CONTROLLERS_WAIT_SECONDS = 300.0
 STATE_WAIT_SECONDS = 5.0
 """So long the first judgement waits for what state.db knows; then it goes on without."""
 HTTP_RETRY_SECONDS = 30.0
-HEALTHY_SECONDS = 30.0
-"""As the watchdog of the unit: so long the loop may take for a turn."""
-FIRST_ROUND_SECONDS = 30.0
-"""READY does not wait longer for a source that may hang."""
-HUNG_SECONDS = 10.0
 UNWATCHED_SECONDS = 60.0
 """What is quiet for so long and longer without a look was not seen to be quiet."""
 STEP_SECONDS = 2.0
@@ -107,14 +103,10 @@ STOP_SECONDS = 5.0
 """What a stop gives the last commit and the mail under way."""
 CLOSE_SECONDS = 1.0
 FRAME_WAIT_SECONDS = 0.02
-MOST_PROBLEMS = 10
-"""Of a refused configuration, in the log."""
 SETTLE_SECONDS = 2.0
 """How long a recording waits, in real time, for threads at work on the last frame."""
 
 
-_NEW = {"add", "remove"}
-"""What the kernel announces of a device that is another one from then on."""
 _BEGINS = (incidents.Change.OPENED, incidents.Change.WORSE, incidents.Change.AGAIN)
 
 
@@ -137,7 +129,6 @@ class Parts:
     log: Log
     state: delivery.Store
     sender: delivery.Sender
-    recipients: tuple[str, ...]
     exposition: Exposition
     notify: Callable[[str], object]
     """sd_notify: takes the text of the datagram."""
@@ -189,8 +180,6 @@ class Loop:
         """Nothing happens yet."""
         self._parts = parts
         self._server: Server | None = None
-        self._landing = "Nothing is known yet."
-        self._config = parts.config
         self._clock = parts.clock
         self._engine = parts.engine
         self._telling = Telling(
@@ -202,13 +191,9 @@ class Loop:
         self._policy = _policy(parts.config)
         self._pending: list[Reading[object]] = []
         self._state_known = False
-        self._started: float | None = None
-        self._turned = 0.0
-        self._ready = False
         self._stopping: Stop | None = None
         self._next_tick = 0.0
         self._next_http = float("-inf")
-        self._status = ""
         self._kept: dict[str, str] = {}
         self._texts: tuple[str, ...] = ()
         """Beside state.db, with what could not be read."""
@@ -219,16 +204,20 @@ class Loop:
         self._state_asked = 0.0
         self._mails = delivery.Delivery(parts.state, parts.sender, self._log, self._trouble)
         self._tails = Tails(parts.history, self._engine, self._telling)
-        self._recipients = parts.recipients
         self._digest = digest.Digest()
         self._learnt_seconds = parts.clock.now()
-        self._loading_since: float | None = None
-        self._load_again = False
-        self._reload_good = True
-        self._reloaded_at: float | None = None
         self._wall_ahead = 0.0
-        self._refusal = ""
-        self._refused: documents.RefusedReload | None = None
+        self.health = Health(self._engine, self._clock, self._telling, parts.notify)
+        self._reloader = Reloader(
+            parts.config,
+            self._clock,
+            self._telling,
+            parts.notify,
+            parts.events.put,
+            load=parts.load,
+            sender_for=parts.sender_for,
+            put_in_force=self._put_in_force,
+        )
         self._desk = Desk(
             self._engine,
             self._telling,
@@ -277,26 +266,16 @@ class Loop:
         self._met: frozenset[str] = frozenset()
         """The disks that state.db remembers."""
         self._drives_kept: Mapping[str, float] = {}
-        self._stuck: tuple[Stuck, ...] = ()
+        self._probe = ProbeWatch(parts.probe, self._telling, lambda: self._commit([]))
+        self._devices = DeviceWatch(
+            self._engine,
+            parts.readers,
+            self._telling,
+            self._files,
+            None if parts.flights is None else parts.flights.flight,
+        )
         if parts.control is not None:
             self._telling.follow = parts.control.publish
-        self._uevents_total = 0
-        self._uevent_losses_total = 0
-
-    # --- what the HTTP threads ask
-
-    def healthy(self) -> str:
-        """Return '' while the loop turns, else how long it has not."""
-        behind = self._clock.now() - self._turned
-        return "" if behind <= HEALTHY_SECONDS else f"the loop has not turned for {behind:.0f} s"
-
-    def ready(self) -> str:
-        """Return '' after the first full round, else what is missing."""
-        return "" if self._ready else "the first round over all collectors is not over yet"
-
-    def landing(self) -> str:
-        """Return a sentence about the alerts of the last turn."""
-        return self._landing
 
     # --- running
 
@@ -348,9 +327,7 @@ class Loop:
         """Let the threads settle, then take the next frame of the recording, if it is there."""
         waited = 0.0
         while waited < SETTLE_SECONDS and (
-            self._parts.readers.waiting()
-            or self._mails.awaits_state()
-            or (self._loading_since is not None and not self._refusal)
+            self._parts.readers.waiting() or self._mails.awaits_state() or self._reloader.busy()
         ):
             self._take(FRAME_WAIT_SECONDS)
             waited += FRAME_WAIT_SECONDS
@@ -402,15 +379,13 @@ class Loop:
             case Trouble():
                 self._trouble(event.key, event.text)
             case uevents.Batch():
-                self._announced(event)
+                self._devices.take(event)
             case Command():
                 self._answer(event)
             case Reload():
-                self._reload()
-            case reload.Loaded():
-                self._apply(event)
-            case reload.Refused():
-                self._refuse(event.problems)
+                self._reloader.begin()
+            case reload.Loaded() | reload.Refused():
+                self._reloader.take(event)
             case Stop():
                 self._stopping = event
             case _:
@@ -430,8 +405,7 @@ class Loop:
 
     def turn_once(self, now: float) -> None:
         """Do what each second asks for: read, judge, tell."""
-        if self._started is None:
-            self._started = self._reloaded_at = now
+        self.health.turns(now)
         self._compare_clocks(now)
         if self._loaded is not None:  # not before a recording has told the time
             loaded, self._loaded = self._loaded, None
@@ -444,7 +418,7 @@ class Loop:
             self._parts.flights.flight.tick(self._clock.uptime(), self._clock.realtime(now))
         for reading in readings:
             self._judge_reading(reading)
-            self._look_for_devices(reading)
+            self._devices.look(reading)
         self._engine.observe(readings, now, self._clock.uptime(), self._clock.asleep())
         for reading in readings:  # now that it is known where things are
             self._happenings.take(reading, now)
@@ -455,7 +429,7 @@ class Loop:
         self._keep_met()
         self._engine.publish("daemon", metrics.FAMILIES, self._own_samples(now), now)
         known = self._state_known and self._tails.known
-        if known or now - self._started > STATE_WAIT_SECONDS:
+        if known or self.health.since_start(now) > STATE_WAIT_SECONDS:
             self._judge(now)
         self._mails.step(now)
         self._self_tests.step(now)
@@ -467,29 +441,15 @@ class Loop:
             self._commit([], learnt=True)
         self._tails.step(now, self._wall_ahead)
         self._tails.look()
-        self._look_at_threads(now)
-        self._look_at_probe()
-        self._mails.look(now, self._config.mail.unsent_critical_seconds)
+        self._reloader.look(now)
+        mail = self._reloader.config.mail
+        self._mails.look_at_threads(mail.timeout_seconds)
+        self._probe.look()
+        self._mails.look(now, mail.unsent_critical_seconds)
         self._serve(now)
         self._publish(now)
-        self._turned = now
-        self._tell_manager()
+        self.health.turned(now, len(self._mails), self._reloader.refusal)
         self._trouble("loop", "")
-
-    def _look_for_devices(self, reading: Reading[Any]) -> None:
-        """Look at the devices now if one came or went that the last look does not know of.
-
-        Announcements get lost, and in a container there are none.
-        """
-        if reading.source != "diskstats" or reading.value is None:
-            return
-        last, names = self._engine.status("diskstats"), reading.value.keys()
-        changed = () if last is None or not last.value else names ^ last.value.keys()
-        topology = self._engine.places().topology if changed else None
-        if topology is not None and any(
-            (topology.whole(each) is None) is (each in names) for each in changed
-        ):
-            self._parts.readers.ask(HOTPLUG_SOURCES)
 
     def _keep_drives(self, now: float) -> None:
         """Have what drives said since the last look kept for years."""
@@ -503,7 +463,7 @@ class Loop:
 
     def _let_logs_be_read(self, now: float) -> None:
         """Have logs read once it is known how far they were read before, or nobody can say."""
-        waited = now - (self._started or now)
+        waited = self.health.since_start(now)
         most = {KERNEL: STATE_WAIT_SECONDS, CONTROLLERS: CONTROLLERS_WAIT_SECONDS}
         held = [name for name, seconds in most.items() if waited <= seconds]
         self._parts.readers.hold(() if self._restored else held)
@@ -531,40 +491,6 @@ class Loop:
         )
         self._commit([])
 
-    def _look_at_threads(self, now: float) -> None:
-        """Say when a thread has not come back from the disk; its work goes on without it."""
-        since = self._loading_since
-        if since is not None and now - since > HUNG_SECONDS and not self._refusal:
-            text = f"reading it has not returned for over {HUNG_SECONDS:.0f} s: a disk hangs"
-            self._keep_running((f"reload: {text}",))
-            self._parts.notify("READY=1")
-        since = self._parts.state.working_since
-        hung = since is not None and time.monotonic() - since > HUNG_SECONDS
-        text = (
-            f"state: writing state.db has not returned for over {HUNG_SECONDS:.0f} s; mails go on"
-            " from memory, what changes is written when the disk answers"
-        )
-        self._trouble("state.db", text if hung else "", journal.STATE_TROUBLE)
-        since = self._mails.sender.working_since
-        limit = 3 * self._config.mail.timeout_seconds
-        hung = since is not None and time.monotonic() - since > limit
-        text = (
-            f"mail: an attempt has not returned for over {limit:.0f} s: a name look-up or the disk"
-            " of a Maildir hangs; no second attempt beside it, the mails wait in the outbox"
-        )
-        self._trouble("mail thread", text if hung else "", journal.MAIL_FAILED)
-
-    def _look_at_probe(self) -> None:
-        """Say what became of the helper that runs as root, and of what it runs."""
-        probe = self._parts.probe
-        if probe is None:
-            return
-        self._trouble("probe", probe.problem)
-        before, self._stuck = self._stuck, probe.stuck
-        if before != self._stuck:
-            self._telling.stuck(before, self._stuck)
-            self._commit([])
-
     def _judge_reading(self, reading: Reading[object]) -> None:
         key = f"source {reading.source}"
         if reading.outcome in (Outcome.OK, Outcome.ABSENT):
@@ -580,7 +506,9 @@ class Loop:
     def _judge(self, now: float) -> None:
         if not self._install:
             self._install = secrets.token_hex(6)
-        if now - self._turned > UNWATCHED_SECONDS:  # stopped, or starved of the processor
+        if (
+            now - self.health.turned_seconds > UNWATCHED_SECONDS
+        ):  # stopped, or starved of the processor
             by_key = incidents.unwatched(self._incidents.by_key, now)
             self._incidents = replace(self._incidents, by_key=by_key)
         self._desk.look(now)
@@ -832,7 +760,8 @@ class Loop:
         if notice.realtime_seconds < PLAUSIBLE_SECONDS:
             unset = "the time: this machine's clock had not been set, the dates here are wrong"
             notice = replace(notice, unknown=(*notice.unknown, unset))
-        message = render(notice, self._config.host, self._config.mail.sender, self._recipients)
+        config = self._reloader.config
+        message = render(notice, config.host, config.mail.sender, recipients(config))
         self._log.send(
             journal.INCIDENT_MAIL,
             PRIORITY[notice.severity],
@@ -841,12 +770,12 @@ class Loop:
             IOWARDEN_SEVERITY=notice.severity.name.lower(),
         )
         return OutboxRow(
-            message_id=message_id(notice, self._config.host),
+            message_id=message_id(notice, config.host),
             incident=notice.incident,
             number=notice.number,
             severity=notice.severity,
             created_realtime_seconds=notice.realtime_seconds,
-            recipients_pending=self._recipients,
+            recipients_pending=recipients(config),
             data=message.as_bytes(),
         )
 
@@ -859,13 +788,12 @@ class Loop:
 
     def _arrived(self) -> bool:
         """Whether this machine is known; what is not restored yet might say so."""
-        return self._digest.arrived or not self._restored or not self._config.mail.arrival
+        return self._digest.arrived or not self._restored or not self._reloader.config.mail.arrival
 
     def _summaries(self, now: float) -> list[Notice]:
         """Return the arrival mail or the weekly digest, when one is due."""
-        started = now if self._started is None else self._started
         if not self._arrived():
-            waited = now - started
+            waited = self.health.since_start(now)
             if waited < digest.ARRIVAL_SECONDS or (
                 waited < digest.MOST_ARRIVAL_SECONDS and answers.unasked(self._engine)
             ):
@@ -887,7 +815,7 @@ class Loop:
                 realtime_seconds=self._clock.realtime(now),
             )
             return [notice]
-        if not digest.due(self._digest, now, self._config.mail.digest_seconds):
+        if not digest.due(self._digest, now, self._reloader.config.mail.digest_seconds):
             return []
         good = sum(s.outcome() is Outcome.OK for s in self._engine.statuses())
         heartbeat = (
@@ -899,7 +827,7 @@ class Loop:
             now,
             self._clock.realtime,
             install=self._install,
-            heartbeat=heartbeat if self._config.mail.heartbeat else "",
+            heartbeat=heartbeat if self._reloader.config.mail.heartbeat else "",
             silenced={digest.entry_key(a) for a in self._engine.alerts() if self._silenced(a, now)},
         )
         return [] if weekly is None else [weekly]
@@ -977,7 +905,7 @@ class Loop:
                     digest=self._digest,
                     silences=self._desk.said,
                     self_tests=self._self_tests.runs,
-                    stuck=self._stuck,
+                    stuck=self._probe.stuck,
                     happened=self._happenings.kept[0],
                     cursors=self._happenings.kept[1],
                     hits=() if self._files is None else self._files.kept,
@@ -1035,9 +963,7 @@ class Loop:
             self._files.restore(before.hits)
         self._habits = {**before.recurring, **self._habits}
         self._happenings.restore(before.happened, before.cursors, before.devices.names)
-        if self._parts.probe is not None:
-            self._stuck = before.stuck
-            self._parts.probe.remember(before.stuck)
+        self._probe.restore(before.stuck)
         self._part_with(gone, now)
         # What was learnt before the file could be read belongs into it.
         self._commit(
@@ -1051,7 +977,7 @@ class Loop:
 
     def _known(self, now: float) -> answers.Known:
         """Return what is known, for who asks."""
-        probe, config = self._parts.probe, self._config
+        config, started = self._reloader.config, self.health.started_seconds
         where = (
             f"SMTP server {config.mail.server}:{config.mail.port}"
             if config.mail.server
@@ -1062,18 +988,14 @@ class Loop:
             host=config.host,
             now=now,
             realtime=self._clock.realtime,
-            started_seconds=now if self._started is None else self._started,
-            ready=self._ready,
+            started_seconds=now if started is None else started,
+            ready=self.health.is_ready,
             engine=self._engine,
             incidents=self._incidents.by_key,
             silences=self._desk.said,
             mail=self._mails.line(where, now, self._clock.realtime),
-            probe=documents.ProbeLine(error="there is none")
-            if probe is None
-            else documents.ProbeLine(
-                probe.connected, probe.problem, probe.programs, answers.stuck(probe.stuck)
-            ),
-            refused_reload=self._refused,
+            probe=self._probe.line(),
+            refused_reload=self._reloader.refused,
             troubles=tuple(
                 text
                 for key, text in self._telling.troubles().items()
@@ -1084,39 +1006,13 @@ class Loop:
             self_tests=self._self_tests.runs,
         )
 
-    # --- devices and configuration that change
+    # --- a configuration that changes
 
-    def _announced(self, batch: uevents.Batch) -> None:
-        """Look at the devices now; when announcements were lost, the look finds what they said."""
-        self._uevents_total += len(batch.events)
-        self._uevent_losses_total += bool(batch.lost)
-        if self._parts.flights is not None:
-            self._parts.flights.flight.announced(uevents.text(batch))
-        text = f"uevents: announcements of devices were lost: {batch.lost}; listing them anew"
-        self._trouble("uevents", text if batch.lost else "")
-        self._parts.readers.ask(HOTPLUG_SOURCES)
-        if self._files is not None and (batch.lost or {e.action for e in batch.events} & _NEW):
-            self._files.forget()
-
-    def _reload(self) -> None:
-        """Begin to read configuration and rules; what is asked for meanwhile comes after."""
-        if self._parts.load is None:
-            return
-        if self._loading_since is not None:
-            self._load_again = True
-            return
-        self._loading_since = self._clock.now()
-        self._refusal = ""
-        self._parts.notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
-        reload.begin(self._parts.load, self._parts.sender_for, self._config, self._parts.events.put)
-
-    def _apply(self, loaded: reload.Loaded) -> None:
-        """Put a configuration that is good in force."""
-        config, now = loaded.config, self._clock.now()
-        self._config = config
+    def _put_in_force(self, loaded: reload.Loaded, now: float) -> int:
+        """Give each its part of a configuration that is good; return how many rules there are."""
+        config = loaded.config
         self._policy = _policy(config)
         self._self_tests.groups = config.self_tests
-        self._recipients = recipients(config)
         if loaded.sender is not None:
             self._mails.sender.close(0.0)  # it ends after the mail under way
             self._mails.sender = loaded.sender
@@ -1125,18 +1021,8 @@ class Loop:
             self._parts.drives.configure(config.smart)
         gone = self._engine.load(loaded.groups, now, config.rule_interval_seconds)
         self._part_with(gone, now)
-        self._reload_good, self._refusal, self._refused = True, "", None
-        self._mails.retry_refused(self._recipients, now)
-        self._reloaded_at = now
-        kept_back = ", ".join(loaded.kept_back)
-        self._log.send(
-            journal.CONFIGURATION,
-            5,
-            f"configuration reloaded: {self._engine.active_rules()} rules"
-            + (f"; needs a restart, the old value stays: {kept_back}" if kept_back else ""),
-        )
-        self._parts.log.set_level(config.log_level)
-        self._loaded_one()
+        self._mails.retry_refused(recipients(config), now)
+        return self._engine.active_rules()
 
     def _part_with(self, alerts: Sequence[Alert], now: float) -> None:
         """Say which alerts are none any more because no rule is there to judge them."""
@@ -1152,64 +1038,7 @@ class Loop:
                     "its rule is gone, nobody knows how it is",
                 )
 
-    def _refuse(self, problems: Sequence[str]) -> None:
-        """Keep what is in force and say why."""
-        self._keep_running(problems)
-        self._loaded_one()
-
-    def _keep_running(self, problems: Sequence[str]) -> None:
-        self._reload_good = False
-        self._refusal = problems[0]
-        at = self._clock.realtime(self._clock.now())
-        self._refused = documents.RefusedReload(at, tuple(problems[:MOST_PROBLEMS]))
-        for problem in problems[:MOST_PROBLEMS]:
-            self._log.send(
-                journal.CONFIGURATION, 3, f"{problem}; still running the previous configuration"
-            )
-
-    def _loaded_one(self) -> None:
-        self._loading_since = None
-        self._parts.notify("READY=1")
-        if self._load_again:
-            self._load_again = False
-            self._reload()
-
     # --- telling
-
-    def _tell_manager(self) -> None:
-        firing = [a for a in self._engine.alerts() if a.active]
-        warnings = sum(a.severity >= Severity.WARNING for a in firing)
-        names = ", ".join(sorted({a.name for a in firing}))
-        self._landing = f"Alerts: {names}." if names else "No alert fires."
-        silent = [s.source.name for s in self._engine.statuses() if s.silent()]
-        if not self._ready and (
-            all(s.reading is not None for s in self._engine.statuses())
-            or self._turned - (self._started or 0.0) > FIRST_ROUND_SECONDS
-        ):
-            self._ready = True
-            self._parts.notify("READY=1")
-            self._log.send(journal.STARTED, 6, self._summary())
-        status = (
-            f"{warnings} warning or critical, {len(firing) - warnings} informative alerts;"
-            f" {len(self._mails)} mails waiting"
-            + (f"; not readable: {', '.join(silent)}" if silent else "")
-            + (f"; configuration refused: {self._refusal}" if self._refusal else "")
-        )
-        text = "WATCHDOG=1"
-        if status != self._status:
-            self._status = status
-            text += f"\nSTATUS={status}"
-        self._parts.notify(text)
-
-    def _summary(self) -> str:
-        status = self._engine.statuses()
-        good = sum(s.outcome() is Outcome.OK for s in status)
-        topology = self._topology()
-        leaves = 0 if topology is None else len(topology.leaves)
-        return (
-            f"ready: {good} of {len(status)} sources read, {leaves} disk{'s'[: leaves != 1]},"
-            f" {self._engine.active_rules()} rules"
-        )
 
     def _serve(self, now: float) -> None:
         server = self._server
@@ -1240,19 +1069,13 @@ class Loop:
             *self._desk.samples(now),
             *self._self_tests.samples(now),
             *self._happenings.samples(),
-            *(self._parts.probe.samples(self._clock.realtime(now)) if self._parts.probe else ()),
+            *self._probe.samples(self._clock.realtime(now)),
             *self._tails.samples(),
             *self._unread_samples(),
             (metrics.INCIDENTS_OPEN.name, (), float(len(open_now))),
             (metrics.LOG_LOST.name, (), float(self._parts.log.lost_total)),
-            (metrics.RELOAD_SUCCESSFUL.name, (), float(self._reload_good)),
-            (
-                metrics.RELOAD_SUCCESS_TIMESTAMP.name,
-                (),
-                (self._reloaded_at or now) + self._wall_ahead,
-            ),
-            (metrics.UEVENTS.name, (), float(self._uevents_total)),
-            (metrics.UEVENTS_LOST.name, (), float(self._uevent_losses_total)),
+            *self._reloader.samples(now, self._wall_ahead),
+            *self._devices.samples(),
         ]
 
     def _unread_samples(self) -> list[Sample]:
@@ -1278,7 +1101,7 @@ class Loop:
         self._parts.notify("STOPPING=1")
         self._commit([], learnt=True)
         waited = 0.0
-        now = self._turned
+        now = self.health.turned_seconds
         while waited < STOP_SECONDS and (
             not self._tails.finish(now, self._wall_ahead) or self._mails.busy()
         ):

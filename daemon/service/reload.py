@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 import threading
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import trace
+from iowarden.daemon import journal, metrics
 from iowarden.daemon.config.config import Config, ConfigError
+from iowarden.daemon.control import documents
 from iowarden.rules.rulefile.rulefile import RuleFileError, RuleGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from iowarden.collectors.model import Sample
+    from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.notify.delivery import Sender
+    from iowarden.daemon.transition_log import Telling
 
 NEEDS_RESTART = (
     *("state_directory", "listen", "http", "expose_node", "expose_smartctl", "targets"),
     *("probe", "flight_recorder"),
 )
 """Settings that a reload does not change."""
+HUNG_SECONDS = 10.0
+MOST_PROBLEMS = 10
+"""Of a refused configuration, in the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +53,113 @@ class Refused:
     problems: tuple[str, ...]
 
 
-def begin(
-    load: Callable[[], tuple[Config, Sequence[RuleGroup]]],
-    sender_for: Callable[[Config], Sender] | None,
-    before: Config,
-    post: Callable[[Loaded | Refused], object],
-) -> None:
-    """Start reading, to take the place of `before`; `post` takes what came of it."""
-    threading.Thread(
-        target=lambda: post(_loaded(load, sender_for, before)), name="reload", daemon=True
-    ).start()
+class Reloader:
+    """One reading at a time; what is asked for meanwhile comes after. The loop's thread only."""
+
+    def __init__(
+        self,
+        config: Config,
+        clock: SystemClock,
+        log: Telling,
+        notify: Callable[[str], object],
+        post: Callable[[Loaded | Refused], object],
+        *,
+        load: Callable[[], tuple[Config, Sequence[RuleGroup]]] | None,
+        sender_for: Callable[[Config], Sender] | None,
+        put_in_force: Callable[[Loaded, float], int],
+    ) -> None:
+        """`load` reads anew and may hang, None: nobody can; `notify` is sd_notify.
+
+        `post` takes what comes of a reading, by its thread; `put_in_force` takes what is good, and
+        returns how many rules there are then.
+        """
+        self.config = config
+        """In force."""
+        self.refusal = ""
+        """Why the last one was refused, in a line; '' if it was not."""
+        self.refused: documents.RefusedReload | None = None
+        self._clock = clock
+        self._log = log
+        self._notify = notify
+        self._post = post
+        self._load = load
+        self._sender_for = sender_for
+        self._put_in_force = put_in_force
+        self._reading_since: float | None = None
+        self._again = False
+        self._is_good = True
+        self._read_seconds: float | None = None
+        """When what is in force was read."""
+
+    def begin(self) -> None:
+        """Begin to read configuration and rules; what is asked for meanwhile comes after."""
+        if self._load is None:
+            return
+        if self._reading_since is not None:
+            self._again = True
+            return
+        self._reading_since = self._clock.now()
+        self.refusal = ""
+        self._notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+        read = functools.partial(_loaded, self._load, self._sender_for, self.config)
+        threading.Thread(target=lambda: self._post(read()), name="reload", daemon=True).start()
+
+    def busy(self) -> bool:
+        """Whether a reading is under way that has not been given up."""
+        return self._reading_since is not None and not self.refusal
+
+    def take(self, event: Loaded | Refused) -> None:
+        """Put a configuration that is good in force; of one that is not say why."""
+        if isinstance(event, Loaded):
+            now = self._clock.now()
+            self.config = event.config
+            rules = self._put_in_force(event, now)
+            self._is_good, self.refusal, self.refused = True, "", None
+            self._read_seconds = now
+            kept_back = ", ".join(event.kept_back)
+            self._log.send(
+                journal.CONFIGURATION,
+                5,
+                f"configuration reloaded: {rules} rules"
+                + (f"; needs a restart, the old value stays: {kept_back}" if kept_back else ""),
+            )
+            self._log.log.set_level(event.config.log_level)
+        else:
+            self._keep_running(event.problems)
+        self._reading_since = None
+        self._notify("READY=1")
+        if self._again:
+            self._again = False
+            self.begin()
+
+    def look(self, now: float) -> None:
+        """Say when the thread has not come back from the disk; what is in force stays."""
+        since = self._reading_since
+        if since is not None and now - since > HUNG_SECONDS and not self.refusal:
+            text = f"reading it has not returned for over {HUNG_SECONDS:.0f} s: a disk hangs"
+            self._keep_running((f"reload: {text}",))
+            self._notify("READY=1")
+
+    def _keep_running(self, problems: Sequence[str]) -> None:
+        """Keep what is in force and say why."""
+        self._is_good = False
+        self.refusal = problems[0]
+        at = self._clock.realtime(self._clock.now())
+        self.refused = documents.RefusedReload(at, tuple(problems[:MOST_PROBLEMS]))
+        for problem in problems[:MOST_PROBLEMS]:
+            self._log.send(
+                journal.CONFIGURATION, 3, f"{problem}; still running the previous configuration"
+            )
+
+    def samples(self, now: float, wall_ahead_seconds: float) -> list[Sample]:
+        """Return what is shown of it; it is called first when the first configuration was read."""
+        if self._read_seconds is None:
+            self._read_seconds = now
+        at = self._read_seconds + wall_ahead_seconds
+        return [
+            (metrics.RELOAD_SUCCESSFUL.name, (), float(self._is_good)),
+            (metrics.RELOAD_SUCCESS_TIMESTAMP.name, (), at),
+        ]
 
 
 def _loaded(

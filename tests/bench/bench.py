@@ -131,7 +131,6 @@ class Machine:
                 sender=smtp.Sender(
                     smtp.MaildirSettings(str(Path(self.directory, "Maildir"))), events.put
                 ),
-                recipients=("root@localhost",),
                 exposition=Exposition(print),
                 notify=lambda _: False,
                 own_metrics=ProcessMetrics(),

@@ -102,7 +102,6 @@ class Life:
                 log=_Log(self.log),
                 state=self,
                 sender=_Server(self),
-                recipients=("ops@example.com",),
                 exposition=self.exposition,
                 notify=lambda _: None,
                 player=_Frames(steps, root, readers, self._events.put),

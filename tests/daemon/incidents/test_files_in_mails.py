@@ -61,7 +61,7 @@ def watched(
         loop, events, state = made(settings, root, port)
         thread = threading.Thread(target=loop.run, args=(None,), daemon=True)
         thread.start()
-        until(lambda: not loop.ready(), "its first round")
+        until(lambda: not loop.health.ready(), "its first round")
         try:
             yield lambda: text_of(answers), events
         finally:
@@ -93,7 +93,6 @@ def made(
         log=journal.Log(level="error"),
         state=state,
         sender=smtp.Sender(server, events.put),
-        recipients=("ops@example.com",),
         exposition=Exposition(lambda _: None),
         notify=lambda _: None,
         table=load_events(),

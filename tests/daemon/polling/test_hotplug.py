@@ -57,7 +57,6 @@ def test_lost_announcements_have_the_devices_listed_anew(tmp_path: Path) -> None
             log=journal.Log(level="error"),
             state=State(str(tmp_path / "state.db"), events.put),
             sender=smtp.Sender(smtp.MaildirSettings(str(tmp_path / "Maildir")), events.put),
-            recipients=("root@localhost",),
             exposition=Exposition(print),
             notify=lambda _: None,
         )

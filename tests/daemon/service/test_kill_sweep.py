@@ -140,7 +140,10 @@ def test_a_kill_at_any_step_loses_nothing_and_repeats_only_the_same_mail(
     """Before and after each write and each mail; then the next start tells what is not told."""
     story = STORIES[name](tmp_path)
     directory, base = tmp_path / "state", tmp_path / "base"
-    config = parse(f"host: db1.example.com\nstate_directory: {directory}\n", "iowarden.yaml")
+    settings = (
+        f"host: db1.example.com\nstate_directory: {directory}\nmail: {{to: ops@example.com}}\n"
+    )
+    config = parse(settings, "iowarden.yaml")
     directory.mkdir()
     taken: list[bytes] = []
     assert not Life(config, taken).play(story.before)

@@ -72,7 +72,10 @@ def upgraded(
     """
     tmp_path.mkdir(exist_ok=True)
     directory = tmp_path / "state" if state is None else state
-    config = parse(f"host: db1.example.com\nstate_directory: {directory}\n", "iowarden.yaml")
+    settings = (
+        f"host: db1.example.com\nstate_directory: {directory}\nmail: {{to: ops@example.com}}\n"
+    )
+    config = parse(settings, "iowarden.yaml")
     live, kernel = machine(tmp_path)
     live.wait(20)
     if state is None:

@@ -1,0 +1,57 @@
+"""What becomes of the probe, which runs as root, and of the programs that it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iowarden.daemon.control import documents
+from iowarden.daemon.views import answers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iowarden.collectors.model import Sample
+    from iowarden.daemon.probe.client import Client
+    from iowarden.daemon.probe.protocol import Stuck
+    from iowarden.daemon.transition_log import Telling
+
+
+@dataclass(slots=True)
+class ProbeWatch:
+    """For the loop's thread only. Without a probe there is nothing to watch."""
+
+    client: Client | None
+    log: Telling
+    keep: Callable[[], object]
+    """Has `stuck` written down."""
+    stuck: tuple[Stuck, ...] = ()
+    """Programs that were killed and live on."""
+
+    def look(self) -> None:
+        """Say whether it answers, and what hangs or has ended since the last look."""
+        if self.client is None:
+            return
+        self.log.trouble("probe", self.client.problem)
+        before, self.stuck = self.stuck, self.client.stuck
+        if before != self.stuck:
+            self.log.stuck(before, self.stuck)
+            self.keep()
+
+    def restore(self, stuck: tuple[Stuck, ...]) -> None:
+        """Take what hung before the start."""
+        if self.client is not None:
+            self.stuck = stuck
+            self.client.remember(stuck)
+
+    def samples(self, now_realtime: float) -> list[Sample]:
+        """Return the samples of client.FAMILIES."""
+        return [] if self.client is None else self.client.samples(now_realtime)
+
+    def line(self) -> documents.ProbeLine:
+        """Return how it is, for 'iowarden status'."""
+        if self.client is None:
+            return documents.ProbeLine(error="there is none")
+        client = self.client
+        stuck = answers.stuck(client.stuck)
+        return documents.ProbeLine(client.connected, client.problem, client.programs, stuck)
