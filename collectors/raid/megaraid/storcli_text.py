@@ -99,8 +99,8 @@ def _body(lines: Sequence[str]) -> Tree:
         below = lines[at] if at < len(lines) else ""
         if (found := _HEADING.fullmatch(line)) and _UNDERLINE.fullmatch(below):
             heading, at = found[1], at + 1
-            table = isinstance(data.get(heading), list)
-            section = data.setdefault(f"{heading} section" if table else heading, {})
+            own = data.setdefault(heading, {})
+            section = own if isinstance(own, dict) else data  # below a table as well
         elif _RULE.fullmatch(line) and at + 1 < len(lines) and _RULE.fullmatch(lines[at + 1]):
             end = next((n for n in range(at + 2, len(lines)) if _RULE.fullmatch(lines[n])), None)
             if end is None:
