@@ -22,7 +22,14 @@ from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.adaptec import arcconf
 from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller import Controller, Health, State
-from iowarden.collectors.raid.megaraid import megacli, storcli, storcli_events
+from iowarden.collectors.raid.megaraid import (
+    megacli,
+    storcli,
+    storcli_answer,
+    storcli_disks,
+    storcli_events,
+    storcli_volumes,
+)
 from iowarden.collectors.raid.mpt import mpt_status, sasircu
 from iowarden.collectors.raid.smartarray import cciss_vol_status, ssacli
 from iowarden.collectors.raid.threeware import alarms, tw_cli
@@ -420,7 +427,7 @@ _OF_CONTROLLER = re.compile(r"(?i)(?:bbu|cachevault)_info|foreign topology|physi
 
 
 def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
-    answers = tries.take("storcli", storcli.parse_answers)
+    answers = tries.take("storcli", storcli_answer.parse_answers)
     if answers is None:
         return []
     tries.outputs.clear()  # that is only its form
@@ -436,16 +443,19 @@ def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
     if not found:
         own = [each for each in before if each.name == name]
         found = own or [Controller(name, storcli.VENDOR)]
-        disks, errors = tries.take("storcli /cN/sall show all", storcli.parse_disks) or ((), ())
-        volumes = tries.take("storcli /cN/vall show all", storcli.parse_volumes)
-        foreign = tries.take("storcli /cN/fall show", storcli.parse_foreign)
+        disks, errors = tries.take("storcli /cN/sall show all", storcli_disks.parse_disks) or (
+            (),
+            (),
+        )
+        volumes = tries.take("storcli /cN/vall show all", storcli_volumes.parse_volumes)
+        foreign = tries.take("storcli /cN/fall show", storcli_volumes.parse_foreign)
         progress = tries.take("storcli show rebuild", storcli.parse_progress)
         patrol = tries.take("storcli /cN show patrolread", storcli.parse_patrol_read)
         one = replace(found[0], disks=found[0].disks or tuple(disks))
-        one = storcli.with_details(one, disks)
+        one = storcli_disks.with_details(one, disks)
         arrays = (*one.arrays, *(() if volumes is None else volumes.values()), *(foreign or ()))
         one = replace(one, arrays=_once(arrays, lambda each: each.name))
-        one = storcli.with_volumes(one, volumes or {})
+        one = storcli_volumes.with_volumes(one, volumes or {})
         one = storcli.with_progress(one, progress or ())
         sensors = (*one.sensors, *(() if patrol is None else (patrol,)))
         found = [replace(one, sensors=sensors, unread=(*one.unread, *errors))]
@@ -462,7 +472,7 @@ def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
     return found
 
 
-def _listed(told: storcli.Listed, answers: Iterable[storcli.Answer]) -> Controller:
+def _listed(told: storcli.Listed, answers: Iterable[storcli_answer.Answer]) -> Controller:
     """Return a controller of the overview, in order where its column 'Hlth' says so."""
     name = f"megaraid c{told.number}"
     found = Controller(name, storcli.VENDOR, told.model, told.serial)

@@ -27,7 +27,14 @@ from iowarden.collectors.model import (
 from iowarden.collectors.program import run_program
 from iowarden.collectors.raid.backend import Backend
 from iowarden.collectors.raid.controller import Health
-from iowarden.collectors.raid.megaraid import megacli_reader, storcli, storcli_events
+from iowarden.collectors.raid.megaraid import (
+    megacli_reader,
+    storcli,
+    storcli_answer,
+    storcli_disks,
+    storcli_events,
+    storcli_volumes,
+)
 from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
@@ -88,7 +95,7 @@ def _ask(root: Root, program: str, parse: Callable[[str], _T], *command: str) ->
     """
     text = _run(root, program, *command, "J")
     try:
-        storcli.parse_answers(text)
+        storcli_answer.parse_answers(text)
     except ParseError:
         # Some versions print JSON that is none, as with a name that has a quotation mark in it.
         text = _run(root, program, *command)
@@ -242,13 +249,15 @@ def _state(
         *(["/sall"] if told.bare else []),
     ]
     for place in places:
-        details, errors = part(storcli.parse_disks, no_disks, place, "show", "all")
+        details, errors = part(storcli_disks.parse_disks, no_disks, place, "show", "all")
         unread += errors
-        found = storcli.with_details(found, details)
+        found = storcli_disks.with_details(found, details)
     if any(each.name.startswith("virtual drive") for each in found.arrays):
-        found = storcli.with_volumes(found, part(storcli.parse_volumes, {}, "/vall", "show", "all"))
+        found = storcli_volumes.with_volumes(
+            found, part(storcli_volumes.parse_volumes, {}, "/vall", "show", "all")
+        )
     if any(disk.usage == "foreign" for disk in found.disks):
-        foreign = part(storcli.parse_foreign, no_arrays, "/fall", "show")
+        foreign = part(storcli_volumes.parse_foreign, no_arrays, "/fall", "show")
         found = replace(found, arrays=(*found.arrays, *foreign))
     for subject, place in _running(found, places, running=told.running):
         progress = part(storcli.parse_progress, no_progress, place, "show", subject, known=False)

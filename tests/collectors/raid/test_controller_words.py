@@ -14,7 +14,7 @@ from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.adaptec import arcconf
 from iowarden.collectors.raid.areca import cli64
 from iowarden.collectors.raid.controller import Health
-from iowarden.collectors.raid.megaraid import megacli, storcli
+from iowarden.collectors.raid.megaraid import megacli, storcli, storcli_volumes
 from iowarden.collectors.raid.mpt import mpt_status, sasircu
 from iowarden.collectors.raid.smartarray import cciss_vol_status, ssacli
 from iowarden.collectors.raid.threeware import tw_cli
@@ -181,7 +181,7 @@ def test_a_foreign_group_is_dead_only_where_disks_of_it_are_missing() -> None:
         status = {"Controller": 0, "Status": "Success", "Description": "None"}
         data = {"Total foreign Drive Groups": 1, "FOREIGN CONFIGURATION": [row]}
         answer = {"Controllers": [{"Command Status": status, "Response Data": data}]}
-        return storcli.parse_foreign(json.dumps(answer))[0].state.health
+        return storcli_volumes.parse_foreign(json.dumps(answer))[0].state.health
 
     assert [foreign(word) for word in ("Frgn", "Optl", "Dgrd", "OfLn", "Incomplete")] == [
         Health.ATTENTION,

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.controller import Health
-from iowarden.collectors.raid.megaraid import storcli, storcli_events
+from iowarden.collectors.raid.megaraid import (
+    storcli,
+    storcli_disks,
+    storcli_events,
+    storcli_volumes,
+)
+from iowarden.collectors.raid.megaraid.storcli_event_codes import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -260,7 +266,9 @@ def test_text_is_read_like_json() -> None:
 )
 def test_the_state_of_a_disk_by_its_word(word: str, health: Health) -> None:
     """A word that is not known is not well."""
-    disks, _ = storcli.parse_disks(answer({"Drive Information": [drive("8:3", 1, word, "-")]}))
+    disks, _ = storcli_disks.parse_disks(
+        answer({"Drive Information": [drive("8:3", 1, word, "-")]})
+    )
     assert [(d.slot, d.state.health) for d in disks] == [("enclosure 8 slot 3", health)]
 
 
@@ -293,7 +301,7 @@ def test_the_second_generation_tells_health_apart(state: str, status: str, healt
         ],
     }
     listed = {"Drives List": [{"Drive Information": row, "Drive Detailed Information": detail}]}
-    ((disk,), unread) = storcli.parse_disks(answer(listed, number=0))
+    ((disk,), unread) = storcli_disks.parse_disks(answer(listed, number=0))
     assert (disk.state.health, disk.state.word, unread) == (health, f"{state}, {status}", ())
     assert (disk.slot, disk.kind, disk.serial) == ("enclosure 306 slot 4", "", "WP1")
     assert (disk.firmware, disk.temperature_celsius) == ("E001", 33.0)
@@ -329,7 +337,7 @@ def test_a_disk_tells_its_counts_its_serial_number_and_how_warm_it_is() -> None:
         "Other Error Count": 16_548,
         "Predictive Failure Count": "N/A",
     }
-    ((disk,), unread) = storcli.parse_disks(answer(detailed("252:0", **counts)))
+    ((disk,), unread) = storcli_disks.parse_disks(answer(detailed("252:0", **counts)))
     assert disk.errors_total == {"media error": 7, "other error": 16_548}
     assert (disk.serial, disk.firmware, disk.temperature_celsius) == ("Z1", "SN03", 31.0)
     assert (disk.state.health, unread) == (Health.OK, ())
@@ -341,9 +349,9 @@ def test_a_disk_tells_its_counts_its_serial_number_and_how_warm_it_is() -> None:
 )
 def test_a_disk_that_says_it_is_going_to_fail_is_failing(key: str, value: str | int) -> None:
     """Though its state is still 'Onln': that of the list does not hide it."""
-    disks, _ = storcli.parse_disks(answer(detailed("252:0", **{key: value})))
+    disks, _ = storcli_disks.parse_disks(answer(detailed("252:0", **{key: value})))
     assert disks[0].state.health is Health.FAILING
-    card = storcli.with_details(told(shown()).controller, disks)
+    card = storcli_disks.with_details(told(shown()).controller, disks)
     assert [d.state.health for d in card.disks] == [Health.FAILING, *[Health.OK] * 3]
     assert card.disks[0].array == "drive group 0"
 
@@ -352,7 +360,7 @@ def test_one_dying_disk_makes_the_answer_fail_and_hides_no_other() -> None:
     """The whole answer says 'Failure'; the other disk is read, and the error names the drive."""
     errors = [{"Drive": "/c0/e252/s5", "Status": "Failure", "ErrCd": 46, "ErrMsg": "-"}]
     status = {"status": "Failure", "Detailed Status": errors}
-    disks, unread = storcli.parse_disks(answer(detailed("252:0"), **status))
+    disks, unread = storcli_disks.parse_disks(answer(detailed("252:0"), **status))
     assert [disk.slot for disk in disks] == ["enclosure 252 slot 0"]
     assert unread == ("/c0/e252/s5 error 46: -",)
     card = storcli.parse_controllers(answer(shown(), **status))[0].controller
@@ -453,8 +461,8 @@ def test_an_array_that_left_its_write_cache_by_itself_is_seen() -> None:
         "OS Drive Name": "/dev/sdb",
     }
     data = {"/c0/v0": [volume("0/0", Cache="RWTD")], "VD0 Properties": properties}
-    volumes = storcli.parse_volumes(answer(data))
-    card = storcli.with_volumes(told(shown()).controller, volumes)
+    volumes = storcli_volumes.parse_volumes(answer(data))
+    card = storcli_volumes.with_volumes(told(shown()).controller, volumes)
     array = card.arrays[1]
     assert array.policy
     assert (array.policy.write_back, array.policy.default_write_back) == (False, True)
@@ -467,7 +475,7 @@ def test_an_array_that_left_its_write_cache_by_itself_is_seen() -> None:
             }
         ]
     }
-    (array,) = storcli.parse_volumes(answer(second)).values()
+    (array,) = storcli_volumes.parse_volumes(answer(second)).values()
     assert array.policy
     assert (array.policy.write_back, array.policy.default_write_back) == (False, True)
     assert (array.serial, array.state.health) == ("00a1", Health.ATTENTION)
@@ -492,7 +500,7 @@ def test_the_caches_of_the_disks_themselves(
     card = told(shown(TOPOLOGY=rows, **{"VD LIST": [volume("0/0")]})).controller
     for key in ("Disk Cache Policy", "Drive Write Cache Policy"):
         data = {"/c0/v0": [volume("0/0")], "VD0 Properties": {key: told_later}}
-        found = storcli.with_volumes(card, storcli.parse_volumes(answer(data)))
+        found = storcli_volumes.with_volumes(card, storcli_volumes.parse_volumes(answer(data)))
         assert found.arrays[1].disk_cache is expected
 
 
@@ -546,13 +554,13 @@ def test_disks_of_another_configuration_need_attention() -> None:
         ],
         "Total foreign Drive Groups": 1,
     }
-    (array,) = storcli.parse_foreign(answer(listed))
+    (array,) = storcli_volumes.parse_foreign(answer(listed))
     assert (array.name, array.state.health, array.size_bytes) == (
         "foreign drive group 0",
         Health.ATTENTION,
         None,
     )
-    assert storcli.parse_foreign(answer({"Total foreign Drive Groups": 0})) == ()
+    assert storcli_volumes.parse_foreign(answer({"Total foreign Drive Groups": 0})) == ()
 
 
 def test_a_list_that_is_shorter_than_it_says_is_told() -> None:
@@ -944,10 +952,10 @@ def test_an_entry_that_is_listed_twice_is_one_and_numbers_may_begin_anew() -> No
 
 def test_each_code_has_one_kind() -> None:
     """None stands in two of them, and none is beyond what the firmware has."""
-    codes = [code for _, own in storcli_events._NAMES.values() for code in own]
+    codes = [code for _, own in NAMES.values() for code in own]
     assert len(codes) == len(set(codes))
     assert all(0 <= code <= 0x25E for code in codes)
-    for name, (_, own) in storcli_events._NAMES.items():
+    for name, (_, own) in NAMES.items():
         for code in own:
             assert event("Something", code).kind == f"megaraid_{name}"
             assert storcli_events.kind_of(code, "Something") in storcli_events.KINDS
@@ -957,9 +965,9 @@ READERS: dict[str, tuple[Callable[[str], object], str]] = {
     "list": (storcli.parse_list, answer({"System Overview": [{"Ctl": 0, "Model": "A"}]})),
     "controllers": (storcli.parse_controllers, answer(shown())),
     "controllers of text": (storcli.parse_controllers, TEXT),
-    "disks": (storcli.parse_disks, answer(detailed("252:0"))),
-    "volumes": (storcli.parse_volumes, answer({"/c0/v0": [volume("0/0")]})),
-    "foreign": (storcli.parse_foreign, answer({"Total foreign Drive Groups": 0})),
+    "disks": (storcli_disks.parse_disks, answer(detailed("252:0"))),
+    "volumes": (storcli_volumes.parse_volumes, answer({"/c0/v0": [volume("0/0")]})),
+    "foreign": (storcli_volumes.parse_foreign, answer({"Total foreign Drive Groups": 0})),
     "progress": (
         storcli.parse_progress,
         answer([{"Drive-ID": "/c0/e252/s1", "Progress%": 42, "Status": "In progress"}]),

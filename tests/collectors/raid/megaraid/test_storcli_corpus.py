@@ -13,7 +13,12 @@ from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid.controller import Health
-from iowarden.collectors.raid.megaraid import storcli, storcli_events
+from iowarden.collectors.raid.megaraid import (
+    storcli,
+    storcli_disks,
+    storcli_events,
+    storcli_volumes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,9 +29,9 @@ if TYPE_CHECKING:
 READ: dict[str, Callable[[str], object]] = {
     "list": storcli.parse_list,
     "controllers": storcli.parse_controllers,
-    "disks": storcli.parse_disks,
-    "volumes": storcli.parse_volumes,
-    "foreign": storcli.parse_foreign,
+    "disks": storcli_disks.parse_disks,
+    "volumes": storcli_volumes.parse_volumes,
+    "foreign": storcli_volumes.parse_foreign,
     "progress": storcli.parse_progress,
     "patrol": storcli.parse_patrol_read,
     "events": lambda text: storcli_events.parse_events(text, "megaraid c0"),
@@ -294,7 +299,7 @@ def test_a_controller_as_a_whole() -> None:
 
 def test_the_same_disks_one_by_one() -> None:
     """Serial number, firmware, temperature and counts; the place is the same as in the list."""
-    disks, unread = storcli.parse_disks(
+    disks, unread = storcli_disks.parse_disks(
         text_of(f"{PROMETHEUS}storcli_-cALL-eALL-sALL_show_all.json")
     )
     assert unread == ()
@@ -305,7 +310,7 @@ def test_the_same_disks_one_by_one() -> None:
     none = {"media error": 0, "other error": 0, "predictive failure": 0}
     assert [dict(d.errors_total) for d in disks] == [none] * 4
     card = cards(f"{PROMETHEUS}storcli_-cALL_show_all.json")[0]
-    merged = storcli.with_details(card, disks)
+    merged = storcli_disks.with_details(card, disks)
     assert [(d.slot, d.array, d.serial) for d in merged.disks] == [
         (d.slot, "drive group 0", d.serial) for d in disks
     ]
@@ -338,9 +343,9 @@ def test_disks_in_no_enclosure_have_slots_alone() -> None:
 
 def test_disks_of_plain_adapters_have_serial_numbers() -> None:
     """In text and in JSON; one does not count errors, which is not 0."""
-    disks, _ = storcli.parse_disks(text_of(f"{MTIK}single-controller-hba.txt"))
+    disks, _ = storcli_disks.parse_disks(text_of(f"{MTIK}single-controller-hba.txt"))
     assert len({d.serial for d in disks if d.serial}) == 16
-    disks, _ = storcli.parse_disks(text_of(f"{STEVEH}showall.json"))
+    disks, _ = storcli_disks.parse_disks(text_of(f"{STEVEH}showall.json"))
     assert len({d.serial for d in disks if d.serial}) == 26
     assert all(d.errors_total == {} for d in disks)
 
@@ -348,7 +353,9 @@ def test_disks_of_plain_adapters_have_serial_numbers() -> None:
 def test_a_virtual_drive_by_itself() -> None:
     """What it is set to, and how the host knows it."""
     for number in (0, 234):
-        found = storcli.parse_volumes(text_of(f"{JCPUNK}storcli_call_show_vdisk{number}.json"))
+        found = storcli_volumes.parse_volumes(
+            text_of(f"{JCPUNK}storcli_call_show_vdisk{number}.json")
+        )
         (array,) = found.values()
         assert (array.name, array.level, array.label) == (
             f"virtual drive {number}",
@@ -378,12 +385,12 @@ def test_tables_of_the_second_generation() -> None:
 
 def test_a_foreign_configuration_and_a_disk_that_somebody_took_out() -> None:
     """Both are seen."""
-    (array,) = storcli.parse_foreign(
+    (array,) = storcli_volumes.parse_foreign(
         text_of(f"{SETS}show_foreign_config_00/__c0__fall_show_J.json")
     )
     assert (array.level, array.state.health) == ("RAID60", Health.ATTENTION)
     name = "set_state_offline_00/__c0_e35_s12_show_J.json"
-    ((disk,), _) = storcli.parse_disks(text_of(SETS + name))
+    ((disk,), _) = storcli_disks.parse_disks(text_of(SETS + name))
     assert (disk.slot, disk.state.health) == ("enclosure 35 slot 12", Health.FAILED)
 
 

@@ -1,0 +1,191 @@
+"""The answers of storcli and its like, of JSON or text, as trees: rows, texts, sizes in them. Pure.
+
+An answer is of one controller. Which keys there are differs by version and by question, so rows are
+found by their columns, wherever they lie. What storcli says is read also where it says 'Failure':
+one dying disk, or a feature that the card has not, makes a whole answer fail.
+Units: a GB there is 2^30 bytes, also where it is a 'GiB': 7499284480 sectors are '3.491 TB'.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors.json_text import is_deep
+from iowarden.collectors.model import ParseError
+from iowarden.collectors.raid import output
+from iowarden.collectors.raid.megaraid.storcli_text import UNREAD, parse_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HARMLESS = frozenset(
+    {"command invalid", "un-supported command", "unsupported command", "none", "-", ""}
+)
+"""Why an answer says 'Failure' on a card that only lacks what was asked for."""
+MOST_ROWS = 4096
+SLOT = re.compile(r"(\d{0,5}) ?: ?(\d{1,4})", re.ASCII)
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one controller answered, or the program itself: then `number` is None.
+
+    Fields: `errors` are its own, harmless ones left out; `unread` are the reasons why rows of its
+    tables are not read; keys in `data` are in small letters.
+    """
+
+    number: int | None
+    ok: bool
+    data: Tree
+    description: str = ""
+    errors: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    text: bool = False
+    """Whether it is no JSON: nothing says where it ends."""
+
+
+def parse_answers(text: str) -> tuple[Answer, ...]:
+    """Return the answers in an output, of JSON or text. Errors: ParseError."""
+    plain = output.plain(text)
+    as_json = '"Controllers"' in plain
+    entries: list[Any] = _json(plain) if as_json else list(parse_text(plain))
+    if not entries:
+        raise output.refused("storcli", "'Controllers' in JSON, or 'Status = ...'", plain)
+    return tuple(replace(_answer(entry), text=not as_json) for entry in entries)
+
+
+def parse_whole(text: str) -> tuple[Answer, ...]:
+    """Return answers of which each row is read. Errors: ParseError."""
+    answers = parse_answers(text)
+    for answer in answers:
+        for reason in answer.unread:
+            raise ParseError(reason)
+    return answers
+
+
+def _json(text: str) -> list[Any]:
+    try:
+        if is_deep(text):
+            raise ValueError("brackets too deep in each other")
+        found = json.loads(text[text.index("{") :], strict=False)
+        entries = found["Controllers"]
+        if not isinstance(entries, list):
+            raise TypeError("'Controllers' is no list")
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        message = f"JSON with 'Controllers' ({type(error).__name__}: {error})"
+        raise output.refused("storcli", message, text) from None
+    return entries
+
+
+def _answer(entry: object) -> Answer:
+    found = _small(entry)
+    status = found.get("command status") if isinstance(found, dict) else None
+    if not isinstance(found, dict) or not isinstance(status, dict):
+        raise output.refused("storcli", "'Command Status'", str(entry)[:200])
+    number = text_of(status, "controller")
+    data = found.get("response data")
+    rows = status.get("detailed status")
+    told = [_error(row) for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    description = output.printable(text_of(status, "description"))
+    word = text_of(status, "status")
+    if word.casefold() != "success" and not rows and description.casefold() in {"none", ""}:
+        told.append(f"Status = {output.printable(word)}, without a reason")
+    unread = data.pop(UNREAD, []) if isinstance(data, dict) else []
+    return Answer(
+        int(number) if re.fullmatch(r"\d{1,3}", number, re.ASCII) else None,
+        word.casefold() == "success",
+        data if isinstance(data, dict) else {"rows": data} if isinstance(data, list) else {},
+        description,
+        tuple(dict.fromkeys(each for each in told if each)),
+        tuple(output.few(unread)) if isinstance(unread, list) else (),
+    )
+
+
+def _error(row: Tree) -> str:
+    """Return what a row of 'Detailed Status' complains of, '' for nothing, or what is harmless."""
+    told = output.printable(text_of(row, "errmsg"))
+    failed = text_of(row, "status").casefold() not in {"success", "-", ""}
+    if told.casefold() in _HARMLESS and not (failed and text_of(row, "drive")):
+        return ""
+    where = output.printable(text_of(row, "drive") or text_of(row, "vd"))
+    return f"{where} error {text_of(row, 'errcd') or '?'}: {told or 'no text'}".strip()[:200]
+
+
+def _small(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return JSON with keys of small letters and single blanks: versions differ in both."""
+    if isinstance(value, dict):
+        return {" ".join(str(key).split()).casefold(): _small(each) for key, each in value.items()}
+    return [_small(each) for each in value[:MOST_ROWS]] if isinstance(value, list) else value
+
+
+def objects(tree: Any) -> Iterator[Tree]:  # noqa: ANN401 - JSON
+    """Yield the objects of a tree, outer ones first."""
+    if isinstance(tree, dict):
+        yield tree
+        for each in tree.values():
+            yield from objects(each)
+    elif isinstance(tree, list):
+        for each in tree:
+            yield from objects(each)
+
+
+def flattened(tree: Tree) -> dict[str, str]:
+    """Return the texts of a tree by their key, the first of each; counts of parts are added up.
+
+    'BBU' of 'HwCfg' is 'hwcfg bbu': another one says whether the card could have one.
+    """
+    found: dict[str, str] = {}
+    for key, each in tree.items():
+        if isinstance(each, dict):
+            for name, value in flattened(each).items():
+                found.setdefault(
+                    f"hwcfg {name}" if key == "hwcfg" and name == "bbu" else name, value
+                )
+        elif isinstance(each, list):
+            parts = [flattened(part) for part in each if isinstance(part, dict)]
+            for name in dict.fromkeys(name for part in parts for name in part):
+                values = [part[name] for part in parts if name in part]
+                counts = [int(v) for v in values if re.fullmatch(r"\d{1,15}", v, re.ASCII)]
+                added = name.endswith("count") and len(counts) == len(values)
+                found.setdefault(name, str(sum(counts)) if added else values[0])
+        else:
+            found.setdefault(key, text_of(tree, key))
+    return found
+
+
+def rows_of(value: Any) -> list[Tree]:  # noqa: ANN401 - JSON
+    """Return the rows of a table, none where there is no such table."""
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+
+
+def text_of(row: Tree, key: str) -> str:
+    """Return what stands below a key, in one line; '' where there is nothing, or no text."""
+    value = row.get(key)
+    plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+    return " ".join(str(value).split())[:400] if plain else ""
+
+
+def slot_of(text: str) -> str:
+    """Return the place of '252:3' or ':3', '' of what is none."""
+    found = SLOT.fullmatch(text.strip())
+    return place_of(found[1], found[2]) if found else ""
+
+
+def place_of(enclosure: str | None, slot: str) -> str:
+    """Return the place of a disk; one in no enclosure has a slot alone."""
+    return f"enclosure {int(enclosure)} slot {int(slot)}" if enclosure else f"slot {int(slot)}"
+
+
+def size_of(row: Tree) -> int | None:
+    """Return a size in bytes; 'GiB' and 'GB' are the same there."""
+    return output.size_bytes(text_of(row, "size").replace("iB", "B"), 1024)
+
+
+def celsius_of(text: str) -> float | None:
+    """Return '34C (93.20 F)' or '34' as a number."""
+    found = re.match(r"(\d{1,3}) ?(?:C\b|$)", text.strip(), re.ASCII)
+    return float(found[1]) if found else None

@@ -1,0 +1,218 @@
+"""Physical disks behind MegaRAID controllers, as storcli and its like list them. Pure.
+
+Source: as of `storcli`.
+Limits: counts of errors are since the controller started, or the disk was put in.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors.raid import output, states
+from iowarden.collectors.raid.controller import (
+    Controller,
+    Health,
+    PhysicalDisk,
+    State,
+)
+from iowarden.collectors.raid.megaraid.storcli_answer import (
+    Tree,
+    celsius_of,
+    flattened,
+    objects,
+    parse_answers,
+    place_of,
+    size_of,
+    slot_of,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_DISK_WORDS = {
+    **states.DEAD,
+    "onln": Health.OK,
+    "ghs": Health.OK,
+    "dhs": Health.OK,
+    "jbod": Health.OK,
+    "ugood": Health.OK,
+    "cpybck": Health.REBUILDING,
+    "sntze": Health.BUSY,
+    "rbld": Health.REBUILDING,
+    "offln": Health.FAILED,
+    "ubad": Health.FAILED,
+    "ubunsp": Health.FAILED,
+    "msng": Health.FAILED,
+}
+"""'Onln', 'UGood', 'JBOD' and 'Offln' were seen. Not among them: 'UGUnsp' (unsupported), 'CFShld'
+and its like (shielded: under test after errors).
+"""
+_CONFIGURED = frozenset({"conf", "uconf", "ghs", "dhs", "jbod"})
+"""What storcli2 calls State, and is no health. 'ConfShld', 'UConfSntz', 'ConfDgrd' are not so."""
+_STATUS_WORDS = {
+    **states.DEAD,
+    "online": Health.OK,
+    "good": Health.OK,
+    "copyback": Health.REBUILDING,
+    "rebuild": Health.REBUILDING,
+    "replace": Health.FAILING,
+    "bad": Health.FAILED,
+    "unusable": Health.FAILED,
+}
+"""What storcli2 calls Status. 'Online' and 'Good' were seen, others are of its guide."""
+_USAGES = {
+    "onln": "member",
+    "offln": "member",
+    "rbld": "member",
+    "cpybck": "member",
+    "conf": "member",
+    "ghs": "global hot spare",
+    "dhs": "dedicated hot spare",
+    "ugood": "unused",
+    "ubad": "unused",
+    "uconf": "unused",
+    "jbod": "JBOD",
+}
+_UNFLAGGED = frozenset({"no", "n/a", "-", ""})
+"""That a drive does not say that it is going to fail. Any other answer is that it does."""
+_DRIVE = re.compile(r"drive /c\d{1,3}(?:/e(\d{1,5}))?/s(\d{1,4})\b.*", re.ASCII)
+
+
+def parse_disks(text: str) -> tuple[tuple[PhysicalDisk, ...], tuple[str, ...]]:
+    """Return the disks of '/eall/sall show all' or '/sall show all', and what could not be read.
+
+    Errors: ParseError.
+    """
+    answers = parse_answers(text)
+    unread = [error for answer in answers for error in (*answer.unread, *answer.errors)]
+    disks = [disk for answer in answers for disk in disks_of(answer.data, unread, adapter=False)]
+    if not disks:
+        failed = "; ".join([*(each.description for each in answers), *unread])
+        raise output.refused("storcli /cN/eall/sall show all", "disks", failed)
+    return tuple(disks), tuple(unread)
+
+
+def with_details(told: Controller, details: Iterable[PhysicalDisk]) -> Controller:
+    """Return a controller with what '/eall/sall show all' says of each disk.
+
+    A disk that only one of the two answers has is kept: it may have come or gone between them.
+    """
+    known = {disk.slot: disk for disk in details}
+    disks = [
+        replace(
+            known[disk.slot],
+            state=states.worse(disk.state, known[disk.slot].state),
+            usage=disk.usage or known[disk.slot].usage,
+            array=disk.array or known[disk.slot].array,
+        )
+        if disk.slot in known
+        else disk
+        for disk in told.disks
+    ]
+    had = {disk.slot for disk in told.disks}
+    return replace(told, disks=(*disks, *(disk for slot, disk in known.items() if slot not in had)))
+
+
+def disks_of(data: Tree, unread: list[str], *, adapter: bool) -> tuple[PhysicalDisk, ...]:
+    """Return the disks of an answer; rows that cannot be read are added to `unread`."""
+    details = _details(data)
+    found: dict[str, PhysicalDisk] = {}
+    for row in objects(data):
+        if not ("eid:slt" in row and "state" in row and "size" in row):
+            continue
+        slot = slot_of(text_of(row, "eid:slt"))
+        if not slot:
+            wanted = "'<enclosure>:<slot>' of a disk"
+            unread.append(str(output.refused("storcli", wanted, str(row))))
+        elif slot not in found:
+            found[slot] = _disk(row, slot, details.get(slot, {}), adapter=adapter)
+    return tuple(found.values())
+
+
+def _disk(row: Tree, slot: str, detail: Mapping[str, str], *, adapter: bool) -> PhysicalDisk:
+    group = text_of(row, "dg")
+    number = text_of(row, "did")
+    foreign = group.casefold() == "f"
+    state = disk_state(row, adapter=adapter)
+    if foreign and state.health is Health.OK:
+        state = State(Health.ATTENTION, f"{state.word}, foreign")
+    counts, odd = states.counts(
+        (name.removesuffix(" count"), detail.get(name, ""))
+        for name in ("media error count", "other error count", "predictive failure count")
+    )
+    flagged = detail.get("s.m.a.r.t alert flagged by drive", "No").casefold()
+    alert = flagged not in _UNFLAGGED
+    failing = alert or counts.get("predictive failure", 0) > 0
+    if failing and state.health in {Health.OK, Health.BUSY, Health.REBUILDING}:
+        told = "S.M.A.R.T. alert" if alert else "predictive failure"
+        state = State(Health.FAILING, f"{state.word}, {told}")
+    state = states.doubted(state, odd)
+    return PhysicalDisk(
+        slot=slot,
+        state=state,
+        model=output.printable(text_of(row, "model") or detail.get("model number", "")),
+        serial=output.printable(detail.get("sn", "") or detail.get("serial number", "")),
+        firmware=output.printable(
+            detail.get("firmware revision", "") or detail.get("firmware revision level", "")
+        ),
+        size_bytes=size_of(row),
+        usage="foreign" if foreign else _USAGES.get(text_of(row, "state").casefold(), ""),
+        array=f"drive group {int(group)}"
+        if re.fullmatch(r"\d{1,4}", group, re.ASCII) and not adapter
+        else "",
+        kind=f"megaraid,{int(number)}"
+        if re.fullmatch(r"\d{1,3}", number, re.ASCII) and not adapter
+        else "",
+        temperature_celsius=celsius_of(
+            detail.get("drive temperature", "") or detail.get("temperature(c)", "")
+        ),
+        errors_total=counts,
+    )
+
+
+def disk_state(row: Tree, *, adapter: bool) -> State:
+    """Return the state of a disk; a plain `adapter` has no word for it."""
+    word = output.printable(text_of(row, "state"))
+    if "status" in row:  # storcli2
+        status = output.printable(text_of(row, "status"))
+        health = states.judged(status, _STATUS_WORDS).health
+        if health is Health.OK and word.casefold() not in _CONFIGURED:
+            health = Health.ATTENTION
+        return State(health, f"{word}, {status}")
+    if adapter and word == "-":
+        return State(Health.OK, word)
+    return states.judged(word, _DISK_WORDS)
+
+
+def _details(data: Tree) -> dict[str, dict[str, str]]:
+    """Return the pairs that answers have of each disk, by its slot. Counts of parts are added up.
+
+    In text each of its sections stands by itself, in JSON below '... - Detailed Information'.
+    """
+    found: dict[str, dict[str, str]] = {}
+
+    def add(slot: str, value: Any) -> None:  # noqa: ANN401 - JSON
+        own = found.setdefault(slot, {})
+        for key, told in flattened(value).items():
+            own.setdefault(key, told)
+
+    def walk(tree: Any) -> None:  # noqa: ANN401 - JSON
+        if isinstance(tree, dict):
+            row, detail = tree.get("drive information"), tree.get("drive detailed information")
+            if isinstance(row, dict) and isinstance(detail, dict):  # storcli2
+                add(slot_of(text_of(row, "eid:slt")), detail)
+                return
+            for key, each in tree.items():
+                if (drive := _DRIVE.fullmatch(key)) and isinstance(each, dict):
+                    add(place_of(drive[1], drive[2]), each)
+                else:
+                    walk(each)
+        elif isinstance(tree, list):
+            for each in tree:
+                walk(each)
+
+    walk(data)
+    return found

@@ -1,0 +1,270 @@
+"""Drive groups and virtual drives of MegaRAID controllers, as storcli and its like list them. Pure.
+
+Source: as of `storcli`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.raid import output, states
+from iowarden.collectors.raid.controller import (
+    Array,
+    Controller,
+    Health,
+    PhysicalDisk,
+    Policy,
+    State,
+)
+from iowarden.collectors.raid.megaraid.storcli_answer import (
+    SLOT,
+    Tree,
+    flattened,
+    objects,
+    parse_whole,
+    rows_of,
+    size_of,
+    slot_of,
+    text_of,
+)
+from iowarden.collectors.raid.megaraid.storcli_disks import disk_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_ARRAY_WORDS = {
+    **states.DEAD,
+    "optl": Health.OK,
+    "optimal": Health.OK,
+    "pdgd": Health.DEGRADED,
+    "partially degraded": Health.DEGRADED,
+    "dgrd": Health.DEGRADED,
+    "degraded": Health.DEGRADED,
+    "ofln": Health.FAILED,
+    "msng": Health.FAILED,
+}
+"""'Optl', 'Dgrd' and 'OfLn' were seen. 'Rec' (recovery) is not among them."""
+_FOREIGN_WORDS = {**_ARRAY_WORDS, **dict.fromkeys(("optl", "optimal"), Health.ATTENTION)}
+"""Of another controller's drive groups: one that could be imported waits for somebody to do it."""
+_ACCESS = frozenset({"rw", "ro", "hd", "-", ""})
+"""Read and write, read only, hidden: as somebody chose. 'B' (blocked) is not among them."""
+_SWITCH = {"enbl": True, "enabled": True, "dsbl": False, "disabled": False}
+"""Of the disks' own write caches. Not 'dflt', 'Disk's Default', 'Default'."""
+_FORCED = frozenset({"AWB", "FWB"})
+"""Write back, also without a battery: always, forced."""
+_TARGETS = 128
+"""Volumes are on SCSI channels 2 and 3 of 128 targets each. Source: megaraid_sas.h."""
+_CACHE = re.compile(r"(NR|R|ADRA)(?-i:a?),?(A?F?WB|WT)[CD]?", re.IGNORECASE)
+"""'Ra' reads ahead by itself, 'RAWB' reads ahead and always writes back."""
+
+
+def drive_groups(data: Tree, *, adapter: bool) -> tuple[list[Array], list[PhysicalDisk]]:
+    """Return the drive groups of the topology, and the disks that are missing in it."""
+    groups: list[Array] = []
+    missing: list[PhysicalDisk] = []
+    for row in rows_of(data.get("topology")):
+        group, span = text_of(row, "dg"), text_of(row, "arr") or text_of(row, "span")
+        if text_of(row, "type").casefold() == "drive":
+            state = disk_state(row, adapter=adapter)
+            if state.health is Health.FAILED and not SLOT.fullmatch(text_of(row, "eid:slot")):
+                place = f"drive group {group} span {span} row {text_of(row, 'row')}"
+                name = f"drive group {group}"
+                told = PhysicalDisk(output.printable(place), state, usage="member", array=name)
+                missing.append(told)
+        elif span == "-" and text_of(row, "row") == "-":
+            word = text_of(row, "state")
+            # storcli2 tells no state of a group.
+            health = State(Health.OK, "-") if word == "-" and "span" in row else None
+            groups.append(
+                Array(
+                    output.printable(f"drive group {group}"),
+                    health or states.judged(output.printable(word), _ARRAY_WORDS),
+                    level=output.printable(text_of(row, "type")),
+                    size_bytes=size_of(row),
+                )
+            )
+    return groups, missing
+
+
+def volumes_of(
+    data: Tree, slots: Mapping[str, tuple[str, ...]], driver: str, unread: list[str]
+) -> Iterator[Array]:
+    """Yield the virtual drives of an answer; rows that cannot be read are added to `unread`."""
+    seen: set[str] = set()
+    disk_caches = {
+        f"drive group {text_of(row, 'dg')}": _SWITCH.get(text_of(row, "pdc").casefold())
+        for row in rows_of(data.get("topology"))
+        if text_of(row, "type").casefold() != "drive"
+    }
+    for row in objects(data):
+        place = re.fullmatch(
+            r"(\d{1,4}|[-f])/(\d{1,4})", text_of(row, "dg/vd").casefold(), re.ASCII
+        )
+        if "dg/vd" not in row:
+            continue
+        if place is None:
+            wanted = "'<group>/<number>' of a virtual drive"
+            unread.append(str(output.refused("storcli", wanted, str(row))))
+            continue
+        number = int(place[2])
+        name = f"virtual drive {number}"
+        if name in seen:
+            continue
+        seen.add(name)
+        state = states.judged(output.printable(text_of(row, "state")), _ARRAY_WORDS)
+        access = text_of(row, "access")
+        if access.casefold() not in _ACCESS and state.health is Health.OK:
+            state = State(Health.ATTENTION, output.printable(f"{state.word}, access {access}"))
+        parent = f"drive group {int(place[1])}" if place[1].isdecimal() else ""
+        yield Array(
+            name,
+            state,
+            level=output.printable(text_of(row, "type")),
+            label=output.printable(text_of(row, "name")),
+            parent=parent,
+            size_bytes=size_of(row),
+            slots=slots.get(parent, ()),
+            address=f"{2 + number // _TARGETS}:{number % _TARGETS}:0"
+            if driver == "megaraid_sas"
+            else "",
+            policy=_policy(
+                text_of(row, "currentcache") or text_of(row, "cache"), text_of(row, "defaultcache")
+            ),
+            disk_cache=disk_caches.get(parent),
+        )
+
+
+def _policy(current: str, default: str = "") -> Policy | None:
+    """Return what 'RWBD', 'NRWTD' or 'NR,WB' mean; 'AWB' caches even without a battery."""
+    if not current:
+        return None
+    found, set_to = _CACHE.fullmatch(current), _CACHE.fullmatch(default)
+    word = output.printable(current)
+    if found is None:
+        return Policy(word=word)
+    return Policy(
+        _writes_back(found),
+        found[1].upper() != "NR",
+        word,
+        _writes_back(set_to) if set_to else None,
+        (set_to or found)[2].upper() in _FORCED,
+    )
+
+
+def _writes_back(found: re.Match[str]) -> bool:
+    return found[2].upper().endswith("WB")
+
+
+def members_of(data: Tree, disks: Sequence[PhysicalDisk]) -> dict[str, tuple[str, ...]]:
+    """Return the disks of each drive group: of its rows, else of the topology."""
+    found: dict[str, list[str]] = {}
+    for disk in disks:
+        if disk.array:
+            found.setdefault(disk.array, []).append(disk.slot)
+    for row in rows_of(data.get("topology")):
+        place = slot_of(text_of(row, "eid:slot"))
+        name = output.printable(f"drive group {text_of(row, 'dg')}")
+        if place and place not in found.setdefault(name, []):
+            found[name].append(place)
+    return {name: tuple(each) for name, each in found.items() if each}
+
+
+def parse_volumes(text: str) -> dict[str, Array]:
+    """Return the virtual drives of '/vall show all' by name; `serial` is what the host sees.
+
+    `serial` is the one that storcli2 tells, else the 'SCSI NAA Id'. Errors: ParseError.
+    """
+    found: dict[str, Array] = {}
+    answers = parse_whole(text)
+    for answer in answers:
+        properties = _volume_properties(answer.data)
+        for each in volumes_of(answer.data, {}, "", []):
+            told = properties.get(each.name, {})
+            policy, default = each.policy, told.get("write cache(initial setting)", "")
+            if policy and default:
+                back = {"writeback": True, "writethrough": False, "alwayswriteback": True}
+                word = re.sub(r"[^a-z]", "", default.casefold())
+                policy = replace(policy, default_write_back=back.get(word))
+            bad = told.get("bad block exists", told.get("bad blocks exist", "No"))
+            state = each.state
+            if bad.casefold() not in {"no", "-", "n/a"} and state.health is Health.OK:
+                word = f"{state.word}, bad blocks exist: {bad}"
+                state = State(Health.ATTENTION, output.printable(word))
+            serial = told.get("serial number", "") or told.get("scsi naa id", "")
+            disk_cache = told.get("disk cache policy", "") or told.get(
+                "drive write cache policy", ""
+            )
+            found[each.name] = replace(
+                each,
+                policy=policy,
+                state=state,
+                serial=output.printable(serial),
+                disk_cache=_SWITCH.get(disk_cache.casefold(), each.disk_cache),
+            )
+    if not found:
+        failed = "; ".join(each.description for each in answers)
+        raise output.refused("storcli /cN/vall show all", "virtual drives", failed)
+    return found
+
+
+def _volume_properties(data: Tree) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for key, each in data.items():
+        named = re.fullmatch(r"vd(\d{1,4}) properties", key, re.ASCII)
+        if named and isinstance(each, dict):
+            found[f"virtual drive {int(named[1])}"] = flattened(each)
+    for row in rows_of(data.get("virtual drives")):  # storcli2
+        info, told = row.get("vd info"), row.get("vd properties")
+        if isinstance(info, dict) and isinstance(told, dict):
+            number = text_of(info, "dg/vd").partition("/")[2]
+            found[f"virtual drive {number}"] = flattened(told)
+    return found
+
+
+def with_volumes(told: Controller, volumes: Mapping[str, Array]) -> Controller:
+    """Return a controller with what '/vall show all' adds to its virtual drives."""
+    arrays = [
+        replace(
+            each,
+            policy=volumes[each.name].policy or each.policy,
+            serial=volumes[each.name].serial,
+            disk_cache=each.disk_cache
+            if volumes[each.name].disk_cache is None
+            else volumes[each.name].disk_cache,
+            state=states.worse(each.state, volumes[each.name].state),
+        )
+        if each.name in volumes
+        else each
+        for each in told.arrays
+    ]
+    return replace(told, arrays=tuple(arrays))
+
+
+def parse_foreign(text: str) -> tuple[Array, ...]:
+    """Return the drive groups of another controller's configuration ('/fall show'), if any.
+
+    Each needs attention: till somebody imports or clears it, its disks cannot be used. One of
+    which disks are missing has failed. Errors: ParseError.
+    """
+    answers = parse_whole(text)
+    rows = [
+        row
+        for answer in answers
+        for row in objects(answer.data)
+        if "dg" in row and "eid:slot" in row and "novds" in row
+    ]
+    descriptions = "; ".join(each.description for each in answers)
+    named = any("total foreign drive groups" in each.data for each in answers)
+    if not rows and not named and "foreign" not in descriptions.casefold():
+        raise output.refused("storcli /cN/fall show", "a foreign configuration", descriptions)
+    return tuple(
+        Array(
+            output.printable(f"foreign drive group {text_of(row, 'dg')}"),
+            states.judged(output.printable(text_of(row, "state")), _FOREIGN_WORDS),
+            level=output.printable(text_of(row, "type")),
+            size_bytes=size_of(row) or None,
+        )
+        for row in rows
+    )
