@@ -35,15 +35,13 @@ from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.raid.controller import Controllers, Health
 from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Polled, Target
-from iowarden.daemon.check import check
-from iowarden.daemon.cli import console
-from iowarden.daemon.sanitize import one_line
+from iowarden.daemon.check import findings
+from iowarden.daemon.check.report import count
 from iowarden.rules.advice import facts, last_copies
 from iowarden.rules.advice.advice import advice_of, together
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events import event_correlation
-from iowarden.rules.quantity import size
 from iowarden.rules.severity import Severity
 from iowarden.rules.signals.smart.smart import HOT_SECONDS
 
@@ -63,9 +61,6 @@ NOTHING_WRONG, WRONG, NOT_UNDERSTOOD = 0, 1, 2
 """Exit status."""
 MOST_EVENTS = 10_000
 """Of a text: listed; the others are counted. All of them are evaluated."""
-SHOWN_EVENTS = 10
-"""So many of a class on one object have a line of their own for people."""
-SHOWN_UNREAD = 20
 LOOKS = 3
 """How often the machine is looked at, a second apart; nothing of it changes meanwhile."""
 _NOW = 4_000_000_000.0
@@ -155,9 +150,9 @@ class Explanation:
     def summary(self) -> str:
         """Return the last line."""
         alerts = Counter(each.severity for each in self.alerts)
-        words = [f"{_count(n, f'{severity} alert')}" for severity, n in alerts.items()]
+        words = [f"{count(n, f'{severity} alert')}" for severity, n in alerts.items()]
         shown = len(self.events) + self.events_left_out
-        words += [_count(shown, "event")] if shown else []
+        words += [count(shown, "event")] if shown else []
         words += [f"{len(self.unread)} not understood"] if self.unread else []
         verdict = {
             WRONG: "something is wrong",
@@ -194,45 +189,6 @@ class Explanation:
             indent=1,
         )
 
-    def sections(self) -> Iterator[str | console.Table]:
-        """Return it for people."""
-        yield f"{self.kind}: {', '.join(self.outputs) or 'not understood'}"
-        if self.objects:
-            yield console.table_of(
-                "objects",
-                ("type", "name", "of", "state", "word", "details"),
-                [
-                    (o.type, o.name, o.of or "-", o.state, o.word or "-", _details(o))
-                    for o in self.objects
-                ],
-            )
-        if self.events:
-            columns: tuple[str, ...] = ("line", "severity", "class", "object", "sector", "text")
-            rows = [*_event_rows(self.events)]
-            begin = all(each.line is None for each in self.events)
-            yield console.table_of("events", columns[begin:], [row[begin:] for row in rows])
-            yield from dict.fromkeys(f"  {each.kind}: {each.meaning}" for each in self.events)
-        if self.lines_read:
-            yield (
-                f"{_count(self.lines_read, 'line')} of a log, {self.lines_other} of them no event"
-                " of storage"
-            )
-        if self.alerts:
-            yield console.table_of(
-                "alerts at first sight",
-                ("severity", "state", "alert", "object", "summary"),
-                [(a.severity, a.state, a.alert, a.object, a.text) for a in self.alerts],
-            )
-        if self.unread:
-            rows = [
-                ("-" if each.line is None else str(each.line), each.text or "-", each.reason)
-                for each in self.unread[:SHOWN_UNREAD]
-            ]
-            yield console.table_of("not understood", ("line", "text", "why"), rows)
-            if (more := len(self.unread) - SHOWN_UNREAD) > 0:
-                yield f"  and {more} more: --json has them all"
-        yield self.summary()
-
 
 def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explanation:
     """Return what the rules and the table of events make of a text. Errors: none."""
@@ -247,7 +203,7 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explan
     state, _ = event_correlation.step(event_correlation.Happened(), batch, engine.places(), table)
     happen = event_correlation.alerts(state, table, now)
     alerts = last_copies.marked([*engine.alerts(), *happen], engine.places())
-    waits = check.holds(groups)
+    waits = findings.holds(groups)
     here = facts.Facts(facts.known(engine.places(), engine.mounts(), alerts))
     told = [_alert(each, waits, here) for each in _ranked(alerts)]
     events = tuple(_event(each, table) for each in parsed.events[:MOST_EVENTS])
@@ -347,7 +303,7 @@ def _ranked(alerts: Iterable[Alert]) -> list[Alert]:
 
 
 def _about_cover(alert: Alert) -> bool:
-    return check.about_iowarden(alert) or alert.name in _OF_COVER
+    return findings.about_iowarden(alert) or alert.name in _OF_COVER
 
 
 _OF_COVER = frozenset({"NoDiskRead", "DiskNotCovered", "DiskNeverCovered", "NoSwap"})
@@ -356,12 +312,12 @@ _OF_COVER = frozenset({"NoDiskRead", "DiskNotCovered", "DiskNeverCovered", "NoSw
 def _alert(alert: Alert, waits: Mapping[str, float], here: facts.Facts) -> AlertLine:
     text = alert.annotation("summary")
     if alert.state is State.PENDING:
-        text += check.pending(alert, waits)
+        text += findings.pending(alert, waits)
     return AlertLine(
         alert.severity.name.lower(),
         alert.state.value,
         alert.name,
-        check.place(alert),
+        findings.place(alert),
         text,
         "\n".join(together([advice_of(alert, here)])),
     )
@@ -390,29 +346,6 @@ def _event(found: Found, table: Table) -> EventLine:
         seconds=event.clock_seconds if at is None else at,
         text=event.text,
     )
-
-
-def _event_rows(events: Sequence[EventLine]) -> Iterator[tuple[str, ...]]:
-    """Return a row for each event, of a storm for the first ones and how many more there are."""
-    totals = Counter((each.kind, each.object) for each in events)
-    shown: Counter[tuple[str, str]] = Counter()
-    for each in events:
-        own = each.kind, each.object
-        shown[own] += 1
-        line = "-" if each.line is None else str(each.line)
-        if shown[own] <= SHOWN_EVENTS:
-            yield line, each.severity, each.kind, each.object, _range(each), each.text
-        elif shown[own] == totals[own]:
-            more = f"... {totals[own] - SHOWN_EVENTS} more of these, this is the last: {each.text}"
-            yield line, each.severity, each.kind, each.object, _range(each), more
-
-
-def _range(event: EventLine) -> str:
-    if event.sector is not None:
-        return f"{event.sector}" + (f"+{event.sectors}" if event.sectors else "")
-    if event.block is not None:
-        return f"block {event.block}" + (f"+{event.blocks}" if event.blocks else "")
-    return "-"
 
 
 # --- objects
@@ -580,16 +513,3 @@ def _drive(drive: Drive, number: int) -> Object:
         _said(about),
         {name: value for name, value in counts.items() if value is not None},
     )
-
-
-def _details(told: Object) -> str:
-    words = [
-        f"{name} {size(value) if name == 'bytes' and not isinstance(value, str) else value}"
-        for name, value in told.details.items()
-    ]
-    words += [f"{name}: {value:g}" for name, value in told.counts.items()]
-    return one_line(", ".join(words)) or "-"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 from iowarden.collectors.model import GivenError
 from iowarden.collectors.recording.recording import RecordingError
-from iowarden.daemon.check import check as checking
+from iowarden.daemon.check import check, guard
+from iowarden.daemon.check.findings import mail_path
+from iowarden.daemon.check.report import WIDTH, Finding, Level, Report
 from iowarden.daemon.cli import command
 from iowarden.daemon.config import config as configuration
 from iowarden.daemon.config.rule_files import load_rules, load_shipped, notes
@@ -106,7 +108,7 @@ def _judge(settings: configuration.Config, path: str, user: pwd.struct_passwd | 
     print(f"'{path}' is good; {rules} rules in {len(groups)} groups{judged}")
     for note in notes(groups, settings):
         print(note)
-    if said := checking.mail_path(settings):
+    if said := mail_path(settings):
         print(said)
     if settings.mail.password_file is not None and user is None and not os.geteuid():
         print(
@@ -117,14 +119,14 @@ def _judge(settings: configuration.Config, path: str, user: pwd.struct_passwd | 
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    def examine(step: Callable[[str], None]) -> checking.Report:
+    def examine(step: Callable[[str], None]) -> Report:
         step("reading the configuration and the rules")
         settings, groups, problems = _whatever_is_good(arguments)
         try:
             clock, player, root = command.machine(arguments.play)
-            report = checking.examine(settings, groups, clock, root, player=player, step=step)
+            report = check.examine(settings, groups, clock, root, player=player, step=step)
         except RecordingError as error:
-            report = checking.Report((_unusable("recording", str(error)),))
+            report = Report((_unusable("recording", str(error)),))
         found = report.findings
         if any(problem.topic == "configuration" for problem in problems):
             # What defaults say of mail and state would be taken for what is configured.
@@ -133,10 +135,10 @@ def _check(arguments: argparse.Namespace) -> int:
 
     try:
         if arguments.play is None:
-            report = checking.guarded(examine)
+            report = guard.guarded(examine)
         else:
-            report = checking.answered(examine, lambda _: None)
-        width = shutil.get_terminal_size((checking.WIDTH, 0)).columns
+            report = guard.answered(examine, lambda _: None)
+        width = shutil.get_terminal_size((WIDTH, 0)).columns
         print(report.json() if arguments.json else "\n".join(report.lines(width)), flush=True)
     except BrokenPipeError:  # 'iowarden check | head': what is left to say must not fail, too
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -147,9 +149,9 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _whatever_is_good(
     arguments: argparse.Namespace,
-) -> tuple[configuration.Config, list[RuleGroup], list[checking.Finding]]:
+) -> tuple[configuration.Config, list[RuleGroup], list[Finding]]:
     """Return configuration and rules, defaults and shipped rules instead of what is bad."""
-    problems: list[checking.Finding] = []
+    problems: list[Finding] = []
     try:
         settings = command.settings(arguments)
     except configuration.ConfigError as error:
@@ -163,5 +165,5 @@ def _whatever_is_good(
         return settings, load_shipped(settings), problems
 
 
-def _unusable(topic: str, text: str) -> checking.Finding:
-    return checking.Finding(checking.Level.UNKNOWN, topic, "", text)
+def _unusable(topic: str, text: str) -> Finding:
+    return Finding(Level.UNKNOWN, topic, "", text)

@@ -10,17 +10,24 @@ import argparse
 import functools
 import os
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from iowarden.collectors import tool_output
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.tool_output import Kind
 from iowarden.daemon.check.explain import NOT_UNDERSTOOD, explain
+from iowarden.daemon.check.report import count
 from iowarden.daemon.cli import command, console
 from iowarden.daemon.config import config as configuration
 from iowarden.daemon.config.rule_files import load_events, load_shipped
+from iowarden.daemon.sanitize import one_line
+from iowarden.rules.quantity import size
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from iowarden.daemon.check.explain import EventLine, Explanation, Object
     from iowarden.daemon.cli.command import Add
 
 _EXAMPLES = """\
@@ -36,6 +43,9 @@ exit status:
      that contradicts itself
   2  nothing is wrong in what was understood, and that was not all of it; or wrong usage
 """
+SHOWN_EVENTS = 10
+"""So many of a class on one object have a line of their own for people."""
+SHOWN_UNREAD = 20
 
 
 def add_commands(add: Add) -> None:
@@ -70,7 +80,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     if arguments.json:
         sys.stdout.write(found.json() + "\n")
     else:
-        console.show([*found.sections()])
+        console.show([*sections(found)])
     return found.status
 
 
@@ -82,3 +92,78 @@ def _content(path: str) -> bytes:
     # A FIFO without a writer would never answer.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         return file.read(most) or b""
+
+
+# --- showing
+
+
+def sections(found: Explanation) -> Iterator[str | console.Table]:
+    """Return what `iowarden explain` shows."""
+    yield f"{found.kind}: {', '.join(found.outputs) or 'not understood'}"
+    if found.objects:
+        yield console.table_of(
+            "objects",
+            ("type", "name", "of", "state", "word", "details"),
+            [
+                (o.type, o.name, o.of or "-", o.state, o.word or "-", _details(o))
+                for o in found.objects
+            ],
+        )
+    if found.events:
+        columns: tuple[str, ...] = ("line", "severity", "class", "object", "sector", "text")
+        rows = [*_event_rows(found.events)]
+        begin = all(each.line is None for each in found.events)
+        yield console.table_of("events", columns[begin:], [row[begin:] for row in rows])
+        yield from dict.fromkeys(f"  {each.kind}: {each.meaning}" for each in found.events)
+    if found.lines_read:
+        yield (
+            f"{count(found.lines_read, 'line')} of a log, {found.lines_other} of them no event"
+            " of storage"
+        )
+    if found.alerts:
+        yield console.table_of(
+            "alerts at first sight",
+            ("severity", "state", "alert", "object", "summary"),
+            [(a.severity, a.state, a.alert, a.object, a.text) for a in found.alerts],
+        )
+    if found.unread:
+        rows = [
+            ("-" if each.line is None else str(each.line), each.text or "-", each.reason)
+            for each in found.unread[:SHOWN_UNREAD]
+        ]
+        yield console.table_of("not understood", ("line", "text", "why"), rows)
+        if (more := len(found.unread) - SHOWN_UNREAD) > 0:
+            yield f"  and {more} more: --json has them all"
+    yield found.summary()
+
+
+def _event_rows(events: Sequence[EventLine]) -> Iterator[tuple[str, ...]]:
+    """Return a row for each event, of a storm for the first ones and how many more there are."""
+    totals = Counter((each.kind, each.object) for each in events)
+    shown: Counter[tuple[str, str]] = Counter()
+    for each in events:
+        own = each.kind, each.object
+        shown[own] += 1
+        line = "-" if each.line is None else str(each.line)
+        if shown[own] <= SHOWN_EVENTS:
+            yield line, each.severity, each.kind, each.object, _range(each), each.text
+        elif shown[own] == totals[own]:
+            more = f"... {totals[own] - SHOWN_EVENTS} more of these, this is the last: {each.text}"
+            yield line, each.severity, each.kind, each.object, _range(each), more
+
+
+def _range(event: EventLine) -> str:
+    if event.sector is not None:
+        return f"{event.sector}" + (f"+{event.sectors}" if event.sectors else "")
+    if event.block is not None:
+        return f"block {event.block}" + (f"+{event.blocks}" if event.blocks else "")
+    return "-"
+
+
+def _details(told: Object) -> str:
+    words = [
+        f"{name} {size(value) if name == 'bytes' and not isinstance(value, str) else value}"
+        for name, value in told.details.items()
+    ]
+    words += [f"{name}: {value:g}" for name, value in told.counts.items()]
+    return one_line(", ".join(words)) or "-"

@@ -23,8 +23,8 @@ from support.smtp import DEADLINE_SECONDS, free_port
 
 from iowarden.collectors import registry
 from iowarden.collectors.machine import Root
-from iowarden.daemon.check import check
-from iowarden.daemon.check.check import Finding, Level, Report
+from iowarden.daemon.check import check, findings, guard, running_service
+from iowarden.daemon.check.report import WIDTH, Finding, Level, Report
 from iowarden.daemon.cli import check_command, command, main
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config import config
@@ -184,7 +184,7 @@ def test_another_program_at_the_same_disks_is_a_finding_with_what_stops_it(
     assert status == 0, text
     assert any("OtherMonitor host: smartd asks disks" in line for line in lines(text, "INFO"))
     assert "'kill 812'" in text
-    assert max(map(len, text.splitlines())) <= check.WIDTH
+    assert max(map(len, text.splitlines())) <= WIDTH
 
 
 def test_smartd_at_an_areca_is_a_warning_with_what_stops_it(checked: Checker) -> None:
@@ -379,7 +379,7 @@ def test_a_check_that_hangs_altogether_is_given_up() -> None:
         signal.pause()
         raise AssertionError
 
-    report = check.guarded(hang, deadline_seconds=2.0)
+    report = guard.guarded(hang, deadline_seconds=2.0)
     assert report.status == 3
     [finding] = report.findings
     assert "no answer in time" in finding.text
@@ -392,7 +392,7 @@ def test_a_mistake_of_ours_is_a_line_and_no_traceback() -> None:
     def broken(_: Callable[[str], None]) -> Report:
         raise ZeroDivisionError("ours")
 
-    report = check.guarded(broken, DEADLINE_SECONDS)
+    report = guard.guarded(broken, DEADLINE_SECONDS)
     assert report.status == 3
     assert "ZeroDivisionError" in report.findings[0].text
     assert "Traceback" not in "\n".join(report.lines())
@@ -405,7 +405,7 @@ def test_a_child_that_dies_is_said() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 
-    assert "ended without an answer" in check.guarded(die, DEADLINE_SECONDS).findings[0].text
+    assert "ended without an answer" in guard.guarded(die, DEADLINE_SECONDS).findings[0].text
 
 
 class Fast(SystemClock):
@@ -430,7 +430,7 @@ def test_a_source_that_hangs_is_unknown_and_the_others_are_told(tmp_path: Path) 
     engine = Engine([], readers.sources, clock.now())
     check.look(engine, readers, events, clock, 0.0)
     release.set()
-    report = Report(tuple(check.source_findings(engine, clock.now())))
+    report = Report(tuple(findings.of_sources(engine, clock.now())))
     assert report.status == 3
     text = "\n".join(report.lines())
     assert re.search(r"UNKNOWN +source md: stuck: silent for \d+ s", text)
@@ -444,7 +444,7 @@ def test_a_check_does_not_say_that_a_machine_has_no_kernel_log(tmp_path: Path) -
     readers = Readers(sources, {}, lambda: Root(str(tmp_path)), clock.now, events.put)
     engine = Engine([], readers.sources, clock.now())
     check.look(engine, readers, events, clock, 0.0)
-    (found,) = (f for f in check.source_findings(engine, clock.now()) if f.topic == "sources")
+    (found,) = (f for f in findings.of_sources(engine, clock.now()) if f.topic == "sources")
     assert found.text == (
         "0 of 3 read; not offered here: stat, controllers; the kernel's log is read by the service"
         " alone: 'dmesg | iowarden explain'"
@@ -460,7 +460,7 @@ def test_what_the_running_service_says_counts(tmp_path: Path) -> None:
     try:
         feed.give()
         program.caught_up()
-        found = check.service(("127.0.0.1", program.port), set())
+        found = running_service.findings(("127.0.0.1", program.port), set())
         stall = next(f for f in found if f.topic == "WriteStall")
         assert stall.level is Level.WARNING
         assert "firing in the running service (warning)" in stall.text
@@ -480,7 +480,7 @@ def test_what_the_running_service_says_counts(tmp_path: Path) -> None:
             ("condition", "A1"),
             ("severity", "warning"),
         )
-        again = check.service(("127.0.0.1", program.port), {labels})
+        again = running_service.findings(("127.0.0.1", program.port), {labels})
         assert "WriteStall" not in {f.topic for f in again}
     finally:
         program.close()
@@ -510,8 +510,8 @@ def test_a_service_that_is_installed_and_does_not_run_is_critical(
 ) -> None:
     """Nobody watches this machine then, and a check by cron that ends 0 would say all is well."""
     port = free_port()
-    unit = check.unit(Memory(files))
-    report = Report(tuple(check.service(("127.0.0.1", port), set(), unit)))
+    unit = running_service.unit(Memory(files))
+    report = Report(tuple(running_service.findings(("127.0.0.1", port), set(), unit)))
     assert report.status == status
     assert text.format(port) in report.findings[0].text
 
@@ -603,7 +603,7 @@ def test_no_code_of_ours_stands_in_a_report(checked: Checker) -> None:
 
 def test_labels_of_the_service_are_read_as_they_were_written() -> None:
     """A mount point with a quote, a backslash and a new line in its name."""
-    [(name, labels, value)] = check.parse_metrics(
+    [(name, labels, value)] = running_service.parse_metrics(
         '# HELP x y\nnode_x 1\niowarden_alerts{mountpoint="/a\\"b\\\\c\\nd",alertname="X"} 1\n'
     )
     assert (name, value) == ("iowarden_alerts", 1.0)
@@ -618,7 +618,7 @@ def test_another_exporter_matters_when_its_names_are_shown(
     """Two 'node_uname_info' of one host break rules; otherwise it is worth knowing."""
     key = program.removesuffix("_exporter")
     settings = config.parse(f"expose: {{{key}: {expose}}}\n", "iowarden.yaml")
-    report = Report(tuple(check.others([Exporter(9100, program, "200 OK")], settings)))
+    report = Report(tuple(findings.of_exporters([Exporter(9100, program, "200 OK")], settings)))
     assert report.status == status
     assert "port 9100" in report.findings[0].text
     assert f"'expose.{key}" in report.findings[0].text
@@ -627,10 +627,10 @@ def test_another_exporter_matters_when_its_names_are_shown(
 def test_an_exporter_of_something_else_is_only_named() -> None:
     """Nothing that we show is also shown by it."""
     settings = config.parse("expose: {node: true, smartctl: true}\n", "iowarden.yaml")
-    [found] = check.others([Exporter(9100, None, "401 Unauthorized")], settings)
+    [found] = findings.of_exporters([Exporter(9100, None, "401 Unauthorized")], settings)
     assert (found.level, found.text) == (Level.INFO, "port 9100 answers 401 Unauthorized")
 
 
 def test_groups_that_need_a_longer_look_are_there() -> None:
     """A group that was renamed would be promised by nobody."""
-    assert {group.name for group in GROUPS} >= check.LONGER_LOOK
+    assert {group.name for group in GROUPS} >= findings.LONGER_LOOK

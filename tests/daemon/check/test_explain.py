@@ -12,7 +12,7 @@ import pytest
 from support.explained import read
 
 from iowarden.collectors.model import ParseError
-from iowarden.daemon.cli import console
+from iowarden.daemon.cli import console, explain_command
 from iowarden.daemon.cli.main import main
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def data(text: str | bytes, kind: str = "", *, log: bool = False) -> dict[str, A
 def shown(text: str) -> str:
     """The answer for people."""
     lines: list[str] = []
-    for section in read(text).sections():
+    for section in explain_command.sections(read(text)):
         lines += console.columns(section) if isinstance(section, console.Table) else [section]
     return "\n".join(lines)
 

@@ -25,7 +25,8 @@ from iowarden.collectors.smart.discovery import Found
 from iowarden.collectors.smart.drive import Target
 from iowarden.collectors.smart.options import Options
 from iowarden.collectors.smart.selftest import Said
-from iowarden.daemon.check import check
+from iowarden.daemon.check import findings
+from iowarden.daemon.check.report import Level
 from iowarden.daemon.config import config
 from iowarden.daemon.control import control_socket
 from iowarden.daemon.polling import smart
@@ -451,13 +452,13 @@ def test_the_command_line_waits_for_the_result(machine: Machine, tmp_path: Path)
 def test_a_machine_without_a_schedule_is_advised_of_one(machine: Machine) -> None:
     """The line to write is one that the configuration takes; with a schedule nothing is said."""
     machine.observe()
-    (finding,) = check._self_tests(config.parse("", "c.yaml"), machine.engine)
-    assert (finding.level, finding.topic) == (check.Level.INFO, "self-tests")
+    (finding,) = findings.of_self_tests(config.parse("", "c.yaml"), machine.engine)
+    assert (finding.level, finding.topic) == (Level.INFO, "self-tests")
     assert "none is scheduled for 3 drives; sectors nobody reads go bad unseen" in finding.text
     line = finding.text.split("'")[1]
     settings = config.parse(line, "c.yaml")
     assert settings.self_tests[0].calendars.keys() == {"short", "long"}
-    assert list(check._self_tests(settings, machine.engine)) == []
+    assert list(findings.of_self_tests(settings, machine.engine)) == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,233 @@
+"""What `iowarden check` says of alerts, data sources, configuration and the host."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.model import Outcome
+from iowarden.collectors.smart.drive import Cover
+from iowarden.daemon.check.report import Finding, Level, count
+from iowarden.daemon.config import config as configuration
+from iowarden.daemon.sanitize import shorten
+from iowarden.rules.advice.advice import advice_of
+from iowarden.rules.alerting.alerts import State
+from iowarden.rules.faults import meaning
+from iowarden.rules.notice import Severity
+from iowarden.rules.quantity import duration
+from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
+from iowarden.rules.signals import table as signals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from iowarden.collectors.smart.drive import Disks
+    from iowarden.daemon import exporters
+    from iowarden.daemon.config.config import Config
+    from iowarden.rules.advice.facts import Facts
+    from iowarden.rules.alerting.alerts import Alert
+    from iowarden.rules.engine.engine import Engine
+    from iowarden.rules.rulefile.rulefile import RuleGroup
+
+MOST_OBJECTS = 5
+"""Of one alert, each in a line of its own; the others are named in one."""
+SELF_TESTS = 'self_tests: [{disks: "*", short: "02:00", long: "Sat *-*-1..7 03:00"}]'
+"""A schedule to begin with: short ones each night, a long one a month."""
+NOT_POLLED = frozenset({Cover.NO_PASS_THROUGH, Cover.NO_SMART, Cover.LUN, Cover.MISSING})
+
+LONGER_LOOK = frozenset(
+    "bandwidth lull reclaim_stall swap activity phantom_reads read_ahead request_split"
+    " request_chunk starvation timeouts hung_task".split()
+)
+"""Groups of signals that tell something only after minutes, or by what changes in them."""
+
+
+_LEVEL = {
+    Severity.CRITICAL: Level.CRITICAL,
+    Severity.WARNING: Level.WARNING,
+    Severity.NOTICE: Level.INFO,
+    Severity.INFO: Level.INFO,
+}
+
+
+def about_iowarden(alert: Alert) -> bool:
+    """Whether it judges the running service, which is not what looks here."""
+    return meaning(alert.name).of_itself
+
+
+def of_alerts(
+    alerts: Sequence[Alert], groups: Sequence[RuleGroup], facts: Facts
+) -> Iterator[Finding]:
+    """Return the alerts, worst first; of many of one name most are only named."""
+    waits = holds(groups)
+    told: set[tuple[tuple[str, str], ...]] = set()
+    by_name: dict[tuple[Level, str], list[Finding]] = defaultdict(list)
+    ranked = sorted(alerts, key=lambda a: (not a.active, -a.severity, a.name, a.labels))
+    for alert in ranked:
+        same = tuple(pair for pair in alert.labels if pair[0] != "severity")
+        if same in told:  # by a rule of a worse severity
+            continue
+        told.add(same)
+        level, text = _LEVEL[alert.severity], alert.annotation("summary")
+        if alert.state is State.PENDING:
+            level = Level.WARNING if level is Level.CRITICAL else Level.INFO
+            text += pending(alert, waits)
+        elif alert.state is State.UNKNOWN:
+            level, text = Level.UNKNOWN, f"{text} - can no longer be told: {alert.unknown_reason}"
+        advice = advice_of(alert, facts)
+        description = alert.annotation("description").strip()
+        finding = Finding(level, alert.name, place(alert), text, advice, description)
+        by_name[level, alert.name].append(finding)
+    for (level, name), found in by_name.items():
+        yield from found[:MOST_OBJECTS]
+        if rest := [f.object for f in found[MOST_OBJECTS:]]:
+            yield Finding(level, name, f"and {len(rest)} more", shorten(", ".join(rest), 300))
+
+
+def holds(groups: Sequence[RuleGroup]) -> dict[str, float]:
+    """Return how long what an alert is about must hold before it fires, in seconds."""
+    return {r.alert: r.for_seconds for g in groups for r in g.rules if isinstance(r, Rule)}
+
+
+def pending(alert: Alert, waits: Mapping[str, float]) -> str:
+    """Return what follows the summary of an alert that does not fire yet; `waits` as of `holds`."""
+    wait = duration(waits.get(alert.name, 0.0))
+    return f" - seen just now; {alert.severity.name.lower()} once it has held for {wait}"
+
+
+def place(alert: Alert) -> str:
+    """Return what an alert is about, as people call it."""
+    shown = alert.label("mountpoint") or alert.object
+    device = alert.label("device")
+    return shown or device or "host"
+
+
+def of_rules(engine: Engine) -> Iterator[Finding]:
+    """Return which rules cannot be evaluated."""
+    for problem in engine.problems():
+        yield Finding(Level.UNKNOWN, "rule", problem.rule, problem.text)
+
+
+def of_sources(engine: Engine, now: float) -> Iterator[Finding]:
+    """Return which sources could not be read and why, and how many could."""
+    absent = []
+    good = 0
+    for status in engine.statuses():
+        name, outcome = status.source.name, status.outcome()
+        if outcome is Outcome.OK:
+            good += 1
+            unread = status.source.unread
+            parts = [p for p in unread(status.value) if p[1]] if unread is not None else []
+            for labels, reason in parts[:MOST_OBJECTS]:
+                place = ", ".join(value for _, value in labels)
+                yield Finding(Level.UNKNOWN, "source", f"{name} {place}", reason)
+            if len(parts) > MOST_OBJECTS:
+                text = f"{len(parts) - MOST_OBJECTS} more parts could not be read"
+                yield Finding(Level.UNKNOWN, "source", name, text)
+        elif outcome is Outcome.ABSENT:
+            absent.append(name)
+        elif status.reading is None:
+            yield Finding(Level.UNKNOWN, "source", name, "not answered while this check looked")
+        else:
+            since = status.reading.monotonic_seconds - status.reading.duration_seconds
+            stuck = outcome is Outcome.STUCK
+            text = f"silent for {now - since:.0f} s" if stuck else status.reading.error
+            yield Finding(Level.UNKNOWN, "source", name, f"{outcome}: {text}")
+    offered = [name for name in absent if name != "kernel_log"]
+    there = f"; not offered here: {', '.join(offered)}" if offered else ""
+    if len(offered) < len(absent):
+        there += "; the kernel's log is read by the service alone: 'dmesg | iowarden explain'"
+    yield Finding(Level.OK, "sources", "", f"{good} of {len(engine.statuses())} read{there}")
+
+
+def of_self_tests(settings: Config, engine: Engine) -> Iterator[Finding]:
+    """Advise to have drives test themselves, with the line to write."""
+    smart = engine.status("smart")
+    disks: Disks | None = None if smart is None else smart.value
+    if settings.self_tests or disks is None:
+        return
+    drives = sum(disk.polled.cover not in NOT_POLLED for disk in disks.by_key.values())
+    if drives:
+        text = (
+            f"none is scheduled for {count(drives, 'drive')}; sectors nobody reads go bad unseen;"
+            f" in the configuration: '{SELF_TESTS}' (see 'man systemd.time')"
+        )
+        yield Finding(Level.INFO, "self-tests", "", text)
+
+
+def of_longer_look(groups: Sequence[RuleGroup]) -> Iterator[Finding]:
+    """Say once which alerts only the running service can tell."""
+    slow = {f.name for g in signals.GROUPS if g.name in LONGER_LOOK for f in g.families}
+    rules = [rule for group in groups for rule in group.rules]
+    records = {r.record for r in rules if isinstance(r, RecordingRule)}
+    slow |= {
+        r.record for r in rules if isinstance(r, RecordingRule) and r.expression.names & slow
+    } & records
+    names = {
+        rule.alert for rule in rules if isinstance(rule, Rule) and rule.expression.names & slow
+    }
+    if names:
+        text = f"{', '.join(sorted(names))}: told by the running service, in minutes or hours"
+        yield Finding(Level.OK, "needs a longer look", "", text)
+
+
+def mail_path(settings: Config) -> str:
+    """Return what is to be said about where mail goes, or ''."""
+    server = settings.mail.server
+    if server is None:
+        return (
+            "no mail server configured ('mail.server'): mails stay in the Maildir of the state"
+            " directory, where nobody sees them"
+        )
+    if configuration.is_loopback(server):
+        return (
+            f"mail goes to this machine's own server '{server}':"
+            " with the root disk hung it may not leave; a remote server keeps that promise"
+        )
+    return ""
+
+
+def of_mail(settings: Config) -> Iterator[Finding]:
+    """Return what is to be said about mail, and where it goes."""
+    if said := mail_path(settings):
+        yield Finding(Level.INFO, "mail", "", said)
+    if settings.mail.server is not None:
+        text = f"{', '.join(settings.mail.to)} by '{settings.mail.server}':{settings.mail.port}"
+        yield Finding(Level.OK, "mail", "", f"{text}; 'iowarden test-mail' tries it")
+
+
+def of_exporters(found: Iterable[exporters.Exporter], settings: Config) -> Iterator[Finding]:
+    """Return what is to be said about other exporters on this host."""
+    shared = {
+        "node_exporter": (
+            "expose.node",
+            settings.expose_node,
+            "two 'node_uname_info' of one host break rules",
+        ),
+        "smartctl_exporter": (
+            "expose.smartctl",
+            settings.expose_smartctl,
+            "two 'smartctl_device' of one drive break rules",
+        ),
+    }
+    for exporter in found:
+        text = f"port {exporter.port} answers {exporter.answer}"
+        key, shown, harm = shared.get(exporter.program or "", ("", False, ""))
+        if shown:
+            text += f"; {harm}: set '{key}: false'"
+            yield Finding(Level.WARNING, "exporter", exporter.program or "", text)
+        else:
+            clash = f"; leave '{key}' off" if key else ""
+            yield Finding(Level.INFO, "exporter", exporter.program or "unknown", text + clash)
+
+
+def of_state_directory(directory: str) -> Iterator[Finding]:
+    """Return what is wrong with the state directory."""
+    topic, place = "state", f"'{directory}'"
+    if not os.path.isdir(directory):
+        text = "is not there yet: the service makes it when it first starts"
+        yield Finding(Level.INFO, topic, place, text)
+    elif os.geteuid() == 0 and not os.access(directory, os.W_OK | os.X_OK):
+        text = "cannot be written, not even by root: see 'findmnt -T' and the kernel's log"
+        yield Finding(Level.WARNING, topic, place, text)

@@ -1,0 +1,155 @@
+"""What `iowarden check` reports: findings, worst first, and what was looked at. Pure.
+
+Exit status as the Monitoring Plugins guidelines have it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import re
+import textwrap
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from iowarden.daemon.sanitize import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+WIDTH = 100
+"""Of lines that go to no terminal."""
+LEAST_WIDTH = 40
+
+
+class Level(enum.StrEnum):
+    """How bad a line is. `status` is the exit status it asks for; the order is the report's."""
+
+    CRITICAL = "CRITICAL"
+    WARNING = "WARNING"
+    UNKNOWN = "UNKNOWN"
+    INFO = "INFO"
+    OK = "OK"
+
+    @property
+    def status(self) -> int:
+        """Return the exit status. Source: Monitoring Plugins guidelines, return codes."""
+        return {"CRITICAL": 2, "WARNING": 1, "UNKNOWN": 3}.get(self.value, 0)
+
+
+_LEVELS = tuple(Level)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """One line; `topic` is an alert's name or what of iowarden it is about.
+
+    `description` is what it means, `advice` what to do about it.
+    """
+
+    level: Level
+    topic: str
+    object: str
+    text: str
+    advice: str = ""
+    description: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Item:
+    """Something that was looked at: a disk, an array, a file system."""
+
+    kind: str
+    name: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Report:
+    """What one look came to."""
+
+    findings: tuple[Finding, ...]
+    items: tuple[Item, ...] = ()
+
+    @property
+    def status(self) -> int:
+        """Return the exit status: the worst of critical, warning, could not tell, ok."""
+        worst = min((f.level for f in self.findings), key=_LEVELS.index, default=Level.OK)
+        return worst.status
+
+    def summary(self) -> str:
+        """Return the last line."""
+        counts = Counter(f.level for f in self.findings)
+        sources = sum(f.level is Level.UNKNOWN and f.topic == "source" for f in self.findings)
+        words = [
+            count(counts[Level.CRITICAL], "critical", ""),
+            count(counts[Level.WARNING], "warning"),
+            count(sources, "source", "s", " could not be read"),
+            count(counts[Level.UNKNOWN] - sources, "unknown", ""),
+            count(counts[Level.INFO], "info"),
+        ]
+        return f"check: {', '.join(word for word in words if word) or 'all is well'}"
+
+    def lines(self, width: int = WIDTH) -> Iterator[str]:
+        """Return the report as text, worst first, in lines of about so many characters."""
+        told: set[str] = set()
+        for finding in sorted(self.findings, key=lambda f: _LEVELS.index(f.level)):
+            place = f" {finding.object}" if finding.object else ""
+            yield from _wrapped(finding.level, f"{finding.topic}{place}: {finding.text}", width)
+            if finding.level is not Level.INFO and finding.topic not in told:
+                told.add(finding.topic)
+                for line in (finding.description, *finding.advice.strip("\n").splitlines()):
+                    yield from _advice(line, width) if line else ()
+        for item in self.items:
+            yield from _wrapped(Level.INFO, f"{item.kind} {item.name}: {item.text}", width)
+        yield self.summary()
+
+    def json(self) -> str:
+        """Return the same as data."""
+        found = sorted(self.findings, key=lambda f: _LEVELS.index(f.level))
+        return json.dumps(
+            {
+                "status": self.status,
+                "summary": self.summary(),
+                "findings": [dataclasses.asdict(f) for f in found],
+                "items": [dataclasses.asdict(i) for i in self.items],
+            },
+            indent=1,
+        )
+
+
+def count(number: int, word: str, plural: str = "s", more: str = "") -> str:
+    """Return '1 disk', '2 disks'; '' of none."""
+    return f"{number} {word}{plural if number != 1 else ''}{more}" if number else ""
+
+
+_QUOTED = re.compile(r"(?<!\w)'[^']{1,80}'(?!\w)")
+
+
+def _wrapped(level: Level, text: str, width: int) -> list[str]:
+    """Return the lines of a text; what is quoted stays together: it may be a command to copy."""
+    lines = textwrap.wrap(
+        _QUOTED.sub(lambda found: found[0].replace(" ", "\0"), one_line(text)),
+        max(width, LEAST_WIDTH),
+        initial_indent=f"{level.value:<9}",
+        subsequent_indent=" " * 9,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace("\0", " ") for line in lines]
+
+
+def _advice(line: str, width: int) -> list[str]:
+    shown = one_line(line)
+    if line.startswith(" "):  # a command: to be copied as it is
+        return [" " * 13 + shown]
+    indent = " " * 11
+    return textwrap.wrap(
+        shown,
+        max(width, LEAST_WIDTH),
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,198 @@
+"""The running service as `iowarden check` finds it: its unit, and what its '/metrics' say.
+
+Sources: systemd.unit(5), cgroups(7), Prometheus text format 0.0.4. No program is run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import http.client
+import re
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.model import AbsentError, ReadError
+from iowarden.daemon.check.report import Finding, Level
+from iowarden.daemon.clock import local_zone
+from iowarden.rules.quantity import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.collectors.machine import Root
+
+SERVICE_TIMEOUT_SECONDS = 2.0
+LIMIT_BYTES = 32 * 1024 * 1024
+"""Of the service's '/metrics'; 480 disks need 3 MB."""
+
+_SAMPLE = re.compile(r"(iowarden_\w+)(?:\{(.*)\})? (\S+)")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
+
+_Metrics = list[tuple[str, dict[str, str], float]]
+
+
+class Unit(enum.Enum):
+    """How the service's unit stands with systemd."""
+
+    ABSENT = enum.auto()
+    """It is not installed: iowarden is run by hand, or not at all."""
+    INACTIVE = enum.auto()
+    ACTIVE = enum.auto()
+
+
+UNIT = "iowarden.service"
+_UNIT_DIRECTORIES = (
+    *("/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system"),
+    *("/usr/lib/systemd/system", "/lib/systemd/system"),
+)
+"""Source: systemd.unit(5), 'System Unit Search Path'."""
+_CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified")
+"""Where systemd's own hierarchy is: of version 2, 1, and of both."""
+
+
+def unit(root: Root) -> Unit:
+    """Return how the unit stands: one that is active has processes in its control group.
+
+    No program is run for it: systemctl waits for systemd, which may wait for a disk that hangs.
+    """
+    if not any(_has(root, directory, UNIT) for directory in _UNIT_DIRECTORIES):
+        return Unit.ABSENT
+    for cgroup in _CGROUPS:
+        try:
+            if root.read(f"{cgroup}/system.slice/{UNIT}/cgroup.procs").strip():
+                return Unit.ACTIVE
+        except (AbsentError, ReadError):
+            continue
+    return Unit.INACTIVE
+
+
+def _has(root: Root, directory: str, name: str) -> bool:
+    try:
+        return name in root.names(directory)
+    except (AbsentError, ReadError):
+        return False
+
+
+_START = (
+    "the service is not running ({}): nobody watches this machine; 'systemctl status iowarden' says"
+    " why, 'systemctl start iowarden' starts it"
+)
+_NOT_RUNNING = {
+    Unit.ABSENT: (Level.INFO, "the service is not running ({}); it is not installed here"),
+    Unit.INACTIVE: (Level.CRITICAL, _START),
+    Unit.ACTIVE: (
+        Level.WARNING,
+        "the service runs and does not answer ({}); see 'systemctl status iowarden'",
+    ),
+}
+
+
+def findings(
+    address: tuple[str, int],
+    known: set[tuple[tuple[str, str], ...]],
+    installed: Unit = Unit.ABSENT,
+) -> list[Finding]:
+    """Return what the running service says; `known` are alerts that need not be said again."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address[0], address[0])  # noqa: S104
+    shown = f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
+    status, text = _get(host, address[1], "/metrics")
+    samples = parse_metrics(text) if status == 200 else []
+    if not any(name == "iowarden_rules" for name, _, _ in samples):
+        answer = f"something else answers, status {status}" if status else "no answer"
+        level, text = _NOT_RUNNING[installed]
+        return [Finding(level, "service", "", text.format(f"{shown}: {answer}"))]
+    found = [*_service_alerts(samples, known), *_unresolved(samples)]
+    status, text = _get(host, address[1], "/-/healthy")
+    if status != 200:
+        said = text.strip() or "no answer"
+        found.append(Finding(Level.WARNING, "service", "", f"not healthy: {said}"))
+    found.append(Finding(Level.OK, "service", "", f"answers at {shown}; {_standing_of(samples)}"))
+    return found
+
+
+def _service_alerts(
+    samples: _Metrics, known: set[tuple[tuple[str, str], ...]]
+) -> Iterator[Finding]:
+    levels = {"critical": Level.CRITICAL, "warning": Level.WARNING}
+    for name, shown, _ in samples:
+        labels = dict(shown)
+        state = labels.pop("alertstate", "") if name == "iowarden_alerts" else ""
+        if state not in {"firing", "unknown"} or tuple(sorted(labels.items())) in known:
+            continue
+        alert = labels.pop("alertname", "?")
+        severity = labels.pop("severity", "warning")
+        quiet = {"notice": Level.INFO, "info": Level.INFO, "none": Level.INFO}
+        level = {**levels, **quiet}.get(severity.lower(), Level.WARNING)
+        place = labels.get("mountpoint") or labels.get("device") or "host"
+        text = f"{state} in the running service ({severity})"
+        text += "; its mail and 'journalctl -t iowarden' say more"
+        yield Finding(Level.UNKNOWN if state == "unknown" else level, alert, place, text)
+
+
+def _unresolved(samples: _Metrics) -> Iterator[Finding]:
+    """Yield that incidents are open: what the kernel's or a controller's log told is no metric."""
+    open_now = {
+        dict(labels).get("severity", ""): int(value)
+        for name, labels, value in samples
+        if name == "iowarden_incidents_unresolved"
+    }
+    for word, level in (("critical", Level.CRITICAL), ("warning", Level.WARNING)):
+        if count := open_now.get(word, 0):
+            text = f"{count} {word} in the running service; 'iowarden incident list' shows them"
+            yield Finding(level, "open incidents", "", text)
+
+
+def _standing_of(samples: _Metrics) -> str:
+    values = {name: value for name, labels, value in samples if not labels}
+    ages = [v for name, _, v in samples if name == "iowarden_collector_age_seconds"]
+    firing = sum(
+        n == "iowarden_alerts" and labels.get("alertstate") == "firing" for n, labels, _ in samples
+    )
+    words = [f"alerts firing: {firing}"]
+    if ages:
+        words.append(f"data from {duration(min(ages))} to {duration(max(ages))} old")
+    words.append(f"mails waiting: {values.get('iowarden_mails_waiting', 0.0):.0f}")
+    if unwritten := values.get("iowarden_state_unwritten_seconds"):
+        words.append(f"state not written for {duration(unwritten)}")
+    if at := values.get("iowarden_config_last_reload_success_timestamp_seconds"):
+        when = datetime.fromtimestamp(at, local_zone())
+        words.append(f"configuration of {when:%Y-%m-%d %H:%M}")
+    return ", ".join(words)
+
+
+def parse_metrics(text: str) -> _Metrics:
+    """Return the samples of iowarden's own metrics. Source: Prometheus text format 0.0.4."""
+    found = []
+    for line in text.splitlines():
+        match = _SAMPLE.fullmatch(line)
+        if match is None:
+            continue
+        labels = {
+            name: re.sub(r"\\.", lambda m: _ESCAPES.get(m[0], m[0]), value)
+            for name, value in _LABEL.findall(match[2] or "")
+        }
+        with contextlib.suppress(ValueError):  # of another program under our names
+            found.append((match[1], labels, float(match[3])))
+    return found
+
+
+def _get(host: str, port: int, path: str) -> tuple[int, str]:
+    """Return status and text of an answer; 0 is none."""
+    end = time.monotonic() + 2 * SERVICE_TIMEOUT_SECONDS
+    connection = http.client.HTTPConnection(host, port, timeout=SERVICE_TIMEOUT_SECONDS)
+    content = b""
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        while chunk := response.read1(1 << 16):
+            content += chunk
+            if len(content) > LIMIT_BYTES or time.monotonic() > end:
+                return 0, ""
+        return response.status, content.decode(errors="replace")
+    except (OSError, http.client.HTTPException):
+        return 0, ""
+    finally:
+        connection.close()

@@ -1,0 +1,125 @@
+"""What `iowarden check` lists: disks, drives, arrays and file systems, each in a line. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.block.block_devices import Topology
+from iowarden.daemon.check.findings import NOT_POLLED
+from iowarden.daemon.check.report import Item
+from iowarden.daemon.sanitize import shorten
+from iowarden.rules.quantity import size
+from iowarden.rules.topology import device_identity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from iowarden.collectors.block.queue import Queue
+    from iowarden.collectors.filesystem.mountinfo import Mounts
+    from iowarden.collectors.filesystem.statfs import Filesystems
+    from iowarden.collectors.md.mdstat import Array
+    from iowarden.collectors.smart.drive import Disks
+    from iowarden.rules.engine.engine import Engine
+
+MOST_DISKS = 24
+"""Each in a line of its own; beyond, equal ones share a line."""
+MOST_FILE_SYSTEMS = 24
+MOST_DRIVES = 100
+
+
+def items(engine: Engine) -> Iterator[Item]:
+    """Return disks, arrays and file systems, with what an administrator asks about them first."""
+    values = {s.source.name: s.value for s in engine.statuses() if s.value is not None}
+    if "block" in values:
+        yield from _disks(values["block"], values.get("queue", {}), values.get("mounts"))
+    yield from _arrays(values.get("md", {}))
+    if "smart" in values:
+        yield from _drives(values["smart"])
+    if "filesystem" in values:
+        yield from _file_systems(values["filesystem"])
+
+
+def _disks(
+    topology: Topology, queues: Mapping[str, Queue], mounts: Mounts | None
+) -> Iterator[Item]:
+    mounted = () if mounts is None else mounts.mounts
+    # What would be carried away if every disk vanished is what each is used for.
+    gone = device_identity.changes(topology, Topology({}), mounted)
+    carried = {event.name: event.carried for event in gone}
+    disks = [topology.devices[name] for name in topology.leaves]
+    known = [d for d in disks if d.size_bytes]
+    alike: dict[str, list[str]] = defaultdict(list)
+    for disk in known:
+        own = queues.get(disk.name)
+        kind = {True: "rotating", False: "solid state", None: ""}[disk.rotational]
+        words = [size(disk.size_bytes or 0), kind]
+        if own is not None:
+            words.append(own.scheduler or "")
+            if own.read_ahead_bytes is not None:
+                words.append(f"read-ahead {size(own.read_ahead_bytes)}")
+        text = ", ".join(word for word in words if word)
+        use = ", ".join(carried.get(disk.name, ())) or "nothing mounted or built on it"
+        if len(known) <= MOST_DISKS:
+            yield Item(
+                "disk", device_identity.identity(topology, disk.name).object, f"{text}; {use}"
+            )
+        else:
+            alike[f"{disk.model or 'unnamed'}, {text}"].append(disk.name)
+    for text, names in alike.items():
+        yield Item("disks", f"({len(names)})", f"{text}: {shorten(', '.join(names), 300)}")
+
+
+def _drives(found: Disks) -> Iterator[Item]:
+    """Return how each drive is asked, or why it is not. Here none is: that is the service's."""
+    for disk in list(found.by_key.values())[:MOST_DRIVES]:
+        polled, target = disk.polled, disk.polled.target
+        way = f"asked by 'smartctl -x {f'-d {target.kind} ' if target.kind else ''}{target.path}'"
+        if polled.cover in NOT_POLLED:
+            way = f"not asked: {polled.reason}"
+        words = [
+            target.slot if target.slot not in disk.key else "",
+            way,
+            f"also {', '.join(map(str, disk.others))}" if disk.others else "",
+            disk.duplicate,
+        ]
+        name = disk.device or disk.key
+        yield Item("drive", name, "; ".join(word for word in words if word))
+    if (more := len(found.by_key) - MOST_DRIVES) > 0:
+        yield Item("drives", f"({more} more)", "'iowarden coverage' lists them all")
+    for problem in found.problems:
+        yield Item("drives", "", problem)
+
+
+def _arrays(arrays: Mapping[str, Array]) -> Iterator[Item]:
+    for name, array in arrays.items():
+        words = [array.level or "unknown level"]
+        if array.raid_disks is not None:
+            words.append(f"{array.raid_disks} disks")
+        if array.size_bytes:
+            words.append(size(array.size_bytes))
+        words.append(array.state or "unknown state")
+        if array.degraded:
+            words.append(f"{array.degraded} missing")
+        if array.sync_action not in {None, "idle"}:
+            done = array.sync_done_ratio
+            words.append(f"{array.sync_action}" + ("" if done is None else f" {done * 100:.0f} %"))
+        yield Item("array", name, ", ".join(words))
+
+
+def _file_systems(value: Filesystems) -> Iterator[Item]:
+    def used(size_bytes: int, free: int, available: int) -> float:
+        """As df: of what programs without privilege may use."""
+        taken = size_bytes - free
+        return taken / (taken + available) if taken + available > 0 else 0.0
+
+    usage = [(used(u.size_bytes, u.free_bytes, u.available_bytes), u) for u in value.usage.values()]
+    usage.sort(key=lambda pair: -pair[0])
+    for ratio, own in usage[:MOST_FILE_SYSTEMS]:
+        text = (
+            f"{ratio * 100:.0f} % of {size(own.size_bytes)} used, {size(own.available_bytes)} left"
+            f" ({own.kind} on {own.device})"
+        )
+        yield Item("file system", own.mount_point, text)
+    if rest := usage[MOST_FILE_SYSTEMS:]:
+        yield Item("file systems", f"({len(rest)} more)", f"at most {rest[0][0] * 100:.0f} % used")
