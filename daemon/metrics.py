@@ -8,7 +8,7 @@ from __future__ import annotations
 from iowarden.collectors.model import Family
 from iowarden.daemon.probe import client
 from iowarden.rules import selftest_schedule
-from iowarden.rules.events import event_correlation
+from iowarden.rules.events import event_counters
 from iowarden.rules.incidents import silences
 
 # --- daemon/notify/delivery.py
@@ -72,7 +72,7 @@ FAMILIES = (
     *(STATE_UNREAD, UEVENTS, UEVENTS_LOST),
     *silences.FAMILIES,
     *selftest_schedule.FAMILIES,
-    *event_correlation.FAMILIES,
+    *event_counters.FAMILIES,
     *client.FAMILIES,
     HISTORY_LOST,
 )

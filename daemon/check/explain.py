@@ -41,7 +41,7 @@ from iowarden.rules.advice import facts, last_copies
 from iowarden.rules.advice.advice import advice_of, together
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.events import event_correlation
+from iowarden.rules.events import event_alerts, event_correlation, event_state
 from iowarden.rules.severity import Severity
 from iowarden.rules.signals.smart.smart import HOT_SECONDS
 
@@ -199,9 +199,9 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explan
         engine.observe(_readings(parsed, at), at, at)
         engine.evaluate(at)
     now = _NOW + LOOKS - 1
-    batch = event_correlation.Batch(now, now, tuple(each.event for each in parsed.events))
-    state, _ = event_correlation.step(event_correlation.Happened(), batch, engine.places(), table)
-    happen = event_correlation.alerts(state, table, now)
+    batch = event_state.Batch(now, now, tuple(each.event for each in parsed.events))
+    state, _ = event_correlation.step(event_state.Happened(), batch, engine.places(), table)
+    happen = event_alerts.alerts(state, table, now)
     alerts = last_copies.marked([*engine.alerts(), *happen], engine.places())
     waits = findings.holds(groups)
     here = facts.Facts(facts.known(engine.places(), engine.mounts(), alerts))

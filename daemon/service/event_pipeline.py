@@ -21,8 +21,14 @@ from iowarden.daemon import journal
 from iowarden.daemon.locate.affected_files import wanted
 from iowarden.daemon.storage.event_rows import EventRow
 from iowarden.daemon.transition_log import PRIORITY
-from iowarden.rules.events import event_correlation
-from iowarden.rules.events.event_correlation import Batch, Happened, News
+from iowarden.rules.events import (
+    event_alerts,
+    event_correlation,
+    event_counters,
+    event_evidence,
+    event_state,
+)
+from iowarden.rules.events.event_state import Batch, Happened, News
 from iowarden.rules.events.event_table import WINDOW_SECONDS
 from iowarden.rules.incidents.causes import Around
 from iowarden.rules.severity import Severity
@@ -110,7 +116,7 @@ class Happenings:
         self._news: list[News] = []
         self._seen: dict[str, Any] = {}
         """The value of each source that was taken last."""
-        self._totals = event_correlation.no_totals(TOLD_SOURCES)
+        self._totals = event_counters.no_totals(TOLD_SOURCES)
         self._of_disks: dict[tuple[str, str], int] = {}
         self._restored = False
         self._waiting: list[Batch] = []
@@ -177,7 +183,7 @@ class Happenings:
         if value.cursor is not None:
             self.cursors = replace(self.cursors, kernel=value.cursor)
         self._boot_id = value.boot_id
-        self._take(event_correlation.of_kernel(value, now, realtime))
+        self._take(event_state.of_kernel(value, now, realtime))
 
     def _take_controllers(self, value: Controllers, now: float, realtime: float) -> None:
         if value.cursors:
@@ -186,7 +192,7 @@ class Happenings:
         self.cursors = replace(self.cursors, listed={**self.cursors.listed, **value.listed})
         stat = self._engine.status("stat")
         booted = None if stat is None or stat.value is None else stat.value.boot_time_seconds
-        self._take(event_correlation.of_controllers(value, now, realtime, booted))
+        self._take(event_state.of_controllers(value, now, realtime, booted))
 
     def _take(self, batch: Batch) -> None:
         if self._restored or not batch.baseline:
@@ -217,8 +223,8 @@ class Happenings:
         self.state, news = event_correlation.step(self.state, batch, known, self._table)
         self.changed = True
         self._news += news
-        self._totals = event_correlation.counted(self._totals, news)
-        self._of_disks = event_correlation.counted_disks(self._of_disks, news)
+        self._totals = event_counters.counted(self._totals, news)
+        self._of_disks = event_counters.counted_disks(self._of_disks, news)
         self._learnt()
         self._ask(news)
 
@@ -257,7 +263,7 @@ class Happenings:
 
     def alerts(self, now: float, for_seconds: float = WINDOW_SECONDS) -> list[Alert]:
         """Return what happens now, as alerts that fire for so long."""
-        return event_correlation.alerts(self.state, self._table, now, for_seconds)
+        return event_alerts.alerts(self.state, self._table, now, for_seconds)
 
     def around(self, now: float) -> Around:
         """Return what stands on what, or did a moment ago."""
@@ -292,12 +298,12 @@ class Happenings:
         subjects = {incident.key, *(m.subject for m in incident.members if m.subject)}
         since = incident.started_seconds - WINDOW_SECONDS
         realtime = self._realtime(now)
-        return event_correlation.evidence(self.state, subjects, since, realtime, realtime - now)
+        return event_evidence.evidence(self.state, subjects, since, realtime, realtime - now)
 
     def samples(self) -> list[Sample]:
         """Return the samples of happened.FAMILIES."""
         disks = self._engine.coverage().covered
-        return event_correlation.samples(self.state, self._totals, self._of_disks, disks)
+        return event_counters.samples(self.state, self._totals, self._of_disks, disks)
 
     # --- telling
 
@@ -321,7 +327,7 @@ class Happenings:
             self._store.tell(rows)
         if not self._unnamed:  # else who is killed now reads them again
             self.kept = self.state, self.cursors
-        return event_correlation.lesser(self.state, news)
+        return event_alerts.lesser(self.state, news)
 
     def _say(self, news: News, row: EventRow) -> None:
         event, happening = news.event, news.happening

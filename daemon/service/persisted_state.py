@@ -15,7 +15,7 @@ from iowarden.daemon.service.event_pipeline import Cursors
 from iowarden.daemon.service.stored_documents import SCHEMA, Reader
 from iowarden.daemon.storage.state_db import version_of, versioned
 from iowarden.rules.alerting.alerts import Alert
-from iowarden.rules.events.event_correlation import Happened
+from iowarden.rules.events.event_state import Happened
 from iowarden.rules.incidents import silences
 from iowarden.rules.incidents.incidents import Incident, Incidents, Member, unwatched
 from iowarden.rules.incidents.silences import Silences

@@ -33,7 +33,8 @@ from iowarden.daemon.locate.locate import Located
 from iowarden.daemon.probe.protocol import Stuck
 from iowarden.daemon.service.event_pipeline import Cursors
 from iowarden.rules.alerting.alerts import Alert
-from iowarden.rules.events.event_correlation import Clock, Happened, Happening
+from iowarden.rules.events.controller_clock import Clock
+from iowarden.rules.events.event_state import Happened, Happening
 from iowarden.rules.events.event_table import Burst
 from iowarden.rules.incidents.incidents import Incident, Member
 from iowarden.rules.incidents.recurring import Habit, Habits, Occurrence

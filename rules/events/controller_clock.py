@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import enum
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 QUARTER_SECONDS = 900
 MOST_SECONDS = 14 * 3600
@@ -78,6 +78,31 @@ class Offset:
 
 
 UNKNOWN = Offset(None, Way.NONE, reason="nothing tells what its clock shows")
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What is known of a controller's clock.
+
+    Fields: `serial` is the controller's; `errors` are the times of its latest errors, by its clock,
+    `power_on` of its latest start; `way` to `reason` are those of the offset that is in force.
+    """
+
+    serial: str = ""
+    errors: tuple[float, ...] = ()
+    power_on: float | None = None
+    offset: float | None = None
+    way: Way = Way.NONE
+    drift: float = 0.0
+    matches: int = 0
+    told: int = 0
+    reason: str = ""
+
+    def known(self) -> Offset:
+        """Return the offset in force."""
+        return Offset(
+            self.offset, self.way, self.drift, self.matches, self.told, reason=self.reason
+        )
 
 
 def asked(controller_seconds: float, utc_seconds: float) -> Offset:
@@ -226,3 +251,40 @@ def _drift(told: Sequence[float], kernel: Sequence[float], offset: float) -> flo
 
     begin, end = near(max(dict.fromkeys(beside), key=weight))
     return median(beside[begin:end])
+
+
+def known(clocks: Mapping[str, Clock], controller: str) -> Offset:
+    """Return the offset in force of a controller's clock."""
+    clock = clocks.get(controller)
+    return UNKNOWN if clock is None else clock.known()
+
+
+def estimated(
+    clock: Clock,
+    kernel_errors: Sequence[float],
+    booted: float | None,
+    ahead_seconds: float | None = None,
+) -> Clock:
+    """Return a controller's clock with the offset that is known best now.
+
+    `booted` is when the kernel started; a controller that told its time is `ahead_seconds`.
+    """
+    found = [from_errors(clock.errors, kernel_errors)]
+    if ahead_seconds is not None:
+        found.append(asked(ahead_seconds, 0.0))
+    if clock.power_on is not None and booted is not None:
+        found.append(from_power_on(clock.power_on, booted))
+    best = surest(*found)
+    if best.seconds is None and clock.offset is not None:
+        return clock  # it was known before, and nothing says otherwise
+    if not best.verified and clock.known().verified:
+        return clock
+    return replace(
+        clock,
+        offset=best.seconds,
+        way=best.way,
+        drift=best.drift_seconds,
+        matches=best.matches,
+        told=best.told,
+        reason=best.reason,
+    )

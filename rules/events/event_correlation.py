@@ -1,8 +1,8 @@
-"""What happened: events of every source, each at its disk, as alerts for the incidents. Pure.
+"""Event correlation: events of every source grouped into bursts, each at its disk. Pure.
 
-Events of one kind on one object are a burst; while it lasts, it is an alert that fires. What a
-burst means is in the table of events, where it happened in the map of places. Whatever is told
-twice (the kernel's log and a controller's) counts once.
+Events of one kind on one object are a burst. What a burst means is in the table of events, where
+it happened in the map of places. Whatever is told twice (the kernel's log and a controller's)
+counts once.
 First sight is baseline: of the last day, and told with the arrival mail; what is older is kept in
 the store of events, silently.
 Units: seconds of the program's clock; those of events are their sources' own, or Unix time.
@@ -13,70 +13,51 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.event import Event
-from iowarden.collectors.md import md_events
-from iowarden.collectors.model import Family
 from iowarden.rules import faults
-from iowarden.rules.advice.advice import PART
-from iowarden.rules.alerting.alerts import Alert, State, Transition
-from iowarden.rules.events import controller_clock, event_table, hung
-from iowarden.rules.events.controller_clock import Offset, Way
-from iowarden.rules.events.event_table import BLAME_SECONDS, WINDOW_SECONDS, Burst
+from iowarden.rules.events import controller_clock, event_table
+from iowarden.rules.events.controller_clock import Clock, estimated
+from iowarden.rules.events.event_counters import MEDIUM, MOST_DISKS
+from iowarden.rules.events.event_state import (
+    AMID_SECONDS,
+    DAY_SECONDS,
+    GAPS,
+    KICKED,
+    OWN,
+    Batch,
+    Happened,
+    Happening,
+    News,
+)
+from iowarden.rules.events.event_table import BLAME_SECONDS, WINDOW_SECONDS
 from iowarden.rules.faults import Layer
-from iowarden.rules.incidents.incidents import FIRST_SIGHT
-from iowarden.rules.notice import Evidence
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import ADAPTER, Identity
-from iowarden.rules.topology.event_location import Map, Place, Slotted, place, remember, smart_way
+from iowarden.rules.topology.event_location import Map, Place, place, remember, smart_way
 from iowarden.rules.topology.topology import carried, paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from iowarden.collectors.kmsg.kernel_log import KernelLog
-    from iowarden.collectors.model import Sample
-    from iowarden.collectors.raid.controller import Controllers
     from iowarden.rules.events.event_table import Row, Table
     from iowarden.rules.topology.topology import Standing
 
-DAY_SECONDS = 86_400.0
+
 ZONE_SECONDS = 14 * 3600.0
 """So far may the clock of a controller be from UTC that nobody has compared yet."""
-LOGGED_SECONDS = 360.0
-"""By then a controller's log was read again."""
-MATCH_SECONDS = 120.0
-"""An error that both the kernel and a controller tell is told within that."""
 ERRORS_SECONDS = DAY_SECONDS + ZONE_SECONDS
 """Of older errors of the kernel none is compared with a controller's."""
 SHARED_SECONDS = 60.0
 """So near a fault of the controller itself, what it says of disks is that fault."""
 MOST_HAPPENINGS = 400
-MOST_DISKS = 2000
 MOST_RECENT = 100
 MOST_PLACES = 16
 MOST_TIMES = controller_clock.MOST_TIMES
-MOST_SHOWN = 4
-"""Lesser bursts that are evidence in a mail."""
 STORED_EVENTS = 10
 """So many of a burst are stored each; beyond, each power of ten."""
-MEDIUM = frozenset(
-    (
-        "block_medium_error",
-        "scsi_medium_error",
-        "ata_medium_error",
-        "nvme_medium_error",
-        "areca_reading_error",
-        "areca_ata_ecc_error",
-        "3ware_drive_ecc_error_reported",
-        "megaraid_medium_error",
-        "megaraid_medium_error_uncorrectable",
-        "megaraid_rebuild_medium_error",
-    )
-)
-"""Sectors that could not be read: a drive that counts none of them does not tell the truth."""
 NAMELESS = frozenset({"dm_pool_full", "dm_snapshot_invalid", "md_super_error"})
 """Lines that may name no device. Source: Linux 6.1, drivers/md/md.c, super_written;
 drivers/md/dm-snap.c, __invalidate_snapshot;
@@ -84,26 +65,8 @@ drivers/md/persistent-data/dm-space-map-metadata.c, sm_metadata_new_block.
 """
 FULL = frozenset({"fs_no_space"})
 """What is the matter of a file system that is full, and not of the disk below."""
-AMID_SECONDS = 5.0
-SET_SECONDS = 2.0
-"""The wall clock was set where a stamp of it and the program's clock part by so much."""
-KICKED = "md_kicked"
-"""A line that names the member and not the array, whose own line follows when it runs.
-Source: Linux 6.12, drivers/md: md.c, md_analyze_sbs; raid1.c, raid5.c, raid10.c, 'active with'.
-"""
 NEIGHBOUR_SECONDS = 1.0
 """So long such a line waits for the one behind it, which names array and member."""
-_NO_ERROR = frozenset(md_events.KINDS) | {
-    "md_disk_failure",
-    "md_members",
-    "md_degraded",
-    "md_failed",
-    "md_kicked",
-    "md_sync_started",
-    "md_sync_done",
-    "md_sync_interrupted",
-}
-"""What happens to an array when a person fails its members one after the other, and rebuilds it."""
 _PATH_CONDITIONS = frozenset({"B5", "M7"})
 _PATH_KINDS = frozenset(
     (
@@ -119,194 +82,10 @@ _PATH_KINDS = frozenset(
 """What says that the way to a disk failed, or nothing answered there; also rows of conditions B5
 and M7. Of a map that has another path the request is sent by that one, and its rules say how many
 are left."""
-_UNPLACED = re.compile(
-    rf"device (?:ata|nvme)[0-9.]+$|device [0-9]+:|{ADAPTER}(?!host[0-9])", re.ASCII
-)
-"""Keys of ports and adapters of which nobody knows whether the member hangs on them."""
 _BACKED = re.compile(r"(?:loop|nbd|zram)[0-9]", re.ASCII)
 """Devices made of a file, a network or memory: only what stands on them can be lost."""
-OWN = ("kernel", "md")
-"""Sources that tell Unix time."""
-GAPS = "controller"
-"""Source of what we say ourselves of a controller's log."""
-SMART = (
-    'iowarden_smart_attribute_raw{id=~"5|187|197|198"}'
-    ' iowarden_smart_attribute_value{id=~"5|187|197|198"}'
-    " iowarden_smart_passed iowarden_smart_scsi_grown_defects"
-    " iowarden_smart_nvme_media_errors_total iowarden_smart_doubt"
-)
-"""What a mail about an event shows of the disk's own data."""
-
-TOTAL = Family(
-    "iowarden_events_total",
-    "counter",
-    "Events since iowarden started that are no noise, by source and severity.",
-)
-DISK_TOTAL = Family(
-    "iowarden_disk_events_total",
-    "counter",
-    "Events since iowarden started that are about a disk, by class: sectors that could not be read"
-    " (medium), commands without an answer (timeout), a disk that is given up (lost), others.",
-)
-CLASSES = ("medium", "timeout", "lost", "other")
-_OF_CONDITIONS = {"B5": "timeout", "M7": "lost"}
-CLOCK = Family(
-    "iowarden_controller_clock_offset_seconds",
-    "gauge",
-    "A controller's clock, read as if it were UTC, less UTC, where that is verified.",
-)
-CLOCK_DRIFT = Family(
-    "iowarden_controller_clock_drift_seconds",
-    "gauge",
-    "How far a controller's clock is beside a quarter of an hour from UTC: no zone explains that.",
-)
-FAMILIES = (TOTAL, DISK_TOTAL, CLOCK, CLOCK_DRIFT)
 KINDS = {"controller_clock_moved": "a controller's clock was set, or follows daylight saving"}
 """Events that are concluded here."""
-
-
-@dataclass(frozen=True, slots=True)
-class Happening:
-    """A burst and where it happened.
-
-    Fields: `subject` and `object` are those of its incident; `disk` is the label of the disk's
-    series; `volumes` are the keys of what a controller makes of the disk; it was so from
-    `began_seconds` to `last_seconds`, and at `heard_seconds` iowarden heard of it; `baseline`: it
-    was so at first sight.
-    """
-
-    source: str
-    burst: Burst
-    subject: str
-    object: str
-    adapter: str
-    disk: str
-    device: str
-    controller: str
-    slot: str
-    volumes: tuple[str, ...]
-    began_seconds: float
-    last_seconds: float
-    heard_seconds: float
-    baseline: bool = False
-    note: str = ""
-    """What is not known of it, for people."""
-    smart: str = ""
-    """How the disk itself is asked by SMART, where the controller makes up what `device` says."""
-    ended_seconds: float | None = None
-    """When events told its end, at each place."""
-    places: tuple[str, ...] = ()
-    """Where it has not ended: the last `MOST_PLACES`."""
-    repeats: int = 0
-    """Events that are not among those of `burst`: the kernel's log told too many in one look."""
-
-    @property
-    def count(self) -> int:
-        """How many events it is."""
-        return self.burst.count + self.repeats
-
-    @property
-    def severity(self) -> Severity:
-        """How bad it is."""
-        return Severity.INFO if self.burst.severity is None else self.burst.severity
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """What is known of a controller's clock.
-
-    Fields: `serial` is the controller's; `errors` are the times of its latest errors, by its clock,
-    `power_on` of its latest start; `way` to `reason` are those of the offset that is in force.
-    """
-
-    serial: str = ""
-    errors: tuple[float, ...] = ()
-    power_on: float | None = None
-    offset: float | None = None
-    way: Way = Way.NONE
-    drift: float = 0.0
-    matches: int = 0
-    told: int = 0
-    reason: str = ""
-
-    def known(self) -> Offset:
-        """Return the offset in force."""
-        return Offset(
-            self.offset, self.way, self.drift, self.matches, self.told, reason=self.reason
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Happened:
-    """What is known of what happened. Kept over restarts."""
-
-    happenings: tuple[Happening, ...] = ()
-    recent: tuple[Event, ...] = ()
-    """Of the kernel's log and of controllers: for twins, and for who failed a member by hand."""
-    errors: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    """Unix times of the kernel's latest disk errors, by host adapter."""
-    clocks: dict[str, Clock] = field(default_factory=dict)
-    """By controller; who is in it has been seen before."""
-    slots: dict[str, Slotted] = field(default_factory=dict)
-    media: dict[str, int] = field(default_factory=dict)
-    """Medium errors by disk: what SMART says is held against them."""
-
-
-@dataclass(frozen=True, slots=True)
-class News:
-    """An event to be told.
-
-    Fields: `happening` is the burst it belongs to, as it is with it, None where it is older than
-    first sight; `announced`: it is worth a line in the journal, which is not so of each of many;
-    `twin`: another source told it before.
-    """
-
-    event: Event
-    row: Row
-    happening: Happening | None
-    severity: Severity
-    object: str
-    disk: str
-    announced: bool = True
-    twin: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What the sources told since the last time.
-
-    Fields: `baseline` was so at first sight; `left_out` counts further events, by kind and device;
-    `now_seconds` is the program's clock at `realtime_seconds`; `booted_seconds` is Unix time.
-    """
-
-    now_seconds: float
-    realtime_seconds: float
-    events: tuple[Event, ...] = ()
-    baseline: tuple[Event, ...] = ()
-    left_out: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    booted_seconds: float | None = None
-
-
-def of_kernel(value: KernelLog, now: float, realtime: float) -> Batch:
-    """Return what the kernel's log told."""
-    return Batch(now, realtime, value.events, value.baseline, value.left_out)
-
-
-def of_controllers(value: Controllers, now: float, realtime: float, booted: float | None) -> Batch:
-    """Return what controllers told, and where their logs have a gap."""
-    gaps = (
-        Event(
-            GAPS,
-            "log_gap",
-            f"{gap.controller}: {gap.reason}",
-            controller=gap.controller,
-            clock_seconds=realtime,
-            realtime_seconds=realtime,
-        )
-        for gap in value.gaps
-    )
-    told = (*value.events, *gaps)
-    return Batch(now, realtime, told, value.baseline, booted_seconds=booted)
 
 
 def step(
@@ -335,7 +114,7 @@ class _Work:
     def __init__(self, state: Happened, batch: Batch, known: Map, table: Table) -> None:
         self.batch, self.known, self.table = batch, known, table
         self.before = state
-        self.happenings = {_key(h.source, h.burst.kind, h.subject): h for h in state.happenings}
+        self.happenings = {(h.source, h.burst.kind, h.subject): h for h in state.happenings}
         self.recent = list(state.recent)
         since = batch.realtime_seconds - ERRORS_SECONDS
         self.errors = {host: [t for t in ts if t >= since] for host, ts in state.errors.items()}
@@ -454,8 +233,7 @@ class _Work:
         """Return an event with its Unix time as far as it can be known."""
         if event.realtime_seconds is not None or event.clock_seconds is None:
             return event
-        clock = self.clocks.get(event.controller)
-        offset = controller_clock.UNKNOWN if clock is None else clock.known()
+        offset = controller_clock.known(self.clocks, event.controller)
         if offset.seconds is None:
             return event
         at = event.clock_seconds - offset.seconds
@@ -522,7 +300,7 @@ class _Work:
                 News(event, row, None, severity, own.object, where.disk, not baseline, twin)
             )
             return
-        key = _key(event.source, row.kind, own.key)
+        key = event.source, row.kind, own.key
         before = self.happenings.get(key)
         burst = event_table.grown(before.burst if before else None, row, event)
         same = before is not None and burst.count > 1
@@ -561,7 +339,7 @@ class _Work:
             )
         self.happenings[key] = happening
         for kind in row.ends:
-            self._end(_key(event.source, kind, own.key), event.place, at)
+            self._end((event.source, kind, own.key), event.place, at)
         worse = same and before is not None and happening.severity > before.severity
         news = News(
             event,
@@ -703,80 +481,14 @@ class _Work:
         """Add events that were not told each."""
         event = Event("kernel", kind, "", device=device)
         row = self.table.find(event)
-        key = _key("kernel", row.kind, self._place(event).identity.key)
+        key = "kernel", row.kind, self._place(event).identity.key
         happening = self.happenings.get(key)
         if happening is not None:
             self.happenings[key] = replace(happening, repeats=happening.repeats + count)
 
 
-def estimated(
-    clock: Clock,
-    kernel_errors: Sequence[float],
-    booted: float | None,
-    asked: float | None = None,
-) -> Clock:
-    """Return a controller's clock with the offset that is known best now.
-
-    `booted` is when the kernel started, `asked` what the controller's clock is ahead if it told.
-    """
-    found = [controller_clock.from_errors(clock.errors, kernel_errors)]
-    if asked is not None:
-        found.append(controller_clock.asked(asked, 0.0))
-    if clock.power_on is not None and booted is not None:
-        found.append(controller_clock.from_power_on(clock.power_on, booted))
-    best = controller_clock.surest(*found)
-    if best.seconds is None and clock.offset is not None:
-        return clock  # it was known before, and nothing says otherwise
-    if not best.verified and clock.known().verified:
-        return clock
-    return replace(
-        clock,
-        offset=best.seconds,
-        way=best.way,
-        drift=best.drift_seconds,
-        matches=best.matches,
-        told=best.told,
-        reason=best.reason,
-    )
-
-
-def alerts(
-    state: Happened, table: Table, now: float, for_seconds: float = WINDOW_SECONDS
-) -> list[Alert]:
-    """Return every burst that is worth a mail as an alert that fires for so long after its last.
-
-    So long an incident must be quiet as well, before it may be called over. What has an event for
-    its end fires until that comes, for a day at most.
-    """
-    lasting = table.lasting
-
-    def fires(h: Happening) -> bool:
-        lasts = h.burst.kind in lasting and h.ended_seconds is None
-        return now - h.heard_seconds <= (DAY_SECONDS if lasts else for_seconds)
-
-    return [
-        _alert(state, h, table.row(h.burst.kind), now)
-        for h in state.happenings
-        if h.severity >= Severity.WARNING and fires(h)
-    ]
-
-
 def _without(places: Iterable[str], place: str) -> tuple[str, ...]:
     return tuple(each for each in places if each != place)
-
-
-def lesser(state: Happened, news: Iterable[News]) -> list[Transition]:
-    """Return what began that is no reason for a mail: it is told once a week."""
-    found = []
-    for each in news:
-        h = each.happening
-        if h is None or h.count > 1 or h.baseline or each.row.consequence:
-            continue
-        if each.severity < Severity.WARNING:
-            alert = _alert(state, h, each.row, h.heard_seconds)
-            over = replace(alert, state=State.RESOLVED)
-            found += [Transition(alert, State.INACTIVE), Transition(over, State.FIRING)]
-    return found
 
 
 def carries(
@@ -798,271 +510,9 @@ def carries(
     return above
 
 
-def evidence(
-    state: Happened,
-    subjects: Iterable[str],
-    since: float,
-    realtime: float,
-    ahead: float | None = None,
-) -> tuple[Evidence, ...]:
-    """Return a line for the first and the last event of each burst about these, in order of time.
-
-    Events that are lesser than a warning are among them. `since` is by the program's clock;
-    `realtime` is for what has no time. `ahead` is by how much the wall clock is ahead of the
-    program's: what was stamped before somebody set it is told by the clock of now, as all else is.
-    """
-    wanted = frozenset(subjects)
-    bursts = [h for h in state.happenings if h.subject in wanted and h.heard_seconds >= since]
-    bursts.sort(key=lambda h: (-h.severity, h.began_seconds))
-    lesser = [h for h in bursts if h.severity < Severity.WARNING][:MOST_SHOWN]
-    lines = [
-        line
-        for h in (*(h for h in bursts if h.severity >= Severity.WARNING), *lesser)
-        for line in _lines(state, h, realtime, ahead)
-    ]
-    lines += [
-        Evidence(
-            realtime,
-            "SMART",
-            f"what /dev/{h.device} says is synthesised by its controller, and no sign of health or"
-            f" failure; the disk itself: {h.smart}",
-        )
-        for h in bursts
-        if h.smart and h.device
-    ]
-    return tuple(sorted(dict.fromkeys(lines), key=lambda line: line.realtime_seconds))
-
-
-def samples(
-    state: Happened,
-    totals: Mapping[tuple[str, str], int],
-    of_disks: Mapping[tuple[str, str], int],
-    disks: Iterable[str],
-) -> list[Sample]:
-    """Return the samples of FAMILIES.
-
-    `totals` are by source and severity, `of_disks` by disk and class; `disks` are those that are
-    there: their counters exist from the start.
-    """
-    found: list[Sample] = []
-    for name, clock in state.clocks.items():
-        offset = clock.known()
-        if offset.verified and offset.seconds is not None:
-            own = (("controller", name),)
-            found.append((CLOCK.name, own, offset.seconds))
-            found.append((CLOCK_DRIFT.name, own, offset.drift_seconds))
-    return [
-        *found,
-        *(
-            (TOTAL.name, (("severity", severity), ("source", source)), float(count))
-            for (source, severity), count in totals.items()
-        ),
-        *(
-            (
-                DISK_TOTAL.name,
-                (("class", name), ("disk", disk)),
-                float(of_disks.get((disk, name), 0)),
-            )
-            for disk in dict.fromkeys((*disks, *(disk for disk, _ in of_disks)))
-            for name in CLASSES
-        ),
-    ]
-
-
-def counted(
-    totals: Mapping[tuple[str, str], int], news: Iterable[News]
-) -> dict[tuple[str, str], int]:
-    """Return the totals with what was told now."""
-    after = Counter(totals)
-    for each in news:
-        if each.happening is not None and not each.happening.baseline:
-            after[each.event.source, each.severity.name.lower()] += 1
-    return dict(after)
-
-
-def counted_disks(
-    totals: Mapping[tuple[str, str], int], news: Iterable[News]
-) -> dict[tuple[str, str], int]:
-    """Return the totals of disks with what was told now; what two logs tell counts once."""
-    after = Counter(totals)
-    for each in news:
-        if each.disk and not each.twin and each.happening and not each.happening.baseline:
-            key = each.disk, _class(each.row)
-            if key in after or len(after) < MOST_DISKS:
-                after[key] += 1
-    return dict(after)
-
-
-def _class(row: Row) -> str:
-    return "medium" if row.kind in MEDIUM else _OF_CONDITIONS.get(row.condition, "other")
-
-
-def no_totals(sources: Iterable[str]) -> dict[tuple[str, str], int]:
-    """Return totals that are 0, for counters exist from the start."""
-    return {(source, each.name.lower()): 0 for source in sources for each in Severity}
-
-
 def to_be_stored(news: News) -> bool:
     """Whether an event is kept for people to look at: of a storm the first ones, then a few."""
     return news.announced or news.happening is None or news.happening.count <= STORED_EVENTS
-
-
-def _alert(state: Happened, h: Happening, row: Row, now: float) -> Alert:
-    times = "" if h.count == 1 else f" ({h.count} times)"
-    labels = {
-        "alertname": row.kind,
-        "condition": row.condition,
-        "controller": h.controller,
-        "device": h.device,
-        "disk": h.disk,
-        "severity": h.severity.name.lower(),
-        "slot": h.slot,
-        "source": h.source,
-    }
-    doubts = h.note, _failed_by_hand(state, h), _unseen(state, h), _unlogged(state, h, now)
-    unknown = "; ".join(filter(None, doubts))
-    meaning, task = hung.summary(h.burst.last.text) or (_told(h.burst.last) or row.meaning, "")
-    annotations = {
-        "summary": f"{meaning}{times}",
-        "advice": row.advice,
-        hung.TASK: task,
-        "evidence": SMART if h.disk else "",
-        "unknown": unknown,
-        PART: h.burst.last.device.removeprefix("/dev/"),
-        FIRST_SIGHT: "true" if h.baseline else "",
-    }
-    return Alert(
-        name=row.kind,
-        labels=tuple(sorted((name, text) for name, text in labels.items() if text)),
-        state=State.FIRING,
-        value=float(h.count),
-        annotations=tuple((name, text) for name, text in annotations.items() if text),
-        active_seconds=h.began_seconds,
-        fired_seconds=h.began_seconds,
-        subject=h.subject,
-        object=h.object,
-        adapter=h.adapter,
-        count=h.count,
-        last_seconds=h.last_seconds,
-        missed_seconds=h.ended_seconds,
-    )
-
-
-_SENT = re.compile(r".*?(?:/\w+\) - |\(0x\w+:0x\w+\): ?)(?P<words>\S.*)", re.ASCII)
-"""What an adapter's driver prints of an event of its firmware: megaraid_sas, 3w-9xxx and 3w-sas."""
-
-
-def _told(event: Event) -> str:
-    """Return what an event itself tells better than its row, else ''.
-
-    That is what a controller says that its driver only passes on, and which array is meant.
-    """
-    if event.kind == "md_disk_failure" and event.device and event.place:
-        return f"array {event.place} gave up its member {event.device}"
-    if event.kind == KICKED and event.device and event.place:
-        return f"array {event.place} was put together without its member {event.device}"
-    found = _SENT.fullmatch(event.text) if event.kind == "hba_aen" else None
-    return "" if found is None else found["words"]
-
-
-def _failed_by_hand(state: Happened, h: Happening) -> str:
-    """Return a sentence when nothing was wrong with a member that an array gave up, else ''.
-
-    A person's 'mdadm --fail' looks the same in the kernel's log; what it has not is an error before
-    it: of the member, its adapter or its array, or one that names nothing. That lines were lost, or
-    are of a port or an adapter that is not known by now, is no proof.
-    """
-    if h.burst.kind != "md_disk_failure":
-        return ""
-    own = {"", h.subject, f"device {h.burst.last.place}", f"{ADAPTER}{h.adapter}"}
-    first, last = h.began_seconds - BLAME_SECONDS, h.last_seconds + AMID_SECONDS
-    for each in state.happenings:
-        about = each.subject in own or _UNPLACED.match(each.subject)
-        near = first <= each.last_seconds and each.began_seconds <= last
-        if about and near and each.burst.kind not in _NO_ERROR:
-            return ""
-    member = h.burst.last.device or "that member"
-    return (
-        f"Nothing in the kernel's log tells of an error of {member} in the"
-        f" {BLAME_SECONDS / 60:.0f} minutes before: somebody may have failed it by command"
-        " (mdadm --fail)."
-    )
-
-
-def _unseen(state: Happened, h: Happening) -> str:
-    """Return what the kernel did not see of a disk's error, and how sure the time is."""
-    if h.source in OWN:
-        return ""
-    clock = state.clocks.get(h.controller)
-    offset = controller_clock.UNKNOWN if clock is None else clock.known()
-    if not offset.verified:
-        when = f"when exactly it was: of {h.controller}, {controller_clock.told(offset)}"
-        return f"{when}; {_unread('at all')}" if h.slot and not any(state.errors.values()) else when
-    at = h.burst.last.realtime_seconds
-    if not h.slot or at is None:
-        return ""
-    if any(abs(at - each) <= MATCH_SECONDS for times in state.errors.values() for each in times):
-        return ""
-    return _unread(f"within {MATCH_SECONDS:.0f} s")
-
-
-def _unread(when: str) -> str:
-    return (
-        f"whether data are lost: the kernel saw no error {when}, so the controller recovered from"
-        " it, or masks it"
-    )
-
-
-def _unlogged(state: Happened, h: Happening, now: float) -> str:
-    """Return that a controller whose log is read does not tell of a disk's error (J4)."""
-    if h.source != "kernel" or h.controller not in state.clocks:
-        return ""
-    told = any(
-        each.source not in OWN
-        and each.controller == h.controller
-        and now - each.heard_seconds <= WINDOW_SECONDS
-        for each in state.happenings
-    )
-    if told or now - h.began_seconds < LOGGED_SECONDS:
-        return ""
-    return f"why the log of {h.controller} has no error of these minutes; compare its clock"
-
-
-def _lines(state: Happened, h: Happening, realtime: float, ahead: float | None) -> list[Evidence]:
-    first, last = (
-        _by_clock(event, at, ahead)
-        for event, at in ((h.burst.first, h.began_seconds), (h.burst.last, h.last_seconds))
-    )
-    lines = [_line(state, h, first, realtime, first=True)]
-    if h.count > 1:
-        if h.count > 2:
-            at = lines[0].realtime_seconds
-            more = f"... {h.count - 2} more of these"
-            lines.append(Evidence(at, lines[0].source, more))
-        lines.append(_line(state, h, last, realtime))
-    return lines
-
-
-def _by_clock(event: Event, at: float, ahead: float | None) -> Event:
-    """Return an event with its time by the wall clock as it is now, if that was set since."""
-    stamp = event.realtime_seconds
-    if ahead is None or stamp is None or event.source not in OWN:
-        return event
-    moved = abs(at + ahead - stamp) > SET_SECONDS
-    return replace(event, realtime_seconds=at + ahead) if moved else event
-
-
-def _line(
-    state: Happened, h: Happening, event: Event, realtime: float, *, first: bool = False
-) -> Evidence:
-    source = event.controller if h.source not in OWN and event.controller else h.source
-    at, text = event.realtime_seconds, event.text
-    if h.source not in OWN:
-        clock = state.clocks.get(h.controller)
-        offset = controller_clock.UNKNOWN if clock is None else clock.known()
-        told = "" if not first else f" ({controller_clock.told(offset)})"
-        text += told if offset.verified else " (time unverified)"
-    return Evidence(realtime if at is None else at, source, text)
 
 
 def _is_redundant(row: Row, own: frozenset[str]) -> bool:
@@ -1081,10 +531,6 @@ def is_nameless(event: Event) -> bool:
 def _named_first(events: Sequence[Event]) -> list[Event]:
     """Return events with those that name nothing behind the lines that do."""
     return sorted(events, key=is_nameless)
-
-
-def _key(source: str, kind: str, subject: str) -> tuple[str, str, str]:
-    return source, kind, subject
 
 
 def _of_a_day(times: Sequence[float]) -> tuple[float, ...]:

@@ -16,7 +16,7 @@ from iowarden.daemon.service import persisted_state
 from iowarden.daemon.service.event_pipeline import Asked, Cursors, Happenings
 from iowarden.daemon.transition_log import Telling
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.events.event_correlation import Happened
+from iowarden.rules.events.event_state import Happened
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.topology.device_identity import Identity
 

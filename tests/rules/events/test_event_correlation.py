@@ -18,8 +18,9 @@ from iowarden.collectors.kmsg.kernel_line import Line
 from iowarden.collectors.raid.controller import Array, Controller, Health, PhysicalDisk
 from iowarden.collectors.raid.controller import State as Told
 from iowarden.rules.alerting.alerts import Alert, State
-from iowarden.rules.events import event_correlation
-from iowarden.rules.events.event_correlation import Batch, Clock, Happened
+from iowarden.rules.events import event_alerts, event_correlation, event_counters, event_evidence
+from iowarden.rules.events.controller_clock import Clock, Way
+from iowarden.rules.events.event_state import Batch, Happened
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.incidents import incidents
 from iowarden.rules.incidents.causes import Around
@@ -87,7 +88,7 @@ class Machine:
         """See what is due."""
         self.book, dues, changes = incidents.step(
             self.book,
-            [*self.alerts, *event_correlation.alerts(self.state, TABLE, self.now)],
+            [*self.alerts, *event_alerts.alerts(self.state, TABLE, self.now)],
             self.now,
             install="test",
             policy=incidents.Policy(),
@@ -176,7 +177,7 @@ def test_errors_of_a_disk_are_one_incident_with_the_first_and_the_last_line() ->
     (found,) = machine.open
     assert (found.key, found.severity) == (identity(MACHINE, "sda").key, Severity.CRITICAL)
     assert [(m.name, m.count) for m in found.members] == [("block_medium_error", 40)]
-    lines = event_correlation.evidence(machine.state, [found.key], 0.0, machine.now)
+    lines = event_evidence.evidence(machine.state, [found.key], 0.0, machine.now)
     assert [line.text.rpartition(" ")[2] for line in lines] == ["0", "these", "312"]
     assert [reason for reason, _ in machine.mails] == [Reason.OPENED]
 
@@ -234,7 +235,7 @@ def test_a_controllers_error_explains_that_of_its_volume() -> None:
     """J2: the kernel names the volume first, the controller's log the disk minutes later."""
     machine = behind()
     machine.state = replace(
-        machine.state, clocks={"areca 1": Clock(offset=4 * HOUR, way=event_correlation.Way.ERRORS)}
+        machine.state, clocks={"areca 1": Clock(offset=4 * HOUR, way=Way.ERRORS)}
     )
     machine.tell(machine.medium_error("sdc"))
     assert [i.object for i in machine.open] == ["sdc (DISK-9, serial S-C, volume 1 of areca 1)"]
@@ -249,9 +250,7 @@ def test_a_controllers_error_explains_that_of_its_volume() -> None:
 def test_errors_that_the_kernel_does_not_see_are_told_as_well() -> None:
     """J3: the controller recovered them, or masks them."""
     machine = behind()
-    machine.state = replace(
-        machine.state, clocks={"areca 1": Clock(offset=0.0, way=event_correlation.Way.ERRORS)}
-    )
+    machine.state = replace(machine.state, clocks={"areca 1": Clock(offset=0.0, way=Way.ERRORS)})
     machine.tell(*(machine.reading_error(2, number=n) for n in range(10)))
     (found,) = machine.open
     assert found.severity is Severity.CRITICAL
@@ -288,9 +287,7 @@ def test_a_clock_is_found_by_errors_that_both_tell() -> None:
 def test_a_controllers_own_fault_is_not_blamed_on_its_disks() -> None:
     """Memory that fails, and right after it errors of channels."""
     machine = behind()
-    machine.state = replace(
-        machine.state, clocks={"areca 1": Clock(offset=0.0, way=event_correlation.Way.ERRORS)}
-    )
+    machine.state = replace(machine.state, clocks={"areca 1": Clock(offset=0.0, way=Way.ERRORS)})
     machine.tell(
         Event(
             "areca",
@@ -308,9 +305,7 @@ def test_a_controllers_own_fault_is_not_blamed_on_its_disks() -> None:
 def test_several_channels_in_one_second_are_the_controller() -> None:
     """Disks do not die in step."""
     machine = behind()
-    machine.state = replace(
-        machine.state, clocks={"areca 1": Clock(offset=0.0, way=event_correlation.Way.ERRORS)}
-    )
+    machine.state = replace(machine.state, clocks={"areca 1": Clock(offset=0.0, way=Way.ERRORS)})
     machine.tell(machine.reading_error(1), machine.reading_error(2))
     assert [i.key for i in machine.open] == ["adapter host2"]
 
@@ -322,7 +317,7 @@ def test_what_a_log_held_at_first_sight_is_told_by_the_mail_of_arrival() -> None
     machine.tell(old, machine.reading_error(1), baseline=True)
     (found,) = machine.open
     assert "P-1" in found.object
-    (alert,) = event_correlation.alerts(machine.state, TABLE, machine.now)
+    (alert,) = event_alerts.alerts(machine.state, TABLE, machine.now)
     assert incidents.lasting(alert)
     assert [each.happening is None for each in machine.news] == [True, False]
 
@@ -431,16 +426,16 @@ def test_a_disk_without_errors_has_counters_that_are_0() -> None:
     disks = ["P-1", "P-2"]
 
     def counters() -> dict[tuple[str, str], float]:
-        samples = event_correlation.samples(machine.state, {}, totals, disks)
+        samples = event_counters.samples(machine.state, {}, totals, disks)
         named = [(dict(labels), value) for name, labels, value in samples if "_disk_" in name]
         return {(labels["disk"], labels["class"]): value for labels, value in named}
 
     totals: dict[tuple[str, str], int] = {}
-    assert set(counters()) == {(disk, name) for disk in disks for name in event_correlation.CLASSES}
+    assert set(counters()) == {(disk, name) for disk in disks for name in event_counters.CLASSES}
     assert set(counters().values()) == {0.0}
     machine.tell(machine.reading_error(2))
-    totals = event_correlation.counted_disks(totals, machine.news)
-    totals = event_correlation.counted_disks(totals, [replace(machine.news[0], twin=True)])
+    totals = event_counters.counted_disks(totals, machine.news)
+    totals = event_counters.counted_disks(totals, [replace(machine.news[0], twin=True)])
     assert {key: n for key, n in counters().items() if n} == {("P-2", "medium"): 1.0}
 
 
@@ -482,8 +477,8 @@ def test_a_clock_that_follows_daylight_saving_is_told() -> None:
     assert [h.burst.last.text for h in moved] == [
         "areca 1: its clock moved by an hour: daylight saving"
     ]
-    (name, labels, seconds), *_ = event_correlation.samples(machine.state, {}, {}, ())
-    assert (name, labels) == (event_correlation.CLOCK.name, (("controller", "areca 1"),))
+    (name, labels, seconds), *_ = event_counters.samples(machine.state, {}, {}, ())
+    assert (name, labels) == (event_counters.CLOCK.name, (("controller", "areca 1"),))
     assert seconds == 5 * HOUR
 
 
@@ -602,9 +597,7 @@ def test_a_line_of_megaraid_is_told_where_its_controllers_log_cannot_be_read() -
 def test_what_a_log_tells_later_is_news_although_it_was_before_the_mail() -> None:
     """A controller's log is read every five minutes: the disk had failed by then."""
     machine = behind()
-    machine.state = replace(
-        machine.state, clocks={"areca 1": Clock(offset=0.0, way=event_correlation.Way.ERRORS)}
-    )
+    machine.state = replace(machine.state, clocks={"areca 1": Clock(offset=0.0, way=Way.ERRORS)})
     machine.tell(*(machine.reading_error(2, number=n) for n in range(6)))
     failed = replace(
         machine.reading_error(2), kind="areca_device_failed", text="IDE Channel #02 Device Failed"
@@ -681,10 +674,10 @@ def test_a_line_tells_the_end_of_what_another_one_began(begins: str, ends: str) 
     first, second = lines(machine, begins, ends)[-2:]
     machine.tell(first)
     machine.wait(2 * HOUR, 600.0)
-    (alert,) = event_correlation.alerts(machine.state, TABLE, machine.now)
+    (alert,) = event_alerts.alerts(machine.state, TABLE, machine.now)
     assert alert.missed_seconds is None
     machine.tell(replace(second, realtime_seconds=machine.now))
-    (alert,) = event_correlation.alerts(machine.state, TABLE, machine.now)
+    (alert,) = event_alerts.alerts(machine.state, TABLE, machine.now)
     assert alert.missed_seconds == machine.now
 
 
@@ -710,7 +703,7 @@ def test_two_paths_of_a_lun_are_well_when_both_are_used_again(order: tuple[str, 
     over = []
     for event in lines(machine, *failed, *returned):
         machine.tell(event)
-        (alert,) = event_correlation.alerts(machine.state, TABLE, machine.now)
+        (alert,) = event_alerts.alerts(machine.state, TABLE, machine.now)
         over.append(alert.missed_seconds is not None)
     assert over == [False, False, False, True]
 
@@ -729,7 +722,7 @@ def test_a_member_that_was_left_out_belongs_to_the_array_that_is_started_next() 
     for after, words in texts:
         events += classify(Classifier(), Line(words, realtime_seconds=START - 60 + after))[1]
     machine.tell(*events, baseline=True)
-    alerts = event_correlation.alerts(machine.state, TABLE, machine.now)
+    alerts = event_alerts.alerts(machine.state, TABLE, machine.now)
     assert {(a.subject, a.annotation("summary")) for a in alerts} == {
         ("device md0", "array md0 was put together without its member sdc1"),
         ("device md1", "array md1 was put together without its member sdd1"),

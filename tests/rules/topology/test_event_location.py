@@ -32,7 +32,7 @@ from iowarden.collectors.raid.controller import (
 from iowarden.collectors.smart import members
 from iowarden.collectors.smart.drive import Cover, Disk, Polled, Target
 from iowarden.daemon.service import persisted_state
-from iowarden.rules.events.event_correlation import Happened
+from iowarden.rules.events.event_state import Happened
 from iowarden.rules.topology import device_identity, event_location, inventory
 from iowarden.rules.topology.device_identity import Devices
 from iowarden.rules.topology.event_location import Map, Slotted, place, remember

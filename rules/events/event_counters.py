@@ -1,0 +1,128 @@
+"""Counters of events by source and by disk, and what controllers' clocks are off, as metrics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.model import Family
+from iowarden.rules.severity import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from iowarden.collectors.model import Sample
+    from iowarden.rules.events.event_state import Happened, News
+    from iowarden.rules.events.event_table import Row
+
+
+MOST_DISKS = 2000
+MEDIUM = frozenset(
+    (
+        "block_medium_error",
+        "scsi_medium_error",
+        "ata_medium_error",
+        "nvme_medium_error",
+        "areca_reading_error",
+        "areca_ata_ecc_error",
+        "3ware_drive_ecc_error_reported",
+        "megaraid_medium_error",
+        "megaraid_medium_error_uncorrectable",
+        "megaraid_rebuild_medium_error",
+    )
+)
+"""Sectors that could not be read: a drive that counts none of them does not tell the truth."""
+
+TOTAL = Family(
+    "iowarden_events_total",
+    "counter",
+    "Events since iowarden started that are no noise, by source and severity.",
+)
+DISK_TOTAL = Family(
+    "iowarden_disk_events_total",
+    "counter",
+    "Events since iowarden started that are about a disk, by class: sectors that could not be read"
+    " (medium), commands without an answer (timeout), a disk that is given up (lost), others.",
+)
+CLASSES = ("medium", "timeout", "lost", "other")
+_OF_CONDITIONS = {"B5": "timeout", "M7": "lost"}
+CLOCK = Family(
+    "iowarden_controller_clock_offset_seconds",
+    "gauge",
+    "A controller's clock, read as if it were UTC, less UTC, where that is verified.",
+)
+CLOCK_DRIFT = Family(
+    "iowarden_controller_clock_drift_seconds",
+    "gauge",
+    "How far a controller's clock is beside a quarter of an hour from UTC: no zone explains that.",
+)
+FAMILIES = (TOTAL, DISK_TOTAL, CLOCK, CLOCK_DRIFT)
+
+
+def samples(
+    state: Happened,
+    totals: Mapping[tuple[str, str], int],
+    of_disks: Mapping[tuple[str, str], int],
+    disks: Iterable[str],
+) -> list[Sample]:
+    """Return the samples of FAMILIES.
+
+    `totals` are by source and severity, `of_disks` by disk and class; `disks` are those that are
+    there: their counters exist from the start.
+    """
+    found: list[Sample] = []
+    for name, clock in state.clocks.items():
+        offset = clock.known()
+        if offset.verified and offset.seconds is not None:
+            own = (("controller", name),)
+            found.append((CLOCK.name, own, offset.seconds))
+            found.append((CLOCK_DRIFT.name, own, offset.drift_seconds))
+    return [
+        *found,
+        *(
+            (TOTAL.name, (("severity", severity), ("source", source)), float(count))
+            for (source, severity), count in totals.items()
+        ),
+        *(
+            (
+                DISK_TOTAL.name,
+                (("class", name), ("disk", disk)),
+                float(of_disks.get((disk, name), 0)),
+            )
+            for disk in dict.fromkeys((*disks, *(disk for disk, _ in of_disks)))
+            for name in CLASSES
+        ),
+    ]
+
+
+def counted(
+    totals: Mapping[tuple[str, str], int], news: Iterable[News]
+) -> dict[tuple[str, str], int]:
+    """Return the totals with what was told now."""
+    after = Counter(totals)
+    for each in news:
+        if each.happening is not None and not each.happening.baseline:
+            after[each.event.source, each.severity.name.lower()] += 1
+    return dict(after)
+
+
+def counted_disks(
+    totals: Mapping[tuple[str, str], int], news: Iterable[News]
+) -> dict[tuple[str, str], int]:
+    """Return the totals of disks with what was told now; what two logs tell counts once."""
+    after = Counter(totals)
+    for each in news:
+        if each.disk and not each.twin and each.happening and not each.happening.baseline:
+            key = each.disk, _class(each.row)
+            if key in after or len(after) < MOST_DISKS:
+                after[key] += 1
+    return dict(after)
+
+
+def _class(row: Row) -> str:
+    return "medium" if row.kind in MEDIUM else _OF_CONDITIONS.get(row.condition, "other")
+
+
+def no_totals(sources: Iterable[str]) -> dict[tuple[str, str], int]:
+    """Return totals that are 0, for counters exist from the start."""
+    return {(source, each.name.lower()): 0 for source in sources for each in Severity}

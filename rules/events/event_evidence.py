@@ -1,0 +1,96 @@
+"""Lines of events as evidence in a mail: the first and the last of each burst.
+
+Units: seconds of the program's clock; a line has Unix time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from iowarden.rules.events import controller_clock
+from iowarden.rules.events.event_state import OWN, Happened, Happening
+from iowarden.rules.notice import Evidence
+from iowarden.rules.severity import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from iowarden.collectors.event import Event
+
+
+MOST_SHOWN = 4
+"""Lesser bursts that are evidence in a mail."""
+SET_SECONDS = 2.0
+"""The wall clock was set where a stamp of it and the program's clock part by so much."""
+
+
+def evidence(
+    state: Happened,
+    subjects: Iterable[str],
+    since: float,
+    realtime: float,
+    ahead: float | None = None,
+) -> tuple[Evidence, ...]:
+    """Return a line for the first and the last event of each burst about these, in order of time.
+
+    Events that are lesser than a warning are among them. `since` is by the program's clock;
+    `realtime` is for what has no time. `ahead` is by how much the wall clock is ahead of the
+    program's: what was stamped before somebody set it is told by the clock of now, as all else is.
+    """
+    wanted = frozenset(subjects)
+    bursts = [h for h in state.happenings if h.subject in wanted and h.heard_seconds >= since]
+    bursts.sort(key=lambda h: (-h.severity, h.began_seconds))
+    lesser = [h for h in bursts if h.severity < Severity.WARNING][:MOST_SHOWN]
+    lines = [
+        line
+        for h in (*(h for h in bursts if h.severity >= Severity.WARNING), *lesser)
+        for line in _lines(state, h, realtime, ahead)
+    ]
+    lines += [
+        Evidence(
+            realtime,
+            "SMART",
+            f"what /dev/{h.device} says is synthesised by its controller, and no sign of health or"
+            f" failure; the disk itself: {h.smart}",
+        )
+        for h in bursts
+        if h.smart and h.device
+    ]
+    return tuple(sorted(dict.fromkeys(lines), key=lambda line: line.realtime_seconds))
+
+
+def _lines(state: Happened, h: Happening, realtime: float, ahead: float | None) -> list[Evidence]:
+    first, last = (
+        _by_clock(event, at, ahead)
+        for event, at in ((h.burst.first, h.began_seconds), (h.burst.last, h.last_seconds))
+    )
+    lines = [_line(state, h, first, realtime, first=True)]
+    if h.count > 1:
+        if h.count > 2:
+            at = lines[0].realtime_seconds
+            more = f"... {h.count - 2} more of these"
+            lines.append(Evidence(at, lines[0].source, more))
+        lines.append(_line(state, h, last, realtime))
+    return lines
+
+
+def _by_clock(event: Event, at: float, ahead: float | None) -> Event:
+    """Return an event with its time by the wall clock as it is now, if that was set since."""
+    stamp = event.realtime_seconds
+    if ahead is None or stamp is None or event.source not in OWN:
+        return event
+    moved = abs(at + ahead - stamp) > SET_SECONDS
+    return replace(event, realtime_seconds=at + ahead) if moved else event
+
+
+def _line(
+    state: Happened, h: Happening, event: Event, realtime: float, *, first: bool = False
+) -> Evidence:
+    source = event.controller if h.source not in OWN and event.controller else h.source
+    at, text = event.realtime_seconds, event.text
+    if h.source not in OWN:
+        offset = controller_clock.known(state.clocks, h.controller)
+        told = "" if not first else f" ({controller_clock.told(offset)})"
+        text += told if offset.verified else " (time unverified)"
+    return Evidence(realtime if at is None else at, source, text)
