@@ -14,9 +14,9 @@ from iowarden.daemon.sanitize import shorten
 from iowarden.rules.advice.advice import advice_of
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.faults import meaning
-from iowarden.rules.notice import Severity
 from iowarden.rules.quantity import duration
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
+from iowarden.rules.severity import Severity
 from iowarden.rules.signals import table as signals
 
 if TYPE_CHECKING:
