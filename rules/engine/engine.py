@@ -35,8 +35,9 @@ from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.store import LOOKBACK_SECONDS, Row, Store
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.signals import table as signals
+from iowarden.rules.signals.signal import GAP_SECONDS, Derived, Inputs
 from iowarden.rules.signals.smart import disk_cover
-from iowarden.rules.signals.writeback.writeback import GAP_SECONDS
+from iowarden.rules.snapshot import Snapshot
 from iowarden.rules.topology import device_identity, event_location, inventory, returned
 from iowarden.rules.topology.topology import (
     NOTHING,
@@ -195,7 +196,7 @@ class Engine:
                 if name in self._sources
             )
         )
-        self._derived: signals.Derived | None = None
+        self._derived: Derived | None = None
         self._signal_samples: dict[str, list[Sample]] = {g.name: [] for g in signals.GROUPS}
         self._signal_seconds = dict.fromkeys(self._signal_samples, now)
         self._chunks: dict[str, Chunk] = {}
@@ -441,10 +442,15 @@ class Engine:
                 values[name] = status.value
             if status.silent() and not (slow and status.held(now)):
                 failed.add(name)
-        inputs = signals.Inputs(
-            now, uptime_seconds, values, frozenset(good), frozenset(failed), asleep_seconds
+        inputs = Inputs(
+            now,
+            uptime_seconds,
+            Snapshot(**values),
+            frozenset(good),
+            frozenset(failed),
+            asleep_seconds,
+            self.errors_logged,
         )
-        values["kernel_errors"] = self.errors_logged
         derived = self._derived if "block" in values else None
         self._signal_state, result = signals.step(self._signal_state, inputs, derived, self._slow)
         # A source that is silent says so itself; this is about signals that need more than sources.
@@ -552,8 +558,7 @@ class Engine:
 
     def coverage(self) -> disk_cover.State:
         """Return what is known of which disks there are and which are read."""
-        state: disk_cover.State = self._signal_state.groups["disk_cover"]
-        return state
+        return disk_cover.GROUP.state(self._signal_state.groups)
 
     def forget_disk(self, disk: str) -> None:
         """Take a disk that is missed, by its label, as taken out."""
@@ -964,7 +969,7 @@ class Engine:
             if status.source.unread is not None and status.value is not None
         ]
         unread += [
-            group.unread(self._signal_state.groups[group.name])
+            group.unread(group.state(self._signal_state.groups))
             for group in signals.GROUPS
             if group.unread is not None and group.name in self._rule_signals[index]
         ]

@@ -11,14 +11,14 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated
 
 from iowarden.collectors.model import SECTOR_BYTES, Metric, Sample, describe
-from iowarden.rules.signals.writeback.writeback import GAP_SECONDS
+from iowarden.rules.signals.signal import GAP_SECONDS, Group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.collectors.block.diskstats import BlockIo
-    from iowarden.rules.signals.table import View
+    from iowarden.rules.signals.signal import View
 
 STEP_SECONDS = 10.0
 WINDOW_SECONDS = 60.0
@@ -84,7 +84,7 @@ class ActivityState:
 def step(state: ActivityState, view: View) -> tuple[ActivityState, list[Sample] | None]:
     """Return the state after a second and the means; None until a minute has been seen."""
     now = view.inputs.now_seconds
-    blocks = view.inputs.values.get("diskstats")
+    blocks = view.inputs.snapshot.diskstats
     if blocks is None or view.derived is None:
         return state, None
     if state.last_seconds is None or not 0.0 <= now - state.last_seconds <= GAP_SECONDS:
@@ -184,3 +184,12 @@ def between(before: BlockIo, after: BlockIo, elapsed: float) -> Activity | None:
         writes / elapsed,
         written_sectors * SECTOR_BYTES / elapsed,
     )
+
+
+GROUP = Group(
+    name="activity",
+    sources=("diskstats", "block"),
+    families=FAMILIES,
+    step=step,
+    initial=ActivityState(),
+)

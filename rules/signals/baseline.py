@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.rules.signals.table import Pairs
+    from iowarden.rules.signals.signal import Pairs
 
 RECENT_SECONDS = 86_400.0
 """Errors of which each came within a day of the one before are one matter."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping  # noqa: TC003 - EMPTY's annotation
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from iowarden.rules.signals.table import Pairs
+    from iowarden.rules.signals.signal import Pairs
 
 HELD_SECONDS = 600.0
 """An increase is told for so long; one within that time adds to it."""

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.rules.signals.writeback.writeback import DIGITS
+from iowarden.rules.signals.signal import DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from iowarden.collectors.model import Sample
-    from iowarden.rules.signals.table import Pairs
+    from iowarden.rules.signals.signal import Pairs
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,9 @@ class LeafHistory:
         return self.looks[0]
 
 
+NOTHING = LeafHistory()
+
+
 def step(
     state: LeafHistory,
     now: float,

@@ -11,17 +11,23 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals import in_flight
+from iowarden.rules.signals import in_flight, leaves
 from iowarden.rules.signals.device import stall_limits
-from iowarden.rules.signals.writeback.writeback import DIGITS, GAP_SECONDS
+from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, Group
+from iowarden.rules.topology import device_identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from iowarden.collectors.block.block_devices import Topology
+    from iowarden.collectors.block.device_mapper import MappedDevice
     from iowarden.collectors.block.diskstats import BlockIo
+    from iowarden.collectors.block.scsi import Scsi
+    from iowarden.collectors.filesystem.mountinfo import Mounts
     from iowarden.rules.signals.device.stall_limits import Kinds, Limits
     from iowarden.rules.signals.in_flight import Counted
-    from iowarden.rules.signals.table import Pairs
+    from iowarden.rules.signals.leaves import LeafHistory
+    from iowarden.rules.signals.signal import Derived, Pairs, View
 
 IDLE_SECONDS = 20.0
 """A spinning disk without a completion for so long may be asleep."""
@@ -36,6 +42,8 @@ DISCARD_CRITICAL_SECONDS = 180.0
 PROOF_SECONDS = 2.0
 """After a gap one more look, so much later, has to find the totals unchanged."""
 _EARLY_SECONDS = 0.5
+SUSPENDED_SECONDS = 1.0
+"""By so much CLOCK_BOOTTIME gains on CLOCK_MONOTONIC only while the machine is suspended."""
 PAIRS = 4
 """What is kept of a device."""
 
@@ -320,3 +328,65 @@ def _recalled(
             asleep=not completed or since - completed >= IDLE_SECONDS,
         )
     return replace(found, completed_at_seconds=completed or None), int(leaked)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchState:
+    """All devices, the leaves' last half minute, and what their kinds were concluded from."""
+
+    device: DeviceState = EMPTY
+    leaves: LeafHistory = leaves.NOTHING
+    derived: Derived | None = None
+    scsi: Scsi | None = None
+    dm: Mapping[str, MappedDevice] | None = None
+    mounts: Mounts | None = None
+    asleep_seconds: float = 0.0
+
+
+def leaves_seen(view: View) -> LeafHistory | None:
+    """Return the leaves' history, where this second added to it, for the groups after this one."""
+    history = GROUP.state(view.states).leaves
+    looked = history.looks and history.looks[-1].at_seconds == view.inputs.now_seconds
+    return history if looked else None
+
+
+def _step(state: WatchState, view: View) -> tuple[WatchState, list[Sample] | None]:
+    inputs, derived, says = view.inputs, view.derived, view.inputs.snapshot
+    if inputs.asleep_seconds - state.asleep_seconds > SUSPENDED_SECONDS:
+        state = replace(state, device=woken(state.device))
+    state = replace(state, asleep_seconds=inputs.asleep_seconds)
+    now, blocks = inputs.now_seconds, says.diskstats
+    if blocks is None or derived is None:
+        return state, None
+    # What cannot be read now, mostly because of the very stall, is what it was.
+    scsi = state.scsi if says.scsi is None else says.scsi
+    dm = state.dm if says.dm is None else says.dm
+    mounts = state.mounts if says.mounts is None else says.mounts
+    kinds, stood = state.device.kinds, state.device
+    if derived is not state.derived or not (
+        scsi is state.scsi and dm is state.dm and mounts is state.mounts
+    ):
+        kinds = stall_limits.kinds(derived.topology, scsi, dm, mounts)
+    if state.derived is not None and derived is not state.derived:
+        stood = replaced(stood, _others(state.derived.topology, derived.topology))
+    after = step(stood, now, blocks, kinds, inputs.uptime_seconds)
+    history = leaves.step(state.leaves, now, blocks, derived.leaves, after.counted)
+    state = WatchState(after, history, derived, scsi, dm, mounts, inputs.asleep_seconds)
+    return state, samples(after)
+
+
+def _others(before: Topology, after: Topology) -> list[str]:
+    """Return the names that another disk has now than at the look before."""
+    old, new = before.devices, after.devices
+    return [n for n in after.leaves if n in old and device_identity.is_another(old[n], new[n])]
+
+
+GROUP = Group(
+    name="device",
+    sources=("diskstats", "block"),
+    families=FAMILIES,
+    step=_step,
+    initial=WatchState(),
+    remember=lambda state: remember(state.device),
+    recall=lambda state, kept: replace(state, device=recall(state.device, kept)),
+)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import baseline
+from iowarden.rules.signals.signal import Group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.block.block_devices import Device, Topology
-    from iowarden.collectors.block.scsi import Scsi
+    from iowarden.collectors.block.block_devices import Device
     from iowarden.rules.signals.baseline import Kept
-    from iowarden.rules.signals.table import Pairs, View
+    from iowarden.rules.signals.signal import Pairs, View
 
 CHANGE_FAMILIES = (
     Family(
@@ -27,6 +27,7 @@ CHANGE_FAMILIES = (
         "1 while a disk refuses writes that took them before.",
     ),
 )
+NO_DISKS: Mapping[str, float] = {}
 SCSI_FAMILIES = (
     Family(
         "iowarden_device_offline",
@@ -51,7 +52,7 @@ def change_step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Samp
     was last seen, whether it was read-only at first). Removable disks and those of the network
     block device come and go; not told. A disk without a name of its own is known while it is there.
     """
-    topology: Topology | None = view.inputs.values.get("block")
+    topology = view.inputs.snapshot.block
     if topology is None:
         return dict(state), None
     now = view.inputs.now_seconds
@@ -103,7 +104,7 @@ def scsi_step(
     state: Mapping[str, float], view: View
 ) -> tuple[Mapping[str, float], list[Sample] | None]:
     """Return the state of every SCSI disk; the group's state is since when it is not running."""
-    value: Scsi | None = view.inputs.values.get("scsi")
+    value = view.inputs.snapshot.scsi
     if value is None:
         return state, None
     now = view.inputs.now_seconds
@@ -135,3 +136,25 @@ def scsi_remember(state: Mapping[str, float]) -> dict[str, Pairs]:
 def scsi_recall(state: Mapping[str, float], kept: Mapping[str, Pairs]) -> dict[str, float]:
     """Return the state with what was kept: what is not running now was so before the restart."""
     return {**state, **{key: pairs[0][0] for key, pairs in kept.items() if pairs}}
+
+
+CHANGE_GROUP = Group(
+    name="device_change",
+    sources=("block",),
+    families=CHANGE_FAMILIES,
+    step=change_step,
+    initial=baseline.EMPTY,
+    remember=change_remember,
+    recall=baseline.recall,
+)
+
+
+SCSI_GROUP = Group(
+    name="scsi_state",
+    sources=("scsi",),
+    families=SCSI_FAMILIES,
+    step=scsi_step,
+    initial=NO_DISKS,
+    remember=scsi_remember,
+    recall=scsi_recall,
+)

@@ -9,15 +9,15 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
+from iowarden.rules.signals import growth
 from iowarden.rules.signals.growth import Growth, grow, since_boot
+from iowarden.rules.signals.signal import Group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.block.scsi import Scsi
     from iowarden.collectors.kernel.hung_task import HungTask
-    from iowarden.collectors.procfs.stat import Stat
-    from iowarden.rules.signals.table import View
+    from iowarden.rules.signals.signal import View
 
 TASK_FAMILIES = (
     Family(
@@ -49,7 +49,7 @@ def task_step(
     None where nobody can tell: the kernel does not watch, or (before 6.13) has no line of its log
     left to say so, while tasks wait for I/O.
     """
-    value: HungTask | None = view.inputs.values.get("hung_task")
+    value = view.inputs.snapshot.hung_task
     reports = None if value is None else _reports(value)
     if value is None or reports is None or value.timeout_seconds == 0:
         return state, None
@@ -59,7 +59,7 @@ def task_step(
     stepped = {_TASKS: growth}
     recent = growth.recent(now)
     if value.detected_total is None and value.warnings_left == 0 and not recent:
-        stat: Stat | None = view.inputs.values.get("stat")
+        stat = view.inputs.snapshot.stat
         if stat is None or stat.procs_blocked > 0:
             return stepped, None
     return stepped, [("iowarden_hung_tasks_recent", (), recent)]
@@ -80,7 +80,7 @@ def timeout_step(
     state: Mapping[str, Growth], view: View
 ) -> tuple[Mapping[str, Growth], list[Sample] | None]:
     """Return the state after a reading and the time-outs of every disk that counts just them."""
-    value: Scsi | None = view.inputs.values.get("scsi")
+    value = view.inputs.snapshot.scsi
     if value is None:
         return state, None
     now = view.inputs.now_seconds
@@ -98,3 +98,27 @@ def timeout_step(
         labels = (("device", device.device),)
         samples.append(("iowarden_device_timeouts_recent", labels, growth.recent(now)))
     return stepped, samples
+
+
+TASK_GROUP = Group(
+    name="hung_task",
+    sources=("hung_task",),
+    families=TASK_FAMILIES,
+    step=task_step,
+    initial=growth.EMPTY,
+    remember=growth.remember,
+    recall=growth.recall,
+    untimed=1,
+)
+
+
+TIMEOUT_GROUP = Group(
+    name="timeouts",
+    sources=("scsi",),
+    families=TIMEOUT_FAMILIES,
+    step=timeout_step,
+    initial=growth.EMPTY,
+    remember=growth.remember,
+    recall=growth.recall,
+    untimed=1,
+)

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import baseline
+from iowarden.rules.signals.signal import Group
 from iowarden.rules.topology.stack import path_maps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.block.block_devices import Device, Topology
-    from iowarden.collectors.block.scsi import Scsi
+    from iowarden.collectors.block.block_devices import Device
     from iowarden.rules.signals.baseline import Kept
-    from iowarden.rules.signals.table import Pairs, View
+    from iowarden.rules.signals.signal import Pairs, View
 
 FORGOTTEN_SECONDS = 7 * 86_400.0
 """After that a path that is lost is not expected back."""
@@ -49,10 +49,10 @@ def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | N
     Limits: that multipathd takes a path for failed whose device the kernel takes for well is not
     in '/sys'.
     """
-    topology: Topology | None = view.inputs.values.get("block")
+    topology = view.inputs.snapshot.block
     if topology is None:
         return dict(state), None
-    scsi: Scsi | None = view.inputs.values.get("scsi")
+    scsi = view.inputs.snapshot.scsi
     states = {} if scsi is None else {d.device: d.state for d in scsi.devices.values()}
     now, kept = view.inputs.now_seconds, dict(state)
     samples: list[Sample] = []
@@ -88,3 +88,14 @@ def _state(state: str | None) -> str:
 
 def _key(device: Device) -> str:
     return device.dm_uuid or device.wwn or f"{device.name} {device.serial or ''}"
+
+
+GROUP = Group(
+    name="multipath",
+    sources=("block", "scsi"),
+    families=FAMILIES,
+    step=step,
+    initial=baseline.EMPTY,
+    remember=baseline.remember,
+    recall=baseline.recall,
+)

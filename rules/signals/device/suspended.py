@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.held import NOTHING, Held
-from iowarden.rules.signals.writeback.writeback import DIGITS
+from iowarden.rules.signals.signal import DIGITS, Group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.block.device_mapper import MappedDevice
-    from iowarden.rules.signals.table import Pairs, View
+    from iowarden.rules.signals.signal import Pairs, View
 
 FAMILIES = (
     Family(
@@ -39,7 +38,7 @@ def step(state: Held, view: View) -> tuple[Held, list[Sample] | None]:
 
     Between two looks that both find it suspended it is taken to have been so.
     """
-    value: Mapping[str, MappedDevice] | None = view.inputs.values.get("dm")
+    value = view.inputs.snapshot.dm
     if value is None or "dm" not in view.inputs.fresh:
         return state, None
     now = view.inputs.now_seconds
@@ -57,3 +56,14 @@ def step(state: Held, view: View) -> tuple[Held, list[Sample] | None]:
         )
         for key, mapped in suspended.items()
     ]
+
+
+GROUP = Group(
+    name="suspended",
+    sources=("dm",),
+    families=FAMILIES,
+    step=step,
+    initial=EMPTY,
+    remember=Held.remember,
+    recall=recall,
+)

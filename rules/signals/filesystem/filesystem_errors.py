@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import baseline
+from iowarden.rules.signals.signal import Group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.block.diskstats import BlockIo
-    from iowarden.collectors.filesystem.btrfs import BtrfsDevice
     from iowarden.collectors.filesystem.ext4 import Ext4
     from iowarden.collectors.filesystem.mountinfo import Mounts
     from iowarden.rules.signals.baseline import Kept
-    from iowarden.rules.signals.table import Pairs, View
+    from iowarden.rules.signals.signal import Pairs, View
 
 CLOCK_SLACK_SECONDS = 86_400.0
 """The kernel dates errors by a clock that may have been hours off when ours was set."""
@@ -62,7 +62,7 @@ def ext4_step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample
     One that is not mounted any more keeps what it last said while its device is there and holds no
     other kind of file system: unmounting it for e2fsck must not look like a repair.
     """
-    value: Mapping[str, Ext4] | None = view.inputs.values.get("ext4")
+    value = view.inputs.snapshot.ext4
     if value is None:
         return dict(state), None
     now = view.inputs.now_seconds
@@ -76,8 +76,8 @@ def ext4_step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample
             counted = counted._replace(baseline=counted.last)
         kept[name] = baseline.pairs(counted)
         samples += _ext4_samples(name, counted)
-    blocks: Mapping[str, BlockIo] = view.inputs.values.get("diskstats") or {}
-    others = _other_kinds(view.inputs.values.get("mounts"))
+    blocks: Mapping[str, BlockIo] = view.inputs.snapshot.diskstats or {}
+    others = _other_kinds(view.inputs.snapshot.mounts)
     for name in state.keys() - value.keys():
         (at, last), (grew, old) = state[name]
         block = blocks.get(name)
@@ -110,7 +110,7 @@ def _ext4_samples(name: str, counted: baseline.Count) -> list[Sample]:
 
 def btrfs_step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | None]:
     """Return the counts of every device of every btrfs file system."""
-    value: tuple[BtrfsDevice, ...] | None = view.inputs.values.get("btrfs")
+    value = view.inputs.snapshot.btrfs
     if value is None:
         return dict(state), None
     now = view.inputs.now_seconds
@@ -143,3 +143,25 @@ def btrfs_step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sampl
             old += counted.baseline
         samples.append(("iowarden_btrfs_old_errors", labels, old))
     return baseline.bounded(kept), samples
+
+
+EXT4_GROUP = Group(
+    name="ext4_errors",
+    sources=("ext4",),
+    families=EXT4_FAMILIES,
+    step=ext4_step,
+    initial=baseline.EMPTY,
+    remember=baseline.remember,
+    recall=baseline.recall,
+)
+
+
+BTRFS_GROUP = Group(
+    name="btrfs_errors",
+    sources=("btrfs",),
+    families=BTRFS_FAMILIES,
+    step=btrfs_step,
+    initial=baseline.EMPTY,
+    remember=baseline.remember,
+    recall=baseline.recall,
+)

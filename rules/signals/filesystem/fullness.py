@@ -16,12 +16,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.model import Family, Sample
+from iowarden.rules.signals.signal import Group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.filesystem.statfs import Filesystems, Usage
-    from iowarden.rules.signals.table import Pairs, View
+    from iowarden.collectors.filesystem.statfs import Usage
+    from iowarden.rules.signals.signal import Pairs, View
 
 HELD_RATIO = 0.02
 """A held share follows a falling one only at this distance: 80.0 % must not flap."""
@@ -115,7 +116,7 @@ class FullnessState:
 
 def step(state: FullnessState, view: View) -> tuple[FullnessState, list[Sample] | None]:
     """Return the state and the series of every mounted file system that could be read."""
-    value: Filesystems | None = view.inputs.values.get("filesystem")
+    value = view.inputs.snapshot.filesystem
     if value is None:
         return state, None
     now = view.inputs.now_seconds
@@ -262,3 +263,14 @@ def _recalled(kept: Mapping[str, Pairs], key: str, capacity: float) -> Track | N
     if not all(found):
         return None
     return Track(_judged(tuple(Past(points, points[-1][1]) for points in found)), capacity, 0.0)
+
+
+GROUP = Group(
+    name="fullness",
+    sources=("filesystem",),
+    families=FAMILIES,
+    step=step,
+    initial=FullnessState(),
+    remember=remember,
+    recall=recall,
+)

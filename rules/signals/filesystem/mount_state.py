@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.filesystem.mountinfo import storage
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import baseline
+from iowarden.rules.signals.signal import Group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.filesystem.mountinfo import Mount, Mounts
-    from iowarden.rules.signals.table import Pairs, View
+    from iowarden.rules.signals.signal import Pairs, View
 
 EMERGENCY = frozenset({"emergency_ro", "shutdown"})
 
@@ -57,11 +57,11 @@ class MountState:
 
 def step(state: MountState, view: View) -> tuple[MountState, list[Sample] | None]:
     """Return for every mounted file system on a block device how it can be written."""
-    value: Mounts | None = view.inputs.values.get("mounts")
+    value = view.inputs.snapshot.mounts
     if value is None:
         return state, None
     now = view.inputs.now_seconds
-    blocks: Mapping[str, BlockIo] | None = view.inputs.values.get("diskstats")
+    blocks = view.inputs.snapshot.diskstats
     names = (
         state.names
         if blocks is None
@@ -118,3 +118,14 @@ def _wanted(mount: Mount, mounts: Mounts) -> bool | None:
     if options is None or ("noauto" in options and "ro" not in options):
         return None
     return "ro" not in options
+
+
+GROUP = Group(
+    name="mount_state",
+    sources=("mounts",),
+    families=FAMILIES,
+    step=step,
+    initial=MountState(),
+    remember=remember,
+    recall=recall,
+)

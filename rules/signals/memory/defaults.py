@@ -8,17 +8,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
+from iowarden.rules.signals.signal import Group
 
 if TYPE_CHECKING:
-    from iowarden.collectors.kernel.numa import Node
-    from iowarden.rules.signals.table import View
+    from iowarden.rules.signals.signal import View
 
 FAMILIES = (Family("iowarden_numa_nodes", "gauge", "NUMA nodes that have memory."),)
 
 
 def step(state: None, view: View) -> tuple[None, list[Sample] | None]:
     """Return how many nodes have memory; one that has processors only borrows it anyway."""
-    nodes: tuple[Node, ...] | None = view.inputs.values.get("numa")
+    nodes = view.inputs.snapshot.numa
     if nodes is None:
         return state, None
     return state, [("iowarden_numa_nodes", (), sum(node.total_bytes > 0 for node in nodes))]
+
+
+GROUP = Group(
+    name="numa",
+    sources=("numa",),
+    families=FAMILIES,
+    step=step,
+    initial=None,
+)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals.writeback.writeback import GAP_SECONDS
+from iowarden.rules.signals.signal import GAP_SECONDS, Group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.procfs.pressure import Pressures
     from iowarden.collectors.procfs.stat import Stat
     from iowarden.collectors.procfs.vmstat import Vmstat
-    from iowarden.rules.signals.table import Pairs, View
+    from iowarden.rules.signals.signal import Pairs, View
 
 SHORTEST_SECONDS = 10.0
 LONGEST_SECONDS = 60.0
@@ -112,14 +112,13 @@ def stall_step(state: StallState, view: View) -> tuple[StallState, list[Sample] 
     None where nobody can tell: while a source is missing, in the first 10 s, and until a minute of
     I/O is known.
     """
-    values = view.inputs.values
-    if view.derived is None or not {"meminfo", "vmstat", "stat", "diskstats"} <= values.keys():
+    says = view.inputs.snapshot
+    meminfo, vmstat, stat, blocks = says.meminfo, says.vmstat, says.stat, says.diskstats
+    if view.derived is None or meminfo is None or vmstat is None or stat is None or blocks is None:
         return state, None
     now = view.inputs.now_seconds
-    devices = _totals(values["diskstats"], view.derived.leaves)
-    moment = _moment(
-        now, values["meminfo"], values["vmstat"], values["stat"], values.get("pressure")
-    )
+    devices = _totals(blocks, view.derived.leaves)
+    moment = _moment(now, meminfo, vmstat, stat, says.pressure)
     last = state.moments[-1] if state.moments else None
     gone = last is None or not 0.0 < now - last.at_seconds <= LONGEST_SECONDS
     if last is None or gone or _restarted(last, moment):
@@ -269,7 +268,7 @@ def direct_step(state: DirectState, view: View) -> tuple[DirectState, list[Sampl
 
     None where nobody can tell: in the first 10 s, and on a kernel without such counters.
     """
-    vmstat: Vmstat | None = view.inputs.values.get("vmstat")
+    vmstat = view.inputs.snapshot.vmstat
     if vmstat is None or vmstat.direct_reclaims_total is None:
         return state, None
     now = view.inputs.now_seconds
@@ -291,3 +290,23 @@ def direct_step(state: DirectState, view: View) -> tuple[DirectState, list[Sampl
         ("iowarden_direct_reclaims_per_second", (), (moment[1] - first[1]) / elapsed),
         ("iowarden_page_cache_drops_recent", (), moment[2] - first[2]),
     ]
+
+
+STALL_GROUP = Group(
+    name="reclaim_stall",
+    sources=("vmstat", "meminfo", "stat", "diskstats", "block", "pressure"),
+    families=STALL_FAMILIES,
+    step=stall_step,
+    initial=StallState(),
+    remember=stall_remember,
+    recall=stall_recall,
+)
+
+
+DIRECT_GROUP = Group(
+    name="direct_reclaim",
+    sources=("vmstat",),
+    families=DIRECT_FAMILIES,
+    step=direct_step,
+    initial=DirectState(),
+)

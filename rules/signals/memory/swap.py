@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals.writeback.writeback import DIGITS, GAP_SECONDS
+from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, Group
 
 if TYPE_CHECKING:
-    from iowarden.collectors.procfs.meminfo import Meminfo
-    from iowarden.collectors.procfs.vmstat import Vmstat
-    from iowarden.rules.signals.table import View
+    from iowarden.rules.signals.signal import View
 
 PAUSE_SECONDS = 10.0
 """Without anything swapped out for so long it is over: what is merely cold goes out in bursts."""
@@ -42,8 +40,8 @@ class SwapState:
 
 def step(state: SwapState, view: View) -> tuple[SwapState, list[Sample] | None]:
     """Return the state after this second, and the time swapped out; None without swap counters."""
-    meminfo: Meminfo | None = view.inputs.values.get("meminfo")
-    vmstat: Vmstat | None = view.inputs.values.get("vmstat")
+    meminfo = view.inputs.snapshot.meminfo
+    vmstat = view.inputs.snapshot.vmstat
     total = None if vmstat is None else vmstat.swapped_out_bytes_total
     if meminfo is None or total is None or meminfo.swap_total_bytes is None:
         return state, None
@@ -64,3 +62,12 @@ def step(state: SwapState, view: View) -> tuple[SwapState, list[Sample] | None]:
 
 def _sample(seconds: float) -> Sample:
     return "iowarden_swapping_out_seconds", (), round(seconds, DIGITS)
+
+
+GROUP = Group(
+    name="swap",
+    sources=("vmstat", "meminfo"),
+    families=FAMILIES,
+    step=step,
+    initial=SwapState(),
+)

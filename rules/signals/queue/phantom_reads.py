@@ -15,6 +15,7 @@ from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import SLACK_SECONDS, STEP_SECONDS, WINDOW_SECONDS
 from iowarden.rules.signals.held import NOTHING, Held
 from iowarden.rules.signals.queue import volume
+from iowarden.rules.signals.signal import Group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.procfs.meminfo import Meminfo
     from iowarden.collectors.procfs.vmstat import Vmstat
     from iowarden.rules.signals.activity import Activity
-    from iowarden.rules.signals.table import Pairs, View
+    from iowarden.rules.signals.signal import Pairs, View
 
 WRITTEN_BYTES_PER_SECOND = 5e6
 READ_RATIO = 0.25
@@ -81,7 +82,7 @@ EMPTY = PhantomState()
 def step(state: PhantomState, view: View) -> tuple[PhantomState, list[Sample] | None]:
     """Return the state after a second and what it shows; None until a minute has been seen."""
     now = view.inputs.now_seconds
-    vmstat, meminfo = view.inputs.values.get("vmstat"), view.inputs.values.get("meminfo")
+    vmstat, meminfo = view.inputs.snapshot.vmstat, view.inputs.snapshot.meminfo
     if vmstat is None or meminfo is None or view.derived is None:
         return state, None
     topology = view.derived.topology
@@ -99,7 +100,7 @@ def step(state: PhantomState, view: View) -> tuple[PhantomState, list[Sample] | 
         return replace(state, held=held, means=None, samples=None), samples
     if means is state.means:
         return state, state.samples
-    checked = volume.checked(topology, view.inputs.values.get("md") or {})
+    checked = volume.checked(topology, view.inputs.snapshot.md or {})
     devices = activity.told(means)
     judged = {
         name: devices[name] for name in state.identities if name in devices and name not in checked
@@ -189,3 +190,14 @@ def _scarce_pages(
         or (refaults is not None and now_refaults is not None and now_refaults > refaults)
         or (available is not None and available < AVAILABLE_RATIO * meminfo.total_bytes)
     )
+
+
+GROUP = Group(
+    name="phantom_reads",
+    sources=SOURCES,
+    families=FAMILIES,
+    step=step,
+    initial=EMPTY,
+    remember=remember,
+    recall=recall,
+)

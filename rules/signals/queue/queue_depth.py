@@ -13,14 +13,14 @@ from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import SLACK_SECONDS, STEP_SECONDS
 from iowarden.rules.signals.held import NOTHING, Held
-from iowarden.rules.signals.writeback.writeback import GAP_SECONDS
+from iowarden.rules.signals.signal import GAP_SECONDS, Group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.block.scsi import Scsi
-    from iowarden.rules.signals.table import Pairs, View
+    from iowarden.rules.signals.signal import Pairs, View
 
 DISK = 0
 FAIR_KERNEL = (5, 0)
@@ -107,10 +107,10 @@ EMPTY = StarvedState()
 
 def host_step(state: None, view: View) -> tuple[None, list[Sample] | None]:
     """Return what share of each shared adapter's queue one disk may take (F1)."""
-    scsi: Scsi | None = view.inputs.values.get("scsi")
+    scsi = view.inputs.snapshot.scsi
     if scsi is None:
         return state, None
-    sysctl = view.inputs.values.get("vm_sysctl")
+    sysctl = view.inputs.snapshot.vm_sysctl
     kernel = None if sysctl is None else sysctl.kernel
     fair = scsi.multi_queue
     if fair is None and kernel is not None:
@@ -135,8 +135,8 @@ def host_step(state: None, view: View) -> tuple[None, list[Sample] | None]:
 def starved_step(state: StarvedState, view: View) -> tuple[StarvedState, list[Sample] | None]:
     """Return the state after a second and for how long each adapter's disks have starved (F2)."""
     now = view.inputs.now_seconds
-    blocks: Mapping[str, BlockIo] | None = view.inputs.values.get("diskstats")
-    scsi: Scsi | None = view.inputs.values.get("scsi")
+    blocks = view.inputs.snapshot.diskstats
+    scsi = view.inputs.snapshot.scsi
     if blocks is None or scsi is None:
         return state, None
     hosts = state.hosts if scsi is state.scsi else _fillable(scsi)
@@ -274,3 +274,23 @@ def _starved(served: Mapping[str, Served], can_queue: int) -> tuple[list[str], l
     if not neighbours or well or len(neighbours) > len(victims):
         return [], []
     return victims, neighbours
+
+
+HOST_GROUP = Group(
+    name="host_queue",
+    sources=HOST_SOURCES,
+    families=HOST_FAMILIES,
+    step=host_step,
+    initial=None,
+)
+
+
+STARVED_GROUP = Group(
+    name="starvation",
+    sources=STARVED_SOURCES,
+    families=STARVED_FAMILIES,
+    step=starved_step,
+    initial=EMPTY,
+    remember=remember,
+    recall=recall,
+)

@@ -16,6 +16,7 @@ from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import WINDOW_SECONDS
 from iowarden.rules.signals.held import NOTHING, Held
 from iowarden.rules.signals.queue import phantom_reads, volume
+from iowarden.rules.signals.signal import Group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.procfs.meminfo import Meminfo
     from iowarden.rules.signals.activity import Activity
     from iowarden.rules.signals.queue.volume import Volume
-    from iowarden.rules.signals.table import Pairs, View
+    from iowarden.rules.signals.signal import Pairs, View
 
 UTILIZATION_RATIO = 0.9
 READ_SIZE_RATIOS = (0.5, 1.1)
@@ -94,11 +95,11 @@ def step(state: ReadAheadState, view: View) -> tuple[ReadAheadState, list[Sample
     None while nobody can tell whether a device reads phantoms: then nothing larger is advised.
     """
     now = view.inputs.now_seconds
-    queues, meminfo = view.inputs.values.get("queue"), view.inputs.values.get("meminfo")
+    queues, meminfo = view.inputs.snapshot.queue, view.inputs.snapshot.meminfo
     if queues is None or meminfo is None or view.derived is None:
         return state, None
     topology = view.derived.topology
-    drivers = volume.drivers(view.inputs.values.get("scsi"))
+    drivers = volume.drivers(view.inputs.snapshot.scsi)
     made_of = (topology, queues, drivers)
     same = bool(state.made_of) and state.made_of[0] is topology and state.made_of[1] is queues
     if not same or state.made_of[2] != drivers:
@@ -218,3 +219,14 @@ def _allowed_bytes(wanted: int, present: int, readers: float, meminfo: Meminfo) 
     while wanted > budget and wanted > present:
         wanted //= 2
     return wanted if wanted > present else None
+
+
+GROUP = Group(
+    name="read_ahead",
+    sources=SOURCES,
+    families=FAMILIES,
+    step=step,
+    initial=EMPTY,
+    remember=remember,
+    recall=recall,
+)

@@ -14,13 +14,12 @@ from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import STEP_SECONDS
 from iowarden.rules.signals.held import NOTHING, Held
 from iowarden.rules.signals.queue import read_ahead, volume
+from iowarden.rules.signals.signal import Group
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from iowarden.collectors.block.queue import Partition, Queue
     from iowarden.rules.signals.activity import Activity
-    from iowarden.rules.signals.table import View
+    from iowarden.rules.signals.signal import View
 
 USUAL_BYTES = 512 * KIB
 """The least default of max_sectors_kb there has been (2.6 to 4.2)."""
@@ -76,7 +75,7 @@ EMPTY = SplitState()
 
 def split_step(state: SplitState, view: View) -> tuple[SplitState, list[Sample] | None]:
     """Return the state after a second and for how long each device's requests were split (E3)."""
-    means, queues = view.told.get("activity"), view.inputs.values.get("queue")
+    means, queues = view.told.get("activity"), view.inputs.snapshot.queue
     if means is None or queues is None:
         return EMPTY, None
     if means is state.means:
@@ -100,14 +99,14 @@ class ChunkState:
 
 def chunk_step(state: ChunkState, view: View) -> tuple[ChunkState, list[Sample] | None]:
     """Return which RAID volumes are sent requests above their chunk while held down (E2)."""
-    told, queues = view.told.get("read_ahead"), view.inputs.values.get("queue")
+    told, queues = view.told.get("read_ahead"), view.inputs.snapshot.queue
     if told is None or queues is None or view.derived is None:
         return ChunkState(), None
     if told is state.told:
         return state, state.samples
     capped = [sample for sample in told if sample[0] == read_ahead.SECONDS]
     topology = view.derived.topology
-    drivers = volume.drivers(view.inputs.values.get("scsi"))
+    drivers = volume.drivers(view.inputs.snapshot.scsi)
     samples: list[Sample] = []
     for _, labels, seconds in capped:
         for name in sorted(activity.leaves_below(topology, labels[0][1])):
@@ -126,7 +125,7 @@ def chunk_step(state: ChunkState, view: View) -> tuple[ChunkState, list[Sample] 
 
 def alignment_step(state: None, view: View) -> tuple[None, list[Sample] | None]:
     """Return which devices and partitions are misaligned (E1)."""
-    queues: Mapping[str, Queue] | None = view.inputs.values.get("queue")
+    queues = view.inputs.snapshot.queue
     if queues is None:
         return state, None
     samples: list[Sample] = []
@@ -168,3 +167,30 @@ def _full(seen: Activity, queue: Queue) -> bool:
             (seen.write_size_bytes, seen.written_bytes_per_second),
         )
     )
+
+
+SPLIT_GROUP = Group(
+    name="request_split",
+    sources=SPLIT_SOURCES,
+    families=SPLIT_FAMILIES,
+    step=split_step,
+    initial=EMPTY,
+)
+
+
+CHUNK_GROUP = Group(
+    name="request_chunk",
+    sources=CHUNK_SOURCES,
+    families=CHUNK_FAMILIES,
+    step=chunk_step,
+    initial=ChunkState(),
+)
+
+
+ALIGNMENT_GROUP = Group(
+    name="alignment",
+    sources=ALIGNMENT_SOURCES,
+    families=ALIGNMENT_FAMILIES,
+    step=alignment_step,
+    initial=None,
+)

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals.queue import volume
+from iowarden.rules.signals.signal import Group
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from iowarden.collectors.block.queue import Queue
-    from iowarden.rules.signals.table import View
+    from iowarden.rules.signals.signal import View
 
 FOR_ONE_ARM = frozenset({"anticipatory", "bfq", "cfq"})
 ADVISED = ("none", "noop", "mq-deadline", "deadline")
@@ -32,11 +30,11 @@ FAMILIES = (
 
 def step(state: None, view: View) -> tuple[None, list[Sample] | None]:
     """Return the devices at the bottom whose scheduler does not suit them."""
-    queues: Mapping[str, Queue] | None = view.inputs.values.get("queue")
+    queues = view.inputs.snapshot.queue
     if queues is None or view.derived is None:
         return state, None
     topology = view.derived.topology
-    drivers = volume.drivers(view.inputs.values.get("scsi"))
+    drivers = volume.drivers(view.inputs.snapshot.scsi)
     samples: list[Sample] = []
     for name in topology.leaves:
         queue, device = queues.get(name), topology.devices[name]
@@ -47,3 +45,12 @@ def step(state: None, view: View) -> tuple[None, list[Sample] | None]:
             labels = (("advised", advised), ("device", name), ("scheduler", queue.scheduler))
             samples.append(("iowarden_device_scheduler_unsuited", labels, 1.0))
     return state, samples
+
+
+GROUP = Group(
+    name="scheduler",
+    sources=SOURCES,
+    families=FAMILIES,
+    step=step,
+    initial=None,
+)

@@ -11,6 +11,7 @@ from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.controller import Health
 from iowarden.rules.signals import baseline
+from iowarden.rules.signals.signal import Group
 from iowarden.rules.topology.device_identity import GONE_SECONDS
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.raid.controller import Array, Controller, Controllers, PhysicalDisk
     from iowarden.rules.signals.baseline import Kept
-    from iowarden.rules.signals.table import Pairs, View
+    from iowarden.rules.signals.signal import Pairs, View
 
 TAKEN_SECONDS = 7 * 86_400.0
 """A write cache that was switched off for so long is meant to be off."""
@@ -61,7 +62,7 @@ FAMILIES = (
 
 def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | None]:
     """Return what became of every controller. The state is by controller, object and word."""
-    value: Controllers | None = view.inputs.values.get("controllers")
+    value = view.inputs.snapshot.controllers
     if value is None:
         return dict(state), None
     now = view.inputs.now_seconds
@@ -192,3 +193,14 @@ def _errors(kept: Kept, name: str, disk: PhysicalDisk, now: float) -> Iterator[S
         yield "iowarden_controller_disk_recent_errors", labels, count.new
         if count.baseline and not count.new:
             yield "iowarden_controller_disk_baseline_errors", labels, count.baseline
+
+
+GROUP = Group(
+    name="controller_state",
+    sources=("controllers",),
+    families=FAMILIES,
+    step=step,
+    initial=baseline.EMPTY,
+    remember=baseline.remember,
+    recall=baseline.recall,
+)

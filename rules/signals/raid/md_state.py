@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Labels, Sample
 from iowarden.rules.signals import baseline
+from iowarden.rules.signals.signal import Group
 from iowarden.rules.topology.redundancy import BUILDING, PARITY
 from iowarden.rules.topology.stack import Stack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.filesystem.mountinfo import Mounts
     from iowarden.collectors.md.mdstat import Array
     from iowarden.rules.signals.baseline import Kept
-    from iowarden.rules.signals.table import Pairs, View
+    from iowarden.rules.signals.signal import Pairs, View
 
 _COPIES = frozenset({"raid1", "raid10"})
 _MADE_SHORT = frozenset({"raid4", "raid5"})
@@ -75,7 +74,7 @@ FAMILIES = (
 
 def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | None]:
     """Return what is to be told of every array. The state is by array and word ('md0 checked')."""
-    arrays: Mapping[str, Array] | None = view.inputs.values.get("md")
+    arrays = view.inputs.snapshot.md
     if arrays is None:
         return dict(state), None
     now = view.inputs.now_seconds
@@ -172,8 +171,8 @@ def _is_made(kept: Kept, key: str, array: Array, view: View) -> bool:
         and all("in_sync" in slots.get(slot, ()) for slot in range(last))
         and "spare" in slots.get(last, ())
     )
-    topology: Topology | None = view.inputs.values.get("block")
-    mounts: Mounts | None = view.inputs.values.get("mounts")
+    topology = view.inputs.snapshot.block
+    mounts = view.inputs.snapshot.mounts
     device = topology.devices.get(array.name) if topology is not None else None
     if not short or topology is None or device is None or mounts is None or key in kept:
         return short
@@ -236,3 +235,14 @@ def _checked(kept: Kept, array: Array, labels: Labels, now: float) -> list[Sampl
             least = min(latest, earlier)
             samples.append(("iowarden_md_copy_mismatches_bytes", labels, least))
     return samples
+
+
+GROUP = Group(
+    name="md_state",
+    sources=("md",),
+    families=FAMILIES,
+    step=step,
+    initial=baseline.EMPTY,
+    remember=baseline.remember,
+    recall=baseline.recall,
+)

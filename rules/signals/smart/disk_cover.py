@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.smart.drive import Cover
 from iowarden.rules.signals import baseline
+from iowarden.rules.signals.signal import Group
 from iowarden.rules.topology import inventory
 from iowarden.rules.topology.device_identity import GONE_SECONDS, Identity
 from iowarden.rules.topology.inventory import Covered, Seen
@@ -19,9 +20,7 @@ from iowarden.rules.topology.inventory import Covered, Seen
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.smart.drive import Disks
-    from iowarden.rules.signals.table import Pairs, View
+    from iowarden.rules.signals.signal import Pairs, View
 
 SOURCES = ("block",)
 """The disks of 'smart' are looked at, too; that it is silent is no reason to see nothing."""
@@ -97,14 +96,13 @@ EMPTY = State()
 
 def step(state: State, view: View) -> tuple[State, list[Sample] | None]:
     """Return what is known of the disks after another look; None where nobody asks disks at all."""
-    values = view.inputs.values
-    topology: Topology | None = values.get("block")
-    disks: Disks | None = values.get("smart")
+    says = view.inputs.snapshot
+    topology, disks = says.block, says.smart
     if topology is None or (disks is None and "smart" not in view.inputs.failed):
         return state, None
     now = view.inputs.now_seconds
     began = now if state.began_seconds is None else state.began_seconds
-    slots = values.get("enclosure") or ()
+    slots = says.enclosure or ()
     untrusted = _untrusted(view)
     inputs = (topology, disks, slots, untrusted, tuple(state.seen))
     covered = state.covered
@@ -308,3 +306,14 @@ def _missing(covered: Covered, expected_by: str) -> Sample:
         ("object", covered.identity.object),
     )
     return ("iowarden_disk_missing", labels, 1.0)
+
+
+GROUP = Group(
+    name="disk_cover",
+    sources=SOURCES,
+    families=FAMILIES,
+    step=step,
+    initial=EMPTY,
+    remember=remember,
+    recall=recall,
+)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Labels, Sample
+from iowarden.rules.signals.signal import Group
 from iowarden.rules.signals.smart import smart_counts, smart_health, smart_values
 from iowarden.rules.smart import plausibility
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.smart.drive import Attribute, Disk, Disks, Drive
+    from iowarden.rules.signals.signal import Pairs, View
     from iowarden.rules.signals.smart.smart_counts import Count
-    from iowarden.rules.signals.table import Pairs, View
 
 DISTRUST_SECONDS = 7 * 86_400.0
 """A way that once said what cannot be is not believed for so long after."""
@@ -155,7 +156,7 @@ def step(state: SmartState, view: View) -> tuple[SmartState, list[Sample] | None
 
     Optional input 'kernel_errors': medium errors by disk, that the kernel or a controller logged.
     """
-    disks: Disks | None = view.inputs.values.get("smart")
+    disks = view.inputs.snapshot.smart
     if disks is None:
         return state, None
     now = view.inputs.now_seconds
@@ -166,9 +167,9 @@ def step(state: SmartState, view: View) -> tuple[SmartState, list[Sample] | None
         state,
         disks,
         now,
-        view.inputs.values.get("diskstats") or state.blocks,
+        view.inputs.snapshot.diskstats or state.blocks,
         topology,
-        view.inputs.values.get("kernel_errors") or {},
+        view.inputs.errors_logged or {},
     )
     told = {key: look.told(key, disk) for key, disk in disks.by_key.items()}
     samples = [sample for each in told.values() for sample in each.samples]
@@ -486,3 +487,15 @@ def _distrust(own: Labels, disk: Disk, reasons: tuple[str, ...]) -> Iterator[Sam
     for text in reasons:
         yield "iowarden_smart_doubt", (*own, ("reason", text)), 1.0
     yield "iowarden_smart_way", (*own, ("way", plausibility.way(disk.polled.target))), 1.0
+
+
+GROUP = Group(
+    name="smart",
+    sources=("smart",),
+    families=FAMILIES,
+    step=step,
+    initial=EMPTY,
+    remember=remember,
+    recall=recall,
+    unread=unread,
+)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import Attribute, Drive
-    from iowarden.rules.signals.table import Pairs
+    from iowarden.rules.signals.signal import Pairs
 
 DAY = 86_400.0
 RECENT_SECONDS = 7 * DAY - 5 * 3600.0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import Attribute
-    from iowarden.rules.signals.table import Pairs
+    from iowarden.rules.signals.signal import Pairs
 
 CEILINGS = (100, 200, 252, 253, 254, 255)
 """What makers let attributes that count errors begin at."""

@@ -8,22 +8,27 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
+from iowarden.rules.signals.device import device
+from iowarden.rules.signals.signal import GAP_SECONDS, Group
+from iowarden.rules.signals.writeback import writeback
 from iowarden.rules.signals.writeback.limits import drain_seconds
-from iowarden.rules.signals.writeback.writeback import GAP_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.rules.signals.leaves import Leaf, LeafHistory, Look
+    from iowarden.rules.signals.signal import View
 
 SHORTEST_SECONDS = 10.0
 LONGEST_SECONDS = 30.0
 STEADY_SECONDS = 20.0
 """A forecast that is to be urgent is made from leaves that have been busy for so long."""
+HELD_SECONDS = 10.0
+"""Bandwidth is told while writers are held: so many of the last 15 s at or above freerun."""
 CHANGED_RATIO = 2.0
 KEPT_WINDOWS = 99
 FEWEST_WINDOWS = 3
@@ -51,8 +56,6 @@ FAMILIES = (
         "gauge",
         "Share of a device in the bandwidth of now, redundancy taken off.",
     ),
-)
-USUAL_FAMILIES = (
     Family(
         "iowarden_writeback_usual_bandwidth_bytes_per_second",
         "gauge",
@@ -202,9 +205,50 @@ def usual_samples(state: UsualState, threshold_bytes: float) -> list[Sample]:
     return result
 
 
+@dataclass(frozen=True, slots=True)
+class BandwidthState:
+    """What the next step needs: what is usual, and the forecasts of the last seconds."""
+
+    usual: UsualState = UsualState({})
+    forecasts: Forecasts = ()
+
+
+def recall_usual(state: BandwidthState, kept: Mapping[str, tuple[float, ...]]) -> BandwidthState:
+    """Return the state with the usual rates of before a restart, where none is known by now."""
+    return replace(state, usual=replace(state.usual, windows={**kept, **state.usual.windows}))
+
+
+def _step(state: BandwidthState, view: View) -> tuple[BandwidthState, list[Sample] | None]:
+    held, history = writeback.seen(view), device.leaves_seen(view)
+    if held is None or history is None or view.derived is None:
+        return state, None
+    amplification = view.derived.amplification
+    above = held.queued_bytes > held.background_threshold_bytes
+    usual = usual_step(state.usual, history, amplification, above_background=above)
+    long = held.above_freerun_seconds >= HELD_SECONDS
+    rates = bandwidth_now(history, amplification) if long else {}
+    forecasts = (
+        forecast(state.forecasts, history, amplification, held.queued_bytes) if above else ()
+    )
+    return BandwidthState(usual, forecasts), [
+        *samples(rates, held.queued_bytes),
+        *forecast_samples(forecasts),
+        *usual_samples(usual, held.threshold_bytes),
+    ]
+
+
 def _rate(first: Look, last: Look, name: str, leaf: Leaf) -> float | None:
     before = first.leaves.get(name)
     elapsed = last.at_seconds - first.at_seconds
     if before is None or elapsed <= 0 or leaf.written_bytes < before.written_bytes:
         return None
     return (leaf.written_bytes - before.written_bytes) / elapsed
+
+
+GROUP = Group(
+    name="bandwidth",
+    sources=("vmstat", "meminfo", "vm_sysctl", "diskstats", "block"),
+    families=FAMILIES,
+    step=_step,
+    initial=BandwidthState(),
+)

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.procfs.tasks import writeback_channel
-from iowarden.rules.signals.writeback.writeback import DIGITS
+from iowarden.rules.signals.signal import DIGITS, Group
+from iowarden.rules.signals.writeback import writeback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.procfs.tasks import Tasks
-    from iowarden.rules.signals.table import View
+    from iowarden.rules.signals.signal import View
 
 LOOKS = 3
 """In so many looks in a row the same task waits: a pause ends after 0.2 s, and another begins."""
@@ -28,7 +28,6 @@ GAP_SECONDS = 12.0
 """Looks further apart, two of them missed, are not in a row."""
 ECHO_SECONDS = 60.0
 """So long after the machine was at its limit what waits may still wait for that (WriteThrottle)."""
-_ABOVE = "iowarden_writeback_above_freerun_seconds"
 
 FAMILIES = (
     Family(
@@ -58,14 +57,14 @@ def step(state: ThrottleState, view: View) -> tuple[ThrottleState, list[Sample] 
     None where nobody can tell: between looks, without somebody who may look, and while the
     machine's own limits are not known. The kernel's threads do not count: they do the writing.
     """
-    value: Tasks | None = view.inputs.values.get("tasks")
+    value = view.inputs.snapshot.tasks
     if value is None or "tasks" not in view.inputs.fresh:
         return state, None
     now = view.inputs.now_seconds
-    above = next((v for name, _, v in view.told.get("writeback", ()) if name == _ABOVE), None)
-    if above is None or value.unseen:
+    held = writeback.seen(view)
+    if held is None or value.unseen:
         return ThrottleState({}, now, state.limited_seconds), None
-    limited = now if above > 0 else state.limited_seconds
+    limited = now if held.above_freerun_seconds > 0 else state.limited_seconds
     waits: dict[tuple[int, int], tuple[float, int]] = {}
     if now - limited >= ECHO_SECONDS:
         before = state.waits if now - state.at_seconds <= GAP_SECONDS else {}
@@ -76,3 +75,12 @@ def step(state: ThrottleState, view: View) -> tuple[ThrottleState, list[Sample] 
                 waits[key] = (since, looks + 1)
     seconds = max((now - since for since, looks in waits.values() if looks >= LOOKS), default=0.0)
     return ThrottleState(waits, now, limited), [(FAMILIES[0].name, (), round(seconds, DIGITS))]
+
+
+GROUP = Group(
+    name="bdi_throttle",
+    sources=("tasks", "vmstat", "meminfo", "vm_sysctl"),
+    families=FAMILIES,
+    step=step,
+    initial=EMPTY,
+)

@@ -6,20 +6,26 @@ Source: kernel, filesystems/proc.rst, '/proc/stat'.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals.writeback.writeback import DIGITS, GAP_SECONDS
+from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, Group
+
+if TYPE_CHECKING:
+    from iowarden.rules.signals.signal import View
 
 WINDOW_SECONDS = 10.0
 AT_LEAST = (1, 3)
 """One task is the writer itself; three mean that others wait too."""
 
+_UPTIME = "iowarden_uptime_seconds"
 FAMILIES = (
     Family(
         "iowarden_tasks_blocked_seconds",
         "gauge",
         "Seconds of the last 10 in which at least so many tasks were blocked on I/O.",
     ),
+    Family(_UPTIME, "gauge", "Seconds since the machine booted."),
 )
 
 
@@ -57,3 +63,16 @@ def step(state: BlockedState, now: float, blocked: int) -> tuple[BlockedState, l
         )
         for tasks in AT_LEAST
     ]
+
+
+def _step(state: BlockedState, view: View) -> tuple[BlockedState, list[Sample] | None]:
+    inputs = view.inputs
+    if inputs.snapshot.stat is None:
+        return state, None
+    state, samples = step(state, inputs.now_seconds, inputs.snapshot.stat.procs_blocked)
+    return state, [*samples, (_UPTIME, (), inputs.uptime_seconds)]
+
+
+GROUP = Group(
+    name="blocked", sources=("stat",), families=FAMILIES, step=_step, initial=BlockedState()
+)

@@ -10,13 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals.writeback.writeback import DIGITS, GAP_SECONDS
+from iowarden.rules.signals.device import device
+from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, Group
+from iowarden.rules.signals.writeback import writeback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.rules.signals.leaves import LeafHistory, Look
-    from iowarden.rules.signals.table import Pairs
+    from iowarden.rules.signals.signal import Pairs, View
 
 LULL_RATIO = 0.01
 BEST_WINDOW_SECONDS = 10.0
@@ -113,6 +115,15 @@ def recall(state: LullState, kept: Mapping[str, Pairs]) -> LullState:
     return replace(state, kept=pairs[0]) if pairs else state
 
 
+def recall_best(state: LullState, kept: Mapping[str, tuple[tuple[int, float], ...]]) -> LullState:
+    """Return the state with the best rates of before a restart added to those known by now."""
+    best = {
+        name: tuple(sorted({*kept.get(name, ()), *state.best.get(name, ())}))
+        for name in {**kept, **state.best}
+    }
+    return replace(state, best=best)
+
+
 def _samples(seconds: float, kind: str) -> list[Sample]:
     return [
         (
@@ -201,3 +212,21 @@ def _moved(previous: Look, last: Look, names: Mapping[str, float] | list[str]) -
 
 def _in_flight(look: Look, names: list[str]) -> bool:
     return any(look.leaves[name].in_flight for name in names)
+
+
+def _step(state: LullState, view: View) -> tuple[LullState, list[Sample] | None]:
+    held, history, stat = writeback.seen(view), device.leaves_seen(view), view.inputs.snapshot.stat
+    if held is None or history is None or stat is None:
+        return state, None
+    return step(state, history, blocked=stat.procs_blocked, queued_ratio=held.threshold_ratio)
+
+
+GROUP = Group(
+    name="lull",
+    sources=("vmstat", "meminfo", "vm_sysctl", "diskstats", "block", "stat"),
+    families=FAMILIES,
+    step=_step,
+    initial=EMPTY,
+    remember=remember,
+    recall=recall,
+)

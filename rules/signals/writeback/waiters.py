@@ -16,13 +16,15 @@ from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.procfs.stat import USER_HZ
 from iowarden.collectors.procfs.tasks import writeback_channel
 from iowarden.rules.signals.activity import members
+from iowarden.rules.signals.signal import Group
+from iowarden.rules.signals.writeback import writeback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.procfs.tasks import Task, Tasks
-    from iowarden.rules.signals.table import View
+    from iowarden.rules.signals.signal import View
 
 SEEN_SECONDS = 12.0
 """A program that was seen blocked counts until two looks after: between two waits it runs."""
@@ -35,7 +37,6 @@ YOUNG_SECONDS = 60.0
 """What a program no older wrote in all tells; an older one may have begun lately."""
 MEASURED_SECONDS = 10.0
 """So long after the first look it is known how fast it writes now."""
-_QUEUED = "iowarden_writeback_queued_bytes"
 
 FAMILIES = (
     Family(
@@ -71,7 +72,7 @@ def step(state: WaitState, view: View) -> tuple[WaitState, list[Sample] | None]:
 
     None where nobody can tell: between looks, and without somebody who may look.
     """
-    value: Tasks | None = view.inputs.values.get("tasks")
+    value = view.inputs.snapshot.tasks
     if value is None or "tasks" not in view.inputs.fresh:
         return state, None
     if value.unseen:
@@ -86,7 +87,8 @@ def step(state: WaitState, view: View) -> tuple[WaitState, list[Sample] | None]:
     first = {key: of for key, of in state.first.items() if now - of[0] <= WRITER_SECONDS}
     for key, task in paused.items():
         first.setdefault(key, (now, task.write_bytes or 0))
-    queued = next((v for name, _, v in view.told.get("writeback", ()) if name == _QUEUED), 0.0)
+    held = writeback.seen(view)
+    queued = 0.0 if held is None else held.queued_bytes
     fills = {key: _fills(task, first[key], view, queued) for key, task in paused.items()}
     writers = {key: at for key, at in state.writers.items() if now - at <= WRITER_SECONDS}
     writers |= dict.fromkeys((key for key, filling in fills.items() if filling), now)
@@ -132,3 +134,12 @@ def devices(value: Tasks, topology: Topology) -> dict[str, int]:
         if own is not None:
             found.update(members(topology, own.name))
     return dict(found)
+
+
+GROUP = Group(
+    name="waiters",
+    sources=("tasks",),
+    families=FAMILIES,
+    step=step,
+    initial=EMPTY,
+)

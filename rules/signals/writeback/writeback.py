@@ -8,18 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from iowarden.collectors.model import Metric, describe
+from iowarden.collectors.model import Metric, Sample, describe
+from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, Group
+from iowarden.rules.signals.writeback.limits import dirty_limits, level_bytes
 
 if TYPE_CHECKING:
+    from iowarden.rules.signals.signal import View
     from iowarden.rules.signals.writeback.limits import Limits
 
 WINDOW_SECONDS = 15.0
 FELL_WINDOW_SECONDS = 60.0
-DIGITS = 1
-"""Seconds are told to a tenth: a tick that comes a millisecond early must not cost a second."""
-GAP_SECONDS = 5.0
-"""Samples further apart are a gap: nobody looked. What holds at both its ends held in between, once
-a further look has found the same: a machine that thrashes is looked at late each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +43,8 @@ class WritebackState:
     """Whether the level was at or above the threshold at the last look."""
     unproven_seconds: float = 0.0
     """A gap at or above the threshold that no further look has proved."""
+    value: Writeback | None = None
+    """What the last look showed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,4 +121,29 @@ def step(
         above_threshold_seconds=round(beyond_seconds, DIGITS),
         threshold_fell_ratio=1 - limits.threshold_bytes / highest if highest else 0.0,
     )
-    return WritebackState(history, beyond_seconds, now, beyond, unproven), value
+    return WritebackState(history, beyond_seconds, now, beyond, unproven, value), value
+
+
+def seen(view: View) -> Writeback | None:
+    """Return what this second showed, for the groups after this one."""
+    state = GROUP.state(view.states)
+    return state.value if state.last_seconds == view.inputs.now_seconds else None
+
+
+def _step(state: WritebackState, view: View) -> tuple[WritebackState, list[Sample] | None]:
+    says = view.inputs.snapshot
+    level = level_bytes(says.vmstat, says.meminfo)
+    limits = dirty_limits(says.vmstat, says.meminfo, says.vm_sysctl)
+    if level is None or limits is None or limits.threshold_bytes <= 0:
+        return state, None
+    state, value = step(state, view.inputs.now_seconds, level, limits)
+    return state, emit(value, ())
+
+
+GROUP = Group(
+    name="writeback",
+    sources=("vmstat", "meminfo", "vm_sysctl"),
+    families=FAMILIES,
+    step=_step,
+    initial=WritebackState(),
+)

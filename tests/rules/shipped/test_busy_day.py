@@ -14,7 +14,7 @@ from support.host import Host
 from support.recordings import fixture, recorded
 
 from iowarden.collectors.block import diskstats
-from iowarden.rules.signals.writeback.writeback import GAP_SECONDS
+from iowarden.rules.signals.signal import GAP_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -20,10 +20,12 @@ from iowarden.collectors.procfs.pressure import Pressures, parse_pressure
 from iowarden.collectors.procfs.stat import parse_stat
 from iowarden.collectors.procfs.vmstat import parse_vmstat
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.signals import growth, leaves
+from iowarden.rules.signals import growth
 from iowarden.rules.signals.device import hung
 from iowarden.rules.signals.memory import reclaim, swap
-from iowarden.rules.signals.table import Inputs, View, derive
+from iowarden.rules.signals.signal import Inputs, View
+from iowarden.rules.signals.table import derive
+from iowarden.rules.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,8 +126,8 @@ class Memory:
 
 def view(now: float, values: Mapping[str, Any]) -> View:
     """What a group sees at `now` of these sources."""
-    inputs = Inputs(now, now, values, frozenset(values), frozenset())
-    return View(inputs, derive(topology(disk("sda"))), leaves.LeafHistory(), {})
+    inputs = Inputs(now, now, Snapshot(**values), frozenset(values), frozenset())
+    return View(inputs, derive(topology(disk("sda"))))
 
 
 class Signals:

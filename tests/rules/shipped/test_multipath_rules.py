@@ -9,12 +9,13 @@ import pytest
 from support.machine import disk, topology
 
 from iowarden.collectors.block.scsi import Scsi, ScsiDevice
-from iowarden.rules.signals import table
 from iowarden.rules.signals.device import multipath
-from iowarden.rules.signals.leaves import LeafHistory
+from iowarden.rules.signals.signal import Inputs, View
+from iowarden.rules.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device, Topology
+    from iowarden.rules.signals import table
 
 DAY = 86_400.0
 MAP = replace(
@@ -38,8 +39,8 @@ class Looks:
         found = states or {}
         scsi = Scsi({}, {n: self._scsi(n, state) for n, state in found.items()}, None)
         values: dict[str, Topology | Scsi] = {"block": topology(*devices), "scsi": scsi}
-        inputs = table.Inputs(self.now, self.now, values)
-        view = table.View(inputs, None, LeafHistory(), {})
+        inputs = Inputs(self.now, self.now, Snapshot(**values))
+        view = View(inputs, None)
         self.state, samples = multipath.step(self.state, view)  # type: ignore[arg-type]
         paths: dict[str, list[int]] = {}
         for name, labels, value in samples or ():

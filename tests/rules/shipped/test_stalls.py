@@ -9,13 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.machine import block, disk, topology
+from support.signals import state_with
 from support.simulation import START, UPTIME, Simulation
 
 from iowarden.collectors.block.device_mapper import MappedDevice
 from iowarden.collectors.block.scsi import Scsi, ScsiDevice, ScsiHost
 from iowarden.collectors.filesystem.mountinfo import Mount, Mounts
-from iowarden.rules.signals import leaves, table
+from iowarden.rules.signals import table
 from iowarden.rules.signals.device import device, device_state, stall_limits
+from iowarden.rules.signals.signal import Inputs, View
+from iowarden.rules.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device, Topology
@@ -183,7 +186,7 @@ def test_the_table_notices_a_suspend_by_the_clock_that_counts_it() -> None:
     state = table.State()
     for second, (writes, asleep) in enumerate(((1, 9.0), (2, 9.0), (2, 9.0), (2, 3609.0))):
         blocks = {"sda": block("sda", writes=writes, in_flight=1)}
-        inputs = table.Inputs(BOOTED + second, 50.0, {"diskstats": blocks}, asleep_seconds=asleep)
+        inputs = Inputs(BOOTED + second, 50.0, Snapshot(diskstats=blocks), asleep_seconds=asleep)
         state, found = table.step(state, inputs, machine)
     values = {name: value for name, _, value in found["device"]}
     assert values["iowarden_device_stalled_seconds"] == 0.0
@@ -498,7 +501,7 @@ def test_wake_ups_are_known_after_a_boot_also_of_a_disk_that_comes_later() -> No
     idle_then_waiting(watch, 30)
     watch.looks(9, block("sda", writes=2, in_flight=1))
     watch.look(block("sda", writes=3))
-    kept = table.remember(table.State(device=watch.state)).groups["device"]
+    kept = table.remember(state_with(device=device.WatchState(watch.state))).groups["device"]
     watch.state = device.recall(device.EMPTY, kept)
     watch.looks(5)  # it is not there yet
     watch.look(block("sda", writes=3), after=10.0, uptime=20.0)
@@ -508,12 +511,12 @@ def test_wake_ups_are_known_after_a_boot_also_of_a_disk_that_comes_later() -> No
     assert watch.limits()[1] == 15.0
 
 
-def scsi(now: float, state: str, uptime: float = 1e6) -> table.View:
+def scsi(now: float, state: str, uptime: float = 1e6) -> View:
     """Return what is read of one disk's SCSI state."""
     own = ScsiDevice("0:0:0:0", "host0", "sda", 0, state, 32, 30.0, None, None, None, None)
     values = {"scsi": Scsi({}, {"0:0:0:0": own}, None)}
-    inputs = table.Inputs(now, uptime, values, frozenset(values))
-    return table.View(inputs, None, leaves.LeafHistory(), {})
+    inputs = Inputs(now, uptime, Snapshot(**values), frozenset(values))
+    return View(inputs, None)
 
 
 @pytest.mark.parametrize(("uptime", "expected"), [(1e6, 75.0), (10.0, 0.0)])

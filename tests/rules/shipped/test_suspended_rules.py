@@ -10,9 +10,9 @@ from support.simulation import START, Simulation
 
 from iowarden.collectors.block.device_mapper import MappedDevice
 from iowarden.collectors.procfs.tasks import Task, Tasks, to_json
-from iowarden.rules.signals import leaves
 from iowarden.rules.signals.device import suspended
-from iowarden.rules.signals.table import Inputs, View
+from iowarden.rules.signals.signal import Inputs, View
+from iowarden.rules.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
@@ -184,8 +184,10 @@ def look(
 ) -> tuple[Held, list[Sample] | None]:
     """One look at the devices."""
     values = {"dm": {device.device: device for device in devices}}
-    inputs = Inputs(START + second, second, values, frozenset({"dm"} if fresh else ()), frozenset())
-    return suspended.step(state, View(inputs, None, leaves.LeafHistory(), {}))
+    inputs = Inputs(
+        START + second, second, Snapshot(**values), frozenset({"dm"} if fresh else ()), frozenset()
+    )
+    return suspended.step(state, View(inputs, None))
 
 
 def seconds(samples: list[Sample] | None) -> list[float]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.host import shipped_rules
 from support.machine import disk, topology
+from support.signals import with_writeback
 from support.simulation import Simulation
 
 from iowarden.collectors.model import Family
@@ -19,13 +20,13 @@ from iowarden.rules.incidents.incidents import Due, Incident, Member
 from iowarden.rules.notice import Reason
 from iowarden.rules.notices import report
 from iowarden.rules.severity import Severity
-from iowarden.rules.signals.leaves import LeafHistory
-from iowarden.rules.signals.table import Inputs, View
+from iowarden.rules.signals.signal import Inputs, View
 from iowarden.rules.signals.writeback import bdi_throttle
+from iowarden.rules.snapshot import Snapshot
 from iowarden.rules.topology.device_identity import Devices, subject
 
 if TYPE_CHECKING:
-    from iowarden.collectors.model import Labels, Sample
+    from iowarden.collectors.model import Labels
 
 BDI_THROTTLE = "iowarden_bdi_throttle_seconds"
 WRITER = Task(812, 4000, "postgres", "balance_dirty_pages", (), 0, 1_288_490_189)
@@ -204,12 +205,9 @@ def test_while_the_limits_are_not_known_nobody_can_tell() -> None:
 
 def view(at: float, *, above: float | None, fresh: bool = True) -> View:
     """Return a second in which a writer waits, and how long the machine was above freerun."""
-    inputs = Inputs(
-        at, 1000.0, {"tasks": Tasks((WRITER,), 1)}, frozenset({"tasks"} if fresh else ())
-    )
-    level = "iowarden_writeback_above_freerun_seconds"
-    before: dict[str, list[Sample]] = {} if above is None else {"writeback": [(level, (), above)]}
-    return View(inputs, None, LeafHistory(), before)
+    says = Snapshot(tasks=Tasks((WRITER,), 1))
+    inputs = Inputs(at, 1000.0, says, frozenset({"tasks"} if fresh else ()))
+    return View(inputs, None, states=with_writeback(at, above_seconds=above))
 
 
 # --- who waits, in a mail

@@ -16,9 +16,9 @@ from iowarden.collectors.raid.controller import (
     Sensor,
     State,
 )
-from iowarden.rules.signals.leaves import LeafHistory
 from iowarden.rules.signals.raid import controller_state
-from iowarden.rules.signals.table import Inputs, Pairs, View
+from iowarden.rules.signals.signal import Inputs, Pairs, View
+from iowarden.rules.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +56,7 @@ class Watch:
         """Return what is told of all that was found, by metric and labels without beginnings."""
         self.now += after
         values = {"controllers": Controllers(found, problems=problems)}
-        view = View(Inputs(self.now, 1e6, values), None, LeafHistory(), {})
+        view = View(Inputs(self.now, 1e6, Snapshot(**values)), None)
         self.state, samples = controller_state.step(self.state, view)
         assert samples is not None
         return {
@@ -67,7 +67,7 @@ class Watch:
 
 def test_nothing_is_told_of_a_machine_whose_controllers_were_never_read() -> None:
     """Not read, no value: what is known stays."""
-    view = View(Inputs(START, 1e6, {}), None, LeafHistory(), {})
+    view = View(Inputs(START, 1e6, Snapshot()), None)
     kept = {"c0\tseen": ((START, 0.0),)}
     assert controller_state.step(kept, view) == (kept, None)
 

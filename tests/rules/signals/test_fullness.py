@@ -12,8 +12,8 @@ from support.tiers import examples
 from iowarden.collectors.filesystem.statfs import Filesystems, Usage
 from iowarden.rules.signals.filesystem import fullness
 from iowarden.rules.signals.filesystem.fullness import FullnessState, Track, follow, full_in_seconds
-from iowarden.rules.signals.leaves import LeafHistory
-from iowarden.rules.signals.table import Inputs, View
+from iowarden.rules.signals.signal import Inputs, View
+from iowarden.rules.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -153,8 +153,8 @@ def usage(used: float, left: float, *, read_only: bool = False, files: int = 0) 
 
 def told(state: FullnessState, now: float, own: Usage) -> tuple[FullnessState, dict[str, float]]:
     """Return the state and the series after a look at one file system."""
-    inputs = Inputs(now, 1000.0, {"filesystem": Filesystems({"/srv": own}, {})})
-    state, samples = fullness.step(state, View(inputs, None, LeafHistory(), {}))
+    inputs = Inputs(now, 1000.0, Snapshot(filesystem=Filesystems({"/srv": own}, {})))
+    state, samples = fullness.step(state, View(inputs, None))
     assert samples is not None
     return state, {name: value for name, _, value in samples}
 

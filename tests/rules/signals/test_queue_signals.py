@@ -18,7 +18,9 @@ from iowarden.collectors.procfs.meminfo import parse_meminfo
 from iowarden.collectors.procfs.vmstat import parse_vmstat
 from iowarden.rules.signals import activity, table
 from iowarden.rules.signals.queue import phantom_reads
+from iowarden.rules.signals.signal import Inputs
 from iowarden.rules.signals.table import Memory
+from iowarden.rules.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +93,7 @@ class Machine:
         )
         meminfo = parse_meminfo(MEMINFO.format(dirty=0))
         values = {"diskstats": blocks, "vmstat": vmstat, "meminfo": meminfo, **self.extra}
-        inputs = table.Inputs(self.now, 1000.0, values, frozenset(values))
+        inputs = Inputs(self.now, 1000.0, Snapshot(**values), frozenset(values))
         self.state, self.told = table.step(self.state, inputs, self.derived)
 
     def value(self, group: str, metric: str) -> float | None:

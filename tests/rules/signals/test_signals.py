@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.machine import block, disk, topology
 from support.recordings import corpus
+from support.signals import state_with
 
 from iowarden.collectors.block.block_devices import Device, Md, Topology
 from iowarden.collectors.procfs.meminfo import Meminfo, parse_meminfo
@@ -403,8 +404,8 @@ class TestLull:
         for now in range(12):
             seen = leaves.step(seen, float(now), {"sda": block("sda", in_flight=1)}, ["sda"])
             state, _ = lull.step(state, seen, blocked=2, queued_ratio=0.9)
-        kept, seen = table.remember(table.State(lull=state)), leaves.LeafHistory()
-        state = table.recall(table.State(), kept).lull
+        kept, seen = table.remember(state_with(lull=state)), leaves.LeafHistory()
+        state = table.recall(table.State(), kept).groups["lull"]
         for now in (30, 31):
             seen = leaves.step(seen, float(now), {"sda": block("sda", in_flight=1)}, ["sda"])
             state, samples = lull.step(state, seen, blocked=2, queued_ratio=0.9)
@@ -455,14 +456,16 @@ class TestLull:
 
     def test_what_a_lull_is_measured_by_survives_a_restart(self) -> None:
         """The best rate, also when the state comes late and a trickle was seen meanwhile."""
-        before = table.State(lull=lull.LullState({"sda": ((0, 1e8),)}))
+        before = state_with(lull=lull.LullState({"sda": ((0, 1e8),)}))
         after = table.recall(table.State(), table.remember(before))
-        assert after.lull == before.lull
-        late = table.State(lull=lull.LullState({"sda": ((9, 1.0),)}))
-        assert table.recall(late, table.remember(before)).lull.best == {"sda": ((0, 1e8), (9, 1.0))}
+        assert after.groups["lull"] == before.groups["lull"]
+        late = state_with(lull=lull.LullState({"sda": ((9, 1.0),)}))
+        assert table.recall(late, table.remember(before)).groups["lull"].best == {
+            "sda": ((0, 1e8), (9, 1.0))
+        }
         usual = bandwidth.UsualState({"sda": (1.0, 2.0)})
-        kept = table.remember(table.State(usual=usual))
-        assert table.recall(table.State(), kept).usual.windows == usual.windows
+        kept = table.remember(state_with(bandwidth=bandwidth.BandwidthState(usual)))
+        assert table.recall(table.State(), kept).groups["bandwidth"].usual.windows == usual.windows
 
 
 def test_history_forgets_what_is_older_than_half_a_minute() -> None:

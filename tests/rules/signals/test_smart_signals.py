@@ -24,9 +24,9 @@ from iowarden.collectors.smart.drive import (
     SelfTest,
     Target,
 )
-from iowarden.rules.signals.leaves import LeafHistory
+from iowarden.rules.signals.signal import Inputs, View
 from iowarden.rules.signals.smart import smart, smart_counts, smart_health, smart_values
-from iowarden.rules.signals.table import Inputs, View
+from iowarden.rules.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
@@ -38,8 +38,8 @@ START = 1_790_000_000.0
 def look(state: SmartState, disks: Disks | None, now: float) -> tuple[SmartState, list[Sample]]:
     """Return the state and what is told after a look at the poller."""
     values = {} if disks is None else {"smart": disks}
-    inputs = Inputs(now, 1e6, values, frozenset(values))
-    state, samples = smart.step(state, View(inputs, None, LeafHistory(), {}))
+    inputs = Inputs(now, 1e6, Snapshot(**values), frozenset(values))
+    state, samples = smart.step(state, View(inputs, None))
     return state, samples or []
 
 
@@ -135,7 +135,7 @@ def test_nothing_is_told_while_nothing_is_read() -> None:
     """No poller: nobody can tell. No answer of a disk: it has no series, not even trust."""
     state, samples = smart.step(
         smart.EMPTY,
-        View(Inputs(START, 1e6, {}, frozenset()), None, LeafHistory(), {}),
+        View(Inputs(START, 1e6, Snapshot(), frozenset()), None),
     )
     assert (state, samples) == (smart.EMPTY, None)
     silent = Disks({"A": Disk("A", Polled(Target("/dev/sda"), Cover.FAILED))})
@@ -346,12 +346,12 @@ def test_growth_is_over_after_a_week_without_any_new_reading() -> None:
 
 
 def test_errors_that_the_kernel_logs_and_the_drive_does_not_count_are_a_contradiction() -> None:
-    """Hard test b of domain I: the optional input 'kernel_errors', by disk."""
+    """Hard test b of domain I: the optional input 'errors_logged', by disk."""
     nothing = {kind: ErrorCounter(0, 0, 1e12) for kind in ("read", "write")}
     drive = Drive(Protocol.SCSI, serial="A", scsi=Scsi(nothing))
     for errors, trusted in ((0, 1.0), (3, 0.0)):
-        values = {"smart": polled(START, drive), "kernel_errors": {"A": errors}}
-        inputs = Inputs(START, 1e6, values, frozenset({"smart"}))
-        _, samples = smart.step(smart.EMPTY, View(inputs, None, LeafHistory(), {}))
+        says = Snapshot(smart=polled(START, drive))
+        inputs = Inputs(START, 1e6, says, frozenset({"smart"}), errors_logged={"A": errors})
+        _, samples = smart.step(smart.EMPTY, View(inputs, None))
         assert samples is not None
         assert samples[0] == ("iowarden_smart_trusted", (("disk", "A"),), trusted)

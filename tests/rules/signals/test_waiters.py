@@ -6,12 +6,14 @@ import json
 
 import pytest
 from support.machine import block, disk, topology
+from support.signals import with_writeback
 from support.simulation import UPTIME, Simulation
 
 from iowarden.collectors.procfs.tasks import Task, Tasks, to_json
 from iowarden.rules.signals import leaves, table
-from iowarden.rules.signals.table import Inputs, View
+from iowarden.rules.signals.signal import Inputs, View
 from iowarden.rules.signals.writeback import bandwidth, waiters
+from iowarden.rules.snapshot import Snapshot
 
 QUEUED = 875_000_000
 SLOW = 2_000_000
@@ -163,9 +165,9 @@ def test_all_samples_of_ten_seconds_have_to_forecast_it() -> None:
 def look(at: float, *tasks: Task, unseen: str = "") -> View:
     """Return what a look finds."""
     machine = topology(disk("sda", holders=("dm-0",)), disk("dm-0", slaves=("sda",), leaf=False))
-    values = {"tasks": Tasks(tasks, len(tasks), unseen)}
-    derived = table.derive(machine)
-    return View(Inputs(at, at, values, frozenset(values)), derived, leaves.LeafHistory(), {})
+    says = Snapshot(tasks=Tasks(tasks, len(tasks), unseen))
+    states = with_writeback(at, above_seconds=None)
+    return View(Inputs(at, at, says, frozenset({"tasks"})), table.derive(machine), states=states)
 
 
 def test_tasks_are_counted_at_each_device_below_their_file() -> None:

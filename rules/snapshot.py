@@ -1,0 +1,82 @@
+"""What the sources say now, each by a field of its own type: what signals and facts are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.collectors.block.bdi import Bdi
+    from iowarden.collectors.block.block_devices import Topology
+    from iowarden.collectors.block.device_mapper import MappedDevice
+    from iowarden.collectors.block.diskstats import BlockIo
+    from iowarden.collectors.block.enclosure import Slot
+    from iowarden.collectors.block.hwmon import Temperature
+    from iowarden.collectors.block.queue import Queue
+    from iowarden.collectors.block.scsi import Scsi
+    from iowarden.collectors.block.udev import UdevDevice
+    from iowarden.collectors.filesystem.btrfs import BtrfsDevice
+    from iowarden.collectors.filesystem.ext4 import Ext4
+    from iowarden.collectors.filesystem.mountinfo import Mounts
+    from iowarden.collectors.filesystem.statfs import Filesystems
+    from iowarden.collectors.kernel.hung_task import HungTask
+    from iowarden.collectors.kernel.numa import Node
+    from iowarden.collectors.kernel.thp import TransparentHugepage
+    from iowarden.collectors.kernel.uname import Uname
+    from iowarden.collectors.kmsg.kernel_log import KernelLog
+    from iowarden.collectors.md.mdstat import Array
+    from iowarden.collectors.monitors import Monitors
+    from iowarden.collectors.procfs.clock import Clock
+    from iowarden.collectors.procfs.loadavg import Loadavg
+    from iowarden.collectors.procfs.meminfo import Meminfo
+    from iowarden.collectors.procfs.pressure import Pressures
+    from iowarden.collectors.procfs.stat import Stat
+    from iowarden.collectors.procfs.sysctl_vm import VmSysctl
+    from iowarden.collectors.procfs.tasks import Tasks
+    from iowarden.collectors.procfs.vmstat import Vmstat
+    from iowarden.collectors.raid.controller import Controllers
+    from iowarden.collectors.smart.drive import Disks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The value of each source of collectors/registry.py, by the source's name.
+
+    None: it says nothing that may be used now, whether it is absent or its last value is too old.
+    """
+
+    meminfo: Meminfo | None = None
+    vmstat: Vmstat | None = None
+    pressure: Pressures | None = None
+    stat: Stat | None = None
+    diskstats: Mapping[str, BlockIo] | None = None
+    clock: Clock | None = None
+    vm_sysctl: VmSysctl | None = None
+    numa: tuple[Node, ...] | None = None
+    hung_task: HungTask | None = None
+    loadavg: Loadavg | None = None
+    thp: TransparentHugepage | None = None
+    uname: Uname | None = None
+    udev: Mapping[str, UdevDevice] | None = None
+    block: Topology | None = None
+    dm: Mapping[str, MappedDevice] | None = None
+    tasks: Tasks | None = None
+    monitors: Monitors | None = None
+    queue: Mapping[str, Queue] | None = None
+    scsi: Scsi | None = None
+    md: Mapping[str, Array] | None = None
+    bdi: Mapping[str, Bdi] | None = None
+    mounts: Mounts | None = None
+    hwmon: tuple[Temperature, ...] | None = None
+    ext4: Mapping[str, Ext4] | None = None
+    btrfs: tuple[BtrfsDevice, ...] | None = None
+    enclosure: tuple[Slot, ...] | None = None
+    filesystem: Filesystems | None = None
+    smart: Disks | None = None
+    kernel_log: KernelLog | None = None
+    controllers: Controllers | None = None
+
+
+SOURCES = frozenset(field.name for field in fields(Snapshot))
