@@ -1,0 +1,70 @@
+"""The joint between collectors and signals: one typed field a source."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from iowarden.collectors import registry
+from iowarden.rules import snapshot
+from iowarden.rules.signals.table import GROUPS
+from iowarden.rules.snapshot import SOURCES
+
+TOP = Path(__file__).parents[2]
+
+
+def declared() -> dict[str, str]:
+    """Return the type of value that each collector's module declares, by the source's name."""
+    found = {}
+    for path in (TOP / "collectors").rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            match node:
+                case ast.AnnAssign(
+                    target=ast.Name(id="SOURCE"),
+                    annotation=ast.Subscript(value=ast.Name(id="Source"), slice=kind),
+                    value=ast.Call(keywords=words),
+                ):
+                    (name,) = (ast.literal_eval(w.value) for w in words if w.arg == "name")
+                    found[name] = ast.unparse(kind)
+    return found
+
+
+def test_a_snapshot_has_a_field_for_each_source_of_its_type() -> None:
+    """Another name, and its value would be nowhere; another type, and mypy would believe it."""
+    fields = {
+        node.target.id: ast.unparse(node.annotation).removesuffix(" | None")
+        for each in ast.parse(Path(snapshot.__file__).read_text()).body
+        if isinstance(each, ast.ClassDef)
+        for node in each.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    expected = {name: kind.replace("dict[", "Mapping[") for name, kind in declared().items()}
+    assert fields == expected
+    assert {source.name for source in registry.SOURCES} == SOURCES
+
+
+def test_every_group_names_sources_that_there_are() -> None:
+    """A group that waits for a source of another name would never be stepped."""
+    assert {name for group in GROUPS for name in group.sources} <= SOURCES
+
+
+@pytest.mark.system
+def test_mypy_refuses_a_misspelt_source(tmp_path: Path) -> None:
+    """The reader of this line would otherwise find out at three in the morning."""
+    (tmp_path / "iowarden").mkdir()
+    for layer in ("collectors", "rules"):
+        (tmp_path / "iowarden" / layer).symlink_to(TOP / layer)
+    lines = (
+        "from iowarden.rules.signals.signal import View",
+        "def right(view: View) -> object: return view.inputs.snapshot.vmstat",
+        "def wrong(view: View) -> object: return view.inputs.snapshot.vmstats",
+    )
+    (tmp_path / "reader.py").write_text("\n".join(lines))
+    command = (sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path, "reader.py")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert '"Snapshot" has no attribute "vmstats"' in done.stdout
+    assert "Found 1 error in 1 file" in done.stdout
