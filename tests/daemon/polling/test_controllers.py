@@ -16,8 +16,9 @@ from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.backend import Backend
 from iowarden.collectors.raid.controller import Controller
 from iowarden.collectors.raid.log_alignment import recalled
+from iowarden.collectors.raid.vendor_poll import STATE_SECONDS
 from iowarden.collectors.raid.vendors import BACKENDS
-from iowarden.daemon.polling.controllers import EVENT_SECONDS, STATE_SECONDS, ControllerPoller
+from iowarden.daemon.polling.controllers import EVENT_SECONDS, ControllerPoller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

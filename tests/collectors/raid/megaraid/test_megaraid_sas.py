@@ -14,13 +14,8 @@ from iowarden.collectors.model import LateError, MissingError
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.log_alignment import recalled
 from iowarden.collectors.raid.megaraid.megaraid_sas import EVENTS, MEGARAID, MPI3MR
-from iowarden.daemon.polling.controllers import (
-    EVENT_SECONDS,
-    EXPECTED_SECONDS,
-    HELD_SECONDS,
-    STATE_SECONDS,
-    ControllerPoller,
-)
+from iowarden.collectors.raid.vendor_poll import EXPECTED_SECONDS, HELD_SECONDS, STATE_SECONDS
+from iowarden.daemon.polling.controllers import EVENT_SECONDS, ControllerPoller
 from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:

@@ -1,0 +1,237 @@
+"""One poll of all RAID controllers of one vendor, and what is remembered of each until the next.
+
+A program that is missing, hangs or lists nothing is a problem that is told, never a machine without
+faults; so is a controller that lists nothing and listed something within 7 days.
+Units: seconds of the program's clock.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.machine import PROBE
+from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
+from iowarden.collectors.raid.controller import (
+    LOG_PROBLEM,
+    Controllers,
+    Gap,
+    Listed,
+    Problem,
+)
+from iowarden.collectors.raid.log_alignment import MOST_ENTRIES, Cursor, align, align_numbered
+from iowarden.collectors.raid.states import unknown_caches
+from iowarden.collectors.smart import scsi_hosts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from iowarden.collectors.event import Event
+    from iowarden.collectors.machine import Root
+    from iowarden.collectors.raid.backend import Backend, Handle
+    from iowarden.collectors.raid.controller import Controller, Log
+
+STATE_SECONDS = 900.0
+"""Each question is work for the card: more often was seen to cost latency."""
+HELD_SECONDS = 3 * STATE_SECONDS
+"""So long a state is shown that could not be read again."""
+EXPECTED_SECONDS = 7 * 86_400.0
+"""So long it is not taken for true that a controller which listed something has nothing."""
+_EARLY_SECONDS = 30.0
+"""States are read in a run for events, which is never quite its period after another."""
+
+
+@dataclass(slots=True)
+class _Card:
+    """What is remembered of a controller. Units: seconds of the program's clock."""
+
+    controller: Controller | None = None
+    read_seconds: float = float("-inf")
+    tried_seconds: float = float("-inf")
+    problem: str = ""
+    cursor: Cursor | None = None
+    gap: str = ""
+    listed: Listed | None = None
+
+
+@dataclass(slots=True)
+class Vendor:
+    """The controllers of one vendor. For one thread at a time."""
+
+    backend: Backend
+    clock: Callable[[], float]
+    cards: dict[str, _Card] = field(default_factory=dict)
+
+    def hosts(self, root: Root) -> list[str]:
+        """Return the SCSI hosts of its drivers, by number; of a recording, if it was asked.
+
+        Errors: ReadError.
+        """
+        if root.path:
+            asked = tuple(f"run {program} " for program in self.backend.programs)
+            if not any(name.startswith(asked) for name in _names(root, PROBE.rstrip("/"))):
+                return []
+        found: set[str] = set()
+        for driver in self.backend.drivers:
+            for address in _names(root, f"{scsi_hosts.PCI_DRIVERS}/{driver}"):
+                if re.fullmatch(scsi_hosts.ADAPTER, address, re.ASCII):
+                    entries = _names(root, f"{scsi_hosts.PCI_DRIVERS}/{driver}/{address}")
+                    found.update(each for each in entries if re.fullmatch(r"host\d{1,9}", each))
+        return sorted(found, key=lambda name: int(name[4:]))
+
+    def poll(
+        self,
+        root: Root,
+        hosts: Sequence[str],
+        recalled: Mapping[str, Cursor],
+        expected: Mapping[str, Listed],
+    ) -> Controllers:
+        """Ask all controllers, and return what came of it.
+
+        `recalled` and `expected`: the cursors and what was listed in a former run of the program.
+        """
+        backend = self.backend
+        names, problems = self._find(root, hosts, expected)
+        events: list[Event] = []
+        gaps: list[Gap] = []
+        baseline: list[Event] = []
+        for name, handle in names.items():
+            card = self.cards.setdefault(name, _Card(cursor=recalled.get(name)))
+            card.listed = card.listed or expected.get(name)
+            host = hosts[0] if len(names) == len(hosts) == 1 else ""
+            try:
+                if root.path or self.clock() >= card.tried_seconds + STATE_SECONDS - _EARLY_SECONDS:
+                    card.tried_seconds = self.clock()
+                    read_state = partial(backend.state, root, name, handle, card.controller)
+                    _read_state(card, backend, host, read_state)
+                if backend.log is not None:
+                    new, old, gap = _new(card, backend.log(root, name, handle), backend)
+                    events += new
+                    baseline += old
+                    gaps += [Gap(name, gap)] if gap else []
+            except (LateError, StuckError) as error:
+                # The next question would hang as well, and a driver may reset its card by then.
+                if str(error) != card.problem:
+                    problems.append(Problem(name, str(error)))
+            except (AbsentError, ReadError, ParseError) as error:
+                if str(error) != card.problem:  # a program that is missing, is so twice
+                    problems.append(Problem(name, f"{LOG_PROBLEM}{error}"))
+            problems += [Problem(name, card.problem)] if card.problem else []
+            problems += (
+                [Problem(name, each) for each in card.controller.unread] if card.controller else []
+            )
+        fresh, cards = self.clock() - HELD_SECONDS, self.cards
+        return Controllers(
+            tuple(c.controller for c in cards.values() if c.controller and c.read_seconds >= fresh),
+            tuple(events),
+            tuple(gaps),
+            self.about(hosts, problems),
+            {**recalled, **{name: card.cursor for name, card in cards.items() if card.cursor}},
+            tuple(baseline),
+            {**expected, **{name: card.listed for name, card in cards.items() if card.listed}},
+        )
+
+    def _find(
+        self, root: Root, hosts: Sequence[str], expected: Mapping[str, Listed]
+    ) -> tuple[Mapping[str, Handle], list[Problem]]:
+        """Return the controllers, each with what its questions need, and why there are others."""
+        backend = self.backend
+        try:
+            names = backend.find(root, hosts)
+        except (AbsentError, ReadError, ParseError) as error:
+            at = hosts
+            since = self.clock() - EXPECTED_SECONDS
+            known = [each for each in expected.values() if each.at_seconds >= since]
+            read = self.cards or any(each.vendor == backend.vendor for each in known)
+            if isinstance(error, AbsentError) and backend.hiding and not read:
+                # Without a program nothing is missed of an adapter whose drives are asked
+                # themselves, unless it was read: then it is expected to be, and is not gone.
+                at = backend.hiding(root, hosts)
+            reason = f"{backend.vendor} controller at {', '.join(at)}: {error}"
+            return {}, [Problem("", reason, host=at[0])] if at else []
+        if names or backend.adapters:
+            return names, []
+        listed = f"expected a controller at {', '.join(hosts)}, got none listed"
+        return names, [Problem("", f"{backend.vendor}: {listed}")]
+
+    def about(self, hosts: Sequence[str], problems: Iterable[Problem]) -> tuple[Problem, ...]:
+        """Return problems with what they are about."""
+        return tuple(
+            replace(
+                each,
+                vendor=self.backend.vendor,
+                host="" if each.controller else each.host or hosts[0],
+            )
+            for each in problems
+        )
+
+
+def _read_state(card: _Card, backend: Backend, host: str, read: Callable[[], Controller]) -> None:
+    """Read a controller's state. Errors: LateError, StuckError."""
+    try:
+        found = read()
+    except (AbsentError, ReadError, ParseError) as error:
+        card.problem = str(error)
+        if isinstance(error, LateError | StuckError):
+            raise
+        return
+    before = card.listed or Listed(0, 0, 0.0)
+    another = before.serial and found.serial and before.serial != found.serial
+    if another or before.at_seconds + EXPECTED_SECONDS < card.tried_seconds:
+        before = Listed(0, 0, 0.0)
+    told = f"before it listed {before.arrays} arrays and {before.disks} disks"
+    if (before.arrays or before.disks) and not (found.arrays or found.disks):
+        card.problem = f"it answers, and lists nothing; {told}"
+        return
+    if before.disks and not found.disks:
+        found = replace(found, unread=(*found.unread, f"it lists no disk; {told}"))
+    elif found.arrays or found.disks:
+        count = len(found.arrays), len(found.disks)
+        card.listed = Listed(*count, card.tried_seconds, found.serial, backend.vendor)
+    unread = (*found.unread, *unknown_caches(found.arrays))
+    found = replace(found, host=found.host or host, unread=unread)
+    card.controller, card.read_seconds = found, card.tried_seconds
+    card.problem = ""
+
+
+def _new(card: _Card, log: Log, backend: Backend) -> tuple[list[Event], list[Event], str]:
+    """Return the new events of a log, those of a first sight, and why there may be others.
+
+    The same reason is given once. Errors: ReadError.
+    """
+    if log.cut:
+        raise ReadError("it ends within a line; nothing of it is used, trying again")
+    serial = card.controller.serial if card.controller else ""
+    before = card.cursor
+    if before and before.serial and serial and before.serial != serial:
+        before = None  # another card: its log is new as a whole, and not what just happened
+    events = log.events[-MOST_ENTRIES:]
+    listing = before.listing if before else None
+    if backend.numbered:
+        aligned = align_numbered(
+            listing, tuple((event.clock_seconds, event.text, event.sequence) for event in events)
+        )
+    else:
+        entries = [(event.clock_seconds, event.text) for event in events]
+        aligned = align(listing, entries, backend.capacity)
+    card.cursor = Cursor(aligned.known, serial or (before.serial if before else ""))
+    told, card.gap = card.gap, aligned.gap
+    told_apart = list(events)
+    if not backend.numbered:
+        numbers = [number for *_, number in aligned.known[len(aligned.known) - len(events) :]]
+        told_apart = [
+            replace(event, sequence=number) for event, number in zip(events, numbers, strict=True)
+        ]
+    gap = "" if told == aligned.gap else aligned.gap
+    if before is None:
+        return [], told_apart, gap
+    return told_apart[len(events) - aligned.new :], [], gap
+
+
+def _names(root: Root, path: str) -> list[str]:
+    try:
+        return root.names(path)
+    except AbsentError:
+        return []
