@@ -19,7 +19,7 @@ from iowarden.collectors.smart import smart_series, smartctl_exporter, smartctl_
 from iowarden.collectors.smart.discovery import ConfiguredDrive, Found, Uncovered
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Target
 from iowarden.collectors.smart.options import Options
-from iowarden.daemon.polling import smart
+from iowarden.daemon.polling import smart, smart_discovery, smart_schedule
 from iowarden.daemon.probe.client import Client, at
 
 if TYPE_CHECKING:
@@ -234,8 +234,8 @@ def test_a_drive_that_is_late_gets_more_time_and_is_then_asked_less(bench: Bench
     first = only(bench.look(poller)).polled
     assert (first.cover, first.failures_total) == (Cover.TIMEOUT, 1)
     assert "it was killed" in first.reason
-    bench.later(poller, smart.RETRY_SECONDS)
-    last = only(bench.later(poller, 2 * smart.RETRY_SECONDS)).polled
+    bench.later(poller, smart_schedule.RETRY_SECONDS)
+    last = only(bench.later(poller, 2 * smart_schedule.RETRY_SECONDS)).polled
     assert [line.split()[1] for line in bench.command_lines()] == ["-x", "-x", "-a"]
     assert (last.cover, last.runs_total) == (Cover.READ, 3)
     assert last.reason.startswith("asked with '-a': it did not answer '-x -f old")
@@ -329,7 +329,7 @@ def test_without_smartctl_no_drive_is_asked_until_it_is_installed(bench: Bench) 
     assert set(covers(disks).values()) == {Cover.NO_SMARTCTL}
     assert "apt install smartmontools" in next(iter(disks.by_key.values())).polled.reason
     bench.probe.program("smartctl", SMARTCTL)
-    assert set(covers(bench.later(poller, smart.AGAIN_SECONDS)).values()) == {Cover.READ}
+    assert set(covers(bench.later(poller, smart_discovery.AGAIN_SECONDS)).values()) == {Cover.READ}
 
 
 def test_a_smartctl_that_goes_is_found_out_by_one_drive(bench: Bench) -> None:
@@ -383,11 +383,13 @@ def test_the_moments_of_a_drive_are_the_same_in_every_run() -> None:
     """By its way alone: each period at the same moment, and 500 drives at 500 moments."""
     targets = [Target("/dev/bus/0", f"megaraid,{n}") for n in range(500)]
     for target in targets[:20]:
-        due = smart.after(1000.0, 3600.0, target)
+        due = smart_schedule.after(1000.0, 3600.0, target)
         assert 1000.0 + 1800.0 <= due < 1000.0 + 1.5 * 3600.0
-        assert smart.after(due, 3600.0, target) == pytest.approx(due + 3600.0)
-        assert smart.after(due + 30.0, 3600.0, target) == pytest.approx(due + 3600.0)
-    minutes = Counter(smart.after(0.0, 3600.0, target) % 3600.0 // 60 for target in targets)
+        assert smart_schedule.after(due, 3600.0, target) == pytest.approx(due + 3600.0)
+        assert smart_schedule.after(due + 30.0, 3600.0, target) == pytest.approx(due + 3600.0)
+    minutes = Counter(
+        smart_schedule.after(0.0, 3600.0, target) % 3600.0 // 60 for target in targets
+    )
     assert max(minutes.values()) < 25
 
 
@@ -428,11 +430,11 @@ def test_drives_come_and_go_with_a_look(bench: Bench) -> None:
     poller = bench.start()
     bench.look(poller)
     bench.behind(1, 7)
-    disks = bench.later(poller, smart.FIND_SECONDS)
+    disks = bench.later(poller, smart_discovery.FIND_SECONDS)
     assert covers(disks) == {"SERIAL-0-0": Cover.READ, "SERIAL-1-7": Cover.READ}
     assert bench.runs() == {"0-0": 1, "1-7": 1}
     bench.targets = bench.targets[1:]
-    disks = bench.later(poller, smart.FIND_SECONDS)
+    disks = bench.later(poller, smart_discovery.FIND_SECONDS)
     assert set(disks.by_key) == {"SERIAL-1-7"}
 
 
@@ -581,7 +583,7 @@ def test_without_smartctl_disks_behind_an_areca_are_read(bench: Bench, tmp_path:
     asked = ["disk smart drv=1", "disk info drv=1", "disk smart drv=2", "disk info drv=2"]
     assert log.read_text().splitlines() == asked
     for _ in range(5):
-        bench.later(poller, smart.AGAIN_SECONDS)
+        bench.later(poller, smart_discovery.AGAIN_SECONDS)
     assert log.read_text().splitlines() == asked
     seen: dict[str, bytes] = {}
     bench.root.watch(seen.__setitem__)
@@ -590,7 +592,7 @@ def test_without_smartctl_disks_behind_an_areca_are_read(bench: Bench, tmp_path:
     write_tree(tmp_path / "played", {"/sys/block": None, **files})
     assert by(bench.poller().read(Root(str(tmp_path / "played")))) == expected
     bench.probe.program("smartctl", SMARTCTL)
-    disks = bench.later(poller, smart.AGAIN_SECONDS)
+    disks = bench.later(poller, smart_discovery.AGAIN_SECONDS)
     assert set(by(disks).values()) == {(Cover.READ, "")}
     assert log.read_text().splitlines() == asked
 
@@ -609,10 +611,10 @@ def test_without_smartctl_drives_are_not_looked_for_each_minute(bench: Bench) ->
     poller = smart.SmartPoller(Options(), lambda: bench.now, find)
     bench.look(poller)
     for _ in range(9):
-        bench.later(poller, smart.AGAIN_SECONDS)
+        bench.later(poller, smart_discovery.AGAIN_SECONDS)
     assert looks == [1000.0]
-    bench.later(poller, smart.AGAIN_SECONDS)
-    assert looks == [1000.0, 1000.0 + smart.FIND_SECONDS]
+    bench.later(poller, smart_discovery.AGAIN_SECONDS)
+    assert looks == [1000.0, 1000.0 + smart_discovery.FIND_SECONDS]
 
 
 def test_where_smartctl_hangs_at_an_areca_it_is_left_out_for_a_day(bench: Bench) -> None:
@@ -631,7 +633,9 @@ def test_where_smartctl_hangs_at_an_areca_it_is_left_out_for_a_day(bench: Bench)
     assert len(log.read_text().splitlines()) == 2 * 9
     # A day later it is tried again, and this time it answers.
     bench.does("sg2-2", "serial=SERIAL-2")
-    assert by(bench.later(poller, smart.OTHER_WAY_SECONDS)) == {"SERIAL-2": (Cover.READ, "")}
+    assert by(bench.later(poller, smart_schedule.OTHER_WAY_SECONDS)) == {
+        "SERIAL-2": (Cover.READ, "")
+    }
 
 
 def test_where_smartctl_is_late_at_an_areca_it_is_soon_asked_for_less(bench: Bench) -> None:
@@ -641,8 +645,8 @@ def test_where_smartctl_is_late_at_an_areca_it_is_soon_asked_for_less(bench: Ben
     bench.does("sg2-2", slow)
     poller = bench.start(Options(deadline_seconds=1.0))
     assert by(bench.look(poller)) == {"SERIAL-2": (Cover.READ, "cli64 disk smart drv=2")}
-    bench.later(poller, smart.RETRY_SECONDS)
-    assert by(bench.later(poller, smart.RETRY_SECONDS)) == {"SERIAL-2": (Cover.READ, "")}
+    bench.later(poller, smart_schedule.RETRY_SECONDS)
+    assert by(bench.later(poller, smart_schedule.RETRY_SECONDS)) == {"SERIAL-2": (Cover.READ, "")}
     assert [line.split()[1] for line in bench.command_lines()] == ["-x", "-x", "-a"]
 
 

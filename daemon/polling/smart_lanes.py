@@ -1,0 +1,125 @@
+"""Which drives may be asked now: so many programs at a time at each controller.
+
+All under the poller's lock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.smart import identity
+from iowarden.collectors.smart.drive import Cover, Target
+from iowarden.daemon.polling import smart_schedule
+from iowarden.daemon.polling.smart_discovery import diskseq_path
+from iowarden.daemon.polling.smart_schedule import GOOD, AccessMethod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iowarden.collectors.smart.drive import Disk
+    from iowarden.collectors.smart.options import Options
+    from iowarden.daemon.polling.smart_discovery import Discovery, Looked
+
+MOST_AT_ONCE = 8
+"""So many drives are asked when they are found; more are spread."""
+DIRECT_LANES = 2
+"""Programs at a time at a controller that hides no disk; at one that does it is one."""
+
+
+class Lanes:
+    """All access methods of a machine, by target; each controller has a queue of its own."""
+
+    def __init__(self) -> None:
+        """Begin without drives."""
+        self.methods: dict[Target, AccessMethod] = {}
+        self._lanes: dict[str, int] = {}
+        self._busy: Counter[str] = Counter()
+        """Programs at work, by controller."""
+
+    def take_over(
+        self, discovery: Discovery, now: float, options: Options, *, program_came_or_went: bool
+    ) -> None:
+        """Take the drives of a look; those that were known keep what is known of them."""
+        looked = discovery.looked
+        if looked.found is None:
+            return
+        before, self.methods = self.methods, {}
+        for target in looked.found.targets:
+            known = before.get(target)
+            diskseq = next(iter(discovery.listed.get(diskseq_path(target.device), ())), "")
+            if known is None or (known.diskseq != diskseq and not known.busy):
+                known = smart_schedule.new(target, looked.topology, diskseq, options)
+            self.methods[target] = known
+        for each in looked.found.uncovered:
+            fixed = smart_schedule.uncovered(each, looked.topology, options)
+            self.methods.setdefault(fixed.target, fixed)
+        hides = {_controller(t) for t in looked.found.targets if t.behind_raid()}
+        controllers = map(_controller, looked.found.targets)
+        self._lanes = {each: 1 if each in hides else DIRECT_LANES for each in controllers}
+        new = [
+            method
+            for method in self.methods.values()
+            if not method.fixed
+            and (
+                method.due == float("inf")
+                or (program_came_or_went and looked.may_ask(method.target))
+            )
+        ]
+        spread_seconds = 0.0 if len(new) <= MOST_AT_ONCE else options.spread_seconds
+        for method in new:
+            method.due = now + spread_seconds * smart_schedule.share(method.target)
+        self.merged(now, options)  # two ways the kernel knows to be one disk are not both asked
+
+    def due(self, looked: Looked, now: float) -> Iterator[AccessMethod]:
+        """Yield what may be asked now."""
+        for method in self.methods.values():
+            controller = _controller(method.target)
+            if (
+                looked.may_ask(method.target)
+                and not (method.busy or method.fixed or method.due > now)
+                and self._busy[controller] < self._lanes[controller]
+            ):
+                yield method
+
+    def free(self, looked: Looked, now: float) -> int:
+        """Return how many programs may be started now."""
+        due = Counter(_controller(method.target) for method in self.due(looked, now))
+        return sum(min(n, self._lanes[each] - self._busy[each]) for each, n in due.items())
+
+    def begin(self, looked: Looked, now: float) -> AccessMethod | None:
+        """Return what is due first, which is asked from now on; None: nothing is."""
+        due = self.due(looked, now)
+        method = min(due, key=lambda each: (each.due, str(each.target)), default=None)
+        if method is not None:
+            method.busy = True
+            self._busy[_controller(method.target)] += 1
+        return method
+
+    def end(self, method: AccessMethod) -> None:
+        """Note that it was asked."""
+        method.busy = False
+        self._busy[_controller(method.target)] -= 1
+
+    def merged(self, now: float, options: Options) -> dict[str, Disk]:
+        """Return the disks, and remember of each which of its ways is the best."""
+        disks = self._disks()
+        changed = False
+        for disk in disks.values():
+            best = disk.polled
+            answers = best.cover in {*GOOD, Cover.NOT_YET}
+            for target in (best.target, *disk.others):
+                method = self.methods[target]
+                if method.best != (is_best := target == best.target or not answers):
+                    method.best, changed = is_best, True
+                    method.set_period(options, now)
+        return self._disks() if changed else disks  # periods did
+
+    def _disks(self) -> dict[str, Disk]:
+        methods = self.methods.values()
+        return identity.merge(replace(each.known, polled=each.polled) for each in methods)
+
+
+def _controller(target: Target) -> str:
+    return target.controller or target.path

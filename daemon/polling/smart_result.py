@@ -1,0 +1,72 @@
+"""What is shown of all drives: what was found of each, and what is said of those configured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.smart import identity
+from iowarden.collectors.smart.drive import Cover, Disk, Disks, Polled, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from iowarden.collectors.smart.discovery import Found
+    from iowarden.daemon.polling.smart_discovery import Discovery
+    from iowarden.daemon.polling.smart_schedule import AccessMethod
+
+    Methods = Mapping[Target, AccessMethod]
+
+
+def disks(
+    merged: Mapping[str, Disk],
+    methods: Methods,
+    discovery: Discovery,
+    before: Mapping[str, Disk],
+    period_seconds: float,
+) -> Disks:
+    """Return all disks: those that are there, and the configured ones that nobody tells of.
+
+    What is equal to `before` stays the same object: whoever made something of it need not do so
+    again.
+    """
+    looked = discovery.looked
+    problems: tuple[str, ...] = (looked.problem,) if looked.problem else ()
+    volumes: tuple[str, ...] = ()
+    if discovery.hangs:
+        problems += ("what looks for drives hangs; those that come are not noticed",)
+    if looked.found is not None:
+        problems += (*looked.found.problems, *_others_in_place(looked.found, methods))
+        merged = {**_missing(looked.found, methods, period_seconds), **merged}
+        volumes = tuple(volume.device for volume in looked.found.volumes)
+    by_key = {key: before[key] if before.get(key) == disk else disk for key, disk in merged.items()}
+    return Disks(by_key, problems, discovery.seconds, volumes)
+
+
+def _others_in_place(found: Found, methods: Methods) -> Iterator[str]:
+    """Yield what is said of a configured drive that is another than configured."""
+    for drive, target in found.configured:
+        method = None if target is None else methods.get(target)
+        got = "" if method is None else identity.serial_number(method.known.serial)
+        if drive.serial and got and got != identity.serial_number(drive.serial):
+            yield (
+                f"'{drive.path}': expected the drive with serial number '{drive.serial}', as"
+                f" configured, got '{got}'; if it was replaced, change 'smart.drives'"
+            )
+
+
+def _missing(found: Found, methods: Methods, period_seconds: float) -> dict[str, Disk]:
+    """Return the configured drives that nobody tells of, by what they are called."""
+    serials = {identity.serial_number(method.known.serial) for method in methods.values()}
+    asked = all(method.polled.cover is not Cover.NOT_YET for method in methods.values())
+    missing: dict[str, Disk] = {}
+    for drive, target in found.configured:
+        serial = identity.serial_number(drive.serial)
+        # Until all have been asked, it may be one of those.
+        unseen = serial not in serials and asked if serial else target is None
+        if drive.ignore or not unseen:
+            continue
+        way = Target(drive.path, drive.kind, slot=drive.slot, origin="configuration")
+        reason = "it is configured, and neither kernel nor smartctl nor a controller tells of it"
+        key = serial or drive.slot or str(way)
+        missing[key] = Disk(key, Polled(way, Cover.MISSING, reason, period_seconds=period_seconds))
+    return missing

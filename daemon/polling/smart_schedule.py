@@ -1,0 +1,228 @@
+"""When a drive is polled again, with what options and what deadline: by what came of it before.
+
+Units: seconds of the program's clock. All under the poller's lock.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.smart import identity, smartctl_runner
+from iowarden.collectors.smart.drive import Cover, Polled, Target
+
+if TYPE_CHECKING:
+    from iowarden.collectors.block.block_devices import Topology
+    from iowarden.collectors.smart.drive import Drive
+    from iowarden.collectors.smart.options import Options
+    from iowarden.collectors.smart.scsi_hosts import Uncovered
+    from iowarden.collectors.smart.smartctl_runner import Answer
+
+OTHER_WAY_SECONDS = 86_400.0
+"""How often another way to a disk is tried while a better one answers."""
+RETRY_SECONDS = 60.0
+"""After a failure that is not the drive's; doubled up to its period."""
+LATE_AGAIN = 2
+"""One that was late so often in a row is asked less from then on."""
+HELD_PERIODS = 3
+MOST_DEADLINES = 4
+"""So many times the usual deadline is given to a drive that needs it."""
+GOOD = frozenset({Cover.READ, Cover.ASLEEP})
+"""After these nothing is tried again before the period is over."""
+_PROFILES = tuple(smartctl_runner.PROFILES)
+
+
+@dataclass(slots=True, eq=False)
+class AccessMethod:
+    """A target, and what is remembered of it."""
+
+    polled: Polled
+    known: identity.Way
+    due: float
+    diskseq: str
+    """Of its device: another one is another disk by the same name."""
+    fixed: bool = False
+    """It is never asked: what it is, is known."""
+    best: bool = True
+    busy: bool = False
+    deadlines: float = 1.0
+    """How many times the usual deadline it is given."""
+    profile: int = 0
+    lates: int = 0
+    failures: int = 0
+    lessened: str = ""
+    """Why it is asked less."""
+    alive_seconds: float = 0.0
+    """When it was read last, or seen asleep."""
+    asleep_seconds: float | None = None
+    text: tuple[str, bytes] = ("", b"")
+    beside: tuple[tuple[str, bytes], ...] = ()
+    """Of another program that was asked as well."""
+    refused: Answer | None = None
+    """What smartctl was late with while another program answered: it is left out for a day."""
+    refused_seconds: float = 0.0
+
+    @property
+    def target(self) -> Target:
+        """Return how it is asked."""
+        return self.polled.target
+
+    @property
+    def is_at_least(self) -> bool:
+        """Return whether it cannot be asked less."""
+        return bool(self.target.profile) or self.profile + 1 == len(_PROFILES)
+
+    def command(self, options: Options, now: float) -> tuple[tuple[str, ...], bool]:
+        """Return the command line, and whether it may wake the drive."""
+        limit, since = options.wake_after_seconds, self.asleep_seconds
+        wake = limit is not None and since is not None and now - since >= limit
+        return smartctl_runner.command(self.target, _PROFILES[self.profile], wake=wake), wake
+
+    def finish(
+        self, answer: Answer, began: float, now: float, options: Options, *, wake: bool
+    ) -> None:
+        """Take note of what a try came to, and set the next."""
+        spent = now - began
+        self.text, self.beside = answer.text, answer.beside
+        good = answer.cover in GOOD
+        if good:
+            self.alive_seconds, self.failures = now, 0
+            needed = 2 * spent / options.deadline_seconds
+            self.deadlines = min(max(1.0, needed), MOST_DEADLINES)
+        else:
+            self.failures += 1
+        if answer.cover is Cover.READ or wake:
+            self.asleep_seconds = None
+        elif answer.cover is Cover.ASLEEP and self.asleep_seconds is None:
+            self.asleep_seconds = now
+        self._mind_lateness(answer)
+        before = self.polled
+        self.polled = replace(
+            before,
+            cover=answer.cover,
+            reason=answer.reason or self.lessened,
+            tried_seconds=now,
+            duration_seconds=spent,
+            runs_total=before.runs_total + answer.ran,
+            failures_total=before.failures_total + (not good),
+        )
+        if answer.cover is Cover.READ:
+            self.polled = replace(self.polled, drive=answer.drive, read_seconds=now)
+        if answer.drive is not None:
+            self.known = _known(self.known, answer.drive, now)
+        self.due = after(now, self.polled.period_seconds, self.target)
+        less = self.profile < len(_PROFILES) - 1 and self.refused is None
+        if answer.passing or (answer.late and less):
+            retry = RETRY_SECONDS * 2 ** min(max(self.failures - 1, 0), 10)
+            self.due = min(self.due, now + retry)
+
+    def mind_refusal(self, said: Answer, answer: Answer, now: float) -> None:
+        """Leave smartctl out for a while, where it is late with the least and another answers.
+
+        Behind a controller without such commands it may wait for ever, at the cost of a processor.
+        """
+        read = answer.cover is Cover.READ
+        if read and said.late and self.is_at_least:
+            self.refused, self.refused_seconds = replace(said, late=False), now
+        elif not read or said is not self.refused:
+            self.refused = None
+
+    def refusal(self, now: float) -> Answer | None:
+        """Return why smartctl is left out, None where it is not."""
+        return self.refused if now - self.refused_seconds < OTHER_WAY_SECONDS else None
+
+    def _mind_lateness(self, answer: Answer) -> None:
+        """Give a drive more time, and then ask it less: bridges choke on some of the options."""
+        self.lates = self.lates + 1 if answer.late else 0
+        if not answer.late:
+            return
+        if self.lates % LATE_AGAIN or self.is_at_least:
+            self.deadlines = min(2 * self.deadlines, MOST_DEADLINES)
+            return
+        said, less = (
+            " ".join(smartctl_runner.PROFILES[each]) for each in _PROFILES[self.profile :][:2]
+        )
+        self.profile += 1
+        self.lates, self.deadlines = 0, 1.0
+        self.lessened = (
+            f"asked with '{less}': it did not answer '{said}' in time, {LATE_AGAIN} times in a row"
+        )
+
+    def set_period(self, options: Options, now: float) -> None:
+        """Take the period for it; what was tried before is due by that one."""
+        tried = self.polled.tried_seconds
+        raid = self.target.behind_raid()
+        period = options.raid_period_seconds if raid else options.period_seconds
+        if not self.best:
+            period = max(period, OTHER_WAY_SECONDS)
+        if period != self.polled.period_seconds:
+            self.polled = replace(self.polled, period_seconds=period)
+            if tried is not None:
+                self.due = max(now, tried + period)
+
+    def expire(self, now: float) -> bool:
+        """Drop what it said too long ago; return whether there was any."""
+        held = HELD_PERIODS * self.polled.period_seconds
+        if self.polled.drive is None or now - self.alive_seconds <= held:
+            return False
+        self.polled = replace(self.polled, drive=None)
+        return True
+
+
+def new(target: Target, topology: Topology | None, diskseq: str, options: Options) -> AccessMethod:
+    """Return what was not asked yet; the kernel may know who it is."""
+    polled = Polled(target, Cover.NOT_YET, "it is asked first within two minutes")
+    device = topology.devices.get(target.device) if topology else None
+    known = identity.Way(polled)
+    if device is not None:
+        known = identity.Way(
+            polled, device.serial or "", device.model or "", device.wwn or "", device.size_bytes
+        )
+    profile = _PROFILES.index(target.profile) if target.profile in _PROFILES else 0
+    method = AccessMethod(polled, known, float("inf"), diskseq, profile=profile)
+    method.set_period(options, 0.0)
+    return method
+
+
+def uncovered(found: Uncovered, topology: Topology | None, options: Options) -> AccessMethod:
+    """Return what is never asked."""
+    device, what = found.device, found.what
+    slot = "" if what in {device, f"/dev/{device}"} else what
+    target = Target(f"/dev/{device}" if device else what, device=device, slot=slot)
+    method = new(target, topology, "", options)
+    method.fixed = True
+    method.polled = replace(method.polled, cover=found.cover, reason=found.reason)
+    return method
+
+
+def share(target: Target) -> float:
+    """Return a number from 0 to 1 that is the same for a target in every run."""
+    return zlib.crc32(str(target).encode()) / 2**32
+
+
+def after(now: float, period: float, target: Target) -> float:
+    """Return when a target is due next: at its own moment of each period.
+
+    The first time that is half a period away or more, so that those which were asked at once when
+    iowarden started are asked each at another time from then on.
+    """
+    phase = share(target) * period
+    earliest = now + period / 2
+    return earliest + (phase - earliest) % period
+
+
+def _known(before: identity.Way, drive: Drive, now: float) -> identity.Way:
+    """Return who a drive is, by what it has just said; what it left out holds on."""
+    vendor = (
+        "" if drive.model.startswith(drive.vendor) else drive.vendor
+    )  # smartctl has put it there
+    return identity.Way(
+        before.polled,
+        serial=drive.serial or before.serial,
+        model=f"{vendor} {drive.model}".strip() or before.model,
+        wwn=drive.wwn or before.wwn,
+        capacity_bytes=drive.capacity_bytes or before.capacity_bytes,
+        hours=before.hours if drive.power_on_hours is None else drive.power_on_hours,
+        hours_seconds=before.hours_seconds if drive.power_on_hours is None else now,
+    )
