@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
     from iowarden.collectors.recording.recording import Player
     from iowarden.daemon.clock import PlayedClock, SystemClock
-    from iowarden.daemon.config.config import Config
+    from iowarden.daemon.config.schema import Config
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.rulefile.rulefile import RuleGroup
 

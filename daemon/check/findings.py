@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import Outcome
 from iowarden.collectors.smart.drive import Cover
 from iowarden.daemon.check.report import Finding, Level, count
-from iowarden.daemon.config import config as configuration
+from iowarden.daemon.config.parser import is_loopback
 from iowarden.daemon.sanitize import shorten
 from iowarden.rules.advice.advice import advice_of
 from iowarden.rules.alerting.alerts import State
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.smart.drive import Disks
     from iowarden.daemon import exporters
-    from iowarden.daemon.config.config import Config
+    from iowarden.daemon.config.schema import Config
     from iowarden.rules.advice.facts import Facts
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.engine.engine import Engine
@@ -180,7 +180,7 @@ def mail_path(settings: Config) -> str:
             "no mail server configured ('mail.server'): mails stay in the Maildir of the state"
             " directory, where nobody sees them"
         )
-    if configuration.is_loopback(server):
+    if is_loopback(server):
         return (
             f"mail goes to this machine's own server '{server}':"
             " with the root disk hung it may not leave; a remote server keeps that promise"

@@ -16,8 +16,10 @@ from iowarden.daemon.check import check, guard
 from iowarden.daemon.check.findings import mail_path
 from iowarden.daemon.check.report import WIDTH, Finding, Level, Report
 from iowarden.daemon.cli import command
-from iowarden.daemon.config import config as configuration
+from iowarden.daemon.config.load import machine_name, read_config, with_password
+from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules, load_shipped, notes
+from iowarden.daemon.config.schema import Config, ConfigError
 from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:
@@ -54,9 +56,9 @@ SERVICE_USER = "iowarden"
 def _config_check(arguments: argparse.Namespace) -> int:
     """Judge as the service's user will: root may read what that one may not."""
     path = arguments.file or command.DEFAULT_CONFIG
-    settings = configuration.parse(configuration.read(path), path, configuration.machine_name())
+    settings = parse_config(read_config(path), path, machine_name())
     if settings.mail.password_credential is not None:  # that one systemd reads, as root
-        settings = configuration.with_password(settings, path)
+        settings = with_password(settings, path)
     user = _other_user()
     if user is None:
         return _judge(settings, path)
@@ -96,12 +98,12 @@ def _end_as(user: pwd.struct_passwd, judge: Callable[[], int]) -> NoReturn:
         os._exit(status)
 
 
-def _judge(settings: configuration.Config, path: str, user: pwd.struct_passwd | None = None) -> int:
+def _judge(settings: Config, path: str, user: pwd.struct_passwd | None = None) -> int:
     """Read what the configuration names, and say what is to be said. Errors: GivenError."""
     if path == command.DEFAULT_CONFIG:  # another one may be a draft, in a closed directory
-        configuration.read(path)
+        read_config(path)
     if settings.mail.password is None:
-        settings = configuration.with_password(settings, path)
+        settings = with_password(settings, path)
     groups = load_rules(settings)
     rules = sum(len(group.rules) for group in groups)
     judged = f", as user '{user.pw_name}' reads them" if user else ""
@@ -149,15 +151,15 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def _whatever_is_good(
     arguments: argparse.Namespace,
-) -> tuple[configuration.Config, list[RuleGroup], list[Finding]]:
+) -> tuple[Config, list[RuleGroup], list[Finding]]:
     """Return configuration and rules, defaults and shipped rules instead of what is bad."""
     problems: list[Finding] = []
     try:
         settings = command.settings(arguments)
-    except configuration.ConfigError as error:
+    except ConfigError as error:
         problems += [_unusable("configuration", text) for text in error.problems]
-        machine = configuration.machine_name()
-        settings = configuration.parse("", command.DEFAULT_CONFIG, machine)
+        machine = machine_name()
+        settings = parse_config("", command.DEFAULT_CONFIG, machine)
     try:
         return settings, load_rules(settings), problems
     except RuleFileError as error:

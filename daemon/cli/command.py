@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.machine import Root
 from iowarden.collectors.recording.recording import Player
 from iowarden.daemon.clock import PlayedClock, SystemClock
-from iowarden.daemon.config import config as configuration
+from iowarden.daemon.config.load import load_config, machine_name
+from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.probe import client
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
+
+    from iowarden.daemon.config.schema import Config
 
     Add = Callable[[str, Callable[[argparse.Namespace], int], str], argparse.ArgumentParser]
     """Adds a subcommand to the command line: its name, what runs, and help."""
@@ -40,13 +43,13 @@ def configured(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
     return command
 
 
-def settings(arguments: argparse.Namespace) -> configuration.Config:
+def settings(arguments: argparse.Namespace) -> Config:
     """Return the configuration that a command is to use. Errors: ConfigError."""
     path = arguments.config
     if path is None and not Path(DEFAULT_CONFIG).exists():
-        found = configuration.parse("", DEFAULT_CONFIG, configuration.machine_name())
+        found = parse_config("", DEFAULT_CONFIG, machine_name())
     else:
-        found = configuration.load(path or DEFAULT_CONFIG)
+        found = load_config(path or DEFAULT_CONFIG)
     if arguments.state_directory is not None:
         directory = str(Path(arguments.state_directory).resolve())
         return dataclasses.replace(found, state_directory=directory)
@@ -54,7 +57,7 @@ def settings(arguments: argparse.Namespace) -> configuration.Config:
 
 
 def probe(
-    config: configuration.Config, clock: SystemClock, *, under_systemd: bool = False
+    config: Config, clock: SystemClock, *, under_systemd: bool = False
 ) -> client.Client | None:
     """Return who asks the probe: systemd's, or one that we start; None where neither may be.
 

@@ -19,7 +19,7 @@ from iowarden.collectors.tool_output import Kind
 from iowarden.daemon.check.explain import NOT_UNDERSTOOD, explain
 from iowarden.daemon.check.report import count
 from iowarden.daemon.cli import command, console
-from iowarden.daemon.config import config as configuration
+from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_events, load_shipped
 from iowarden.daemon.sanitize import one_line
 from iowarden.rules.quantity import size
@@ -75,7 +75,7 @@ def _explain(arguments: argparse.Namespace) -> int:
         told = error.strerror if isinstance(error, OSError) else str(error)
         sys.stderr.write(f"{console.printable(f'{shown}: {told}')}\n")
         return NOT_UNDERSTOOD
-    settings = configuration.parse("", command.DEFAULT_CONFIG, "text")
+    settings = parse_config("", command.DEFAULT_CONFIG, "text")
     found = explain(parsed, load_shipped(settings), load_events())
     if arguments.json:
         sys.stdout.write(found.json() + "\n")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
 
     from iowarden.daemon.cli.command import Add
-    from iowarden.daemon.config.config import Config
+    from iowarden.daemon.config.schema import Config
 
 
 EXIT_NO_SERVER = 2

@@ -17,7 +17,8 @@ from iowarden.collectors.recording.archive import SUFFIXES
 from iowarden.collectors.recording.recording import Recording
 from iowarden.daemon.cli import command
 from iowarden.daemon.clock import SystemClock
-from iowarden.daemon.config import config as configuration
+from iowarden.daemon.config.load import load_config
+from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_files, load_rules
 from iowarden.daemon.duration import duration_seconds
 from iowarden.daemon.polling import hotplug, pollers
@@ -122,10 +123,10 @@ def _replay(arguments: argparse.Namespace) -> int:
     if arguments.mails is not None and (problem := _begin_mails(arguments.mails)):
         return _failed(problem, command.EXIT_FAILED)
     if arguments.config is None:
-        settings = configuration.parse("", "defaults", replay.HOST)
+        settings = parse_config("", "defaults", replay.HOST)
         settings = dataclasses.replace(settings, rules_directory="/nonexistent")
     else:
-        settings = configuration.load(arguments.config)
+        settings = load_config(arguments.config)
     groups = [*load_rules(settings), *load_files(Path(name) for name in arguments.rules)]
     outcome = replay.replay(recording, settings, groups)
     different = [] if expected is None else expectation.differences(expected, outcome.compared())

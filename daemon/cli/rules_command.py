@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.daemon import json_codec
 from iowarden.daemon.cli import command, console
-from iowarden.daemon.config import config as configuration
+from iowarden.daemon.config.load import machine_name
+from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import SHIPPED, load_files, load_rules, notes, read_text
+from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.control import control_socket
 from iowarden.daemon.control.documents import AlertLine, Status
 from iowarden.rules.rulefile.overrides import severity
@@ -58,8 +60,8 @@ def _check(arguments: argparse.Namespace) -> int:
         groups = load_files(map(Path, arguments.files))
         try:
             config = command.settings(arguments)
-        except configuration.ConfigError:  # of which only the names of jobs would be asked
-            config = configuration.parse("", "defaults", configuration.machine_name())
+        except ConfigError:  # of which only the names of jobs would be asked
+            config = parse_config("", "defaults", machine_name())
     else:
         config = command.settings(arguments)
         groups = load_rules(config)

@@ -33,7 +33,7 @@ from iowarden.rules.topology import device_identity
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iowarden.daemon.config.config import Config
+    from iowarden.daemon.config.schema import Config
     from iowarden.rules.events.event_table import Table
 
 RULE_SUFFIXES = (".yaml", ".yml")

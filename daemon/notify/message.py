@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from email.message import Message
     from email.policy import Policy
 
-    from iowarden.daemon.config.config import Config
+    from iowarden.daemon.config.schema import Config
     from iowarden.daemon.storage.state_db import OutboxRow
     from iowarden.rules.notice import Evidence, Notice
 

@@ -36,7 +36,7 @@ from iowarden.rules.severity import Severity
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from iowarden.daemon.config.config import Config
+    from iowarden.daemon.config.schema import Config
     from iowarden.daemon.notify.smtp import OutboundMail
     from iowarden.rules.rulefile.rulefile import RuleGroup
 

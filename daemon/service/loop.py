@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.recording.recording import Frame
     from iowarden.collectors.smart.drive import Disks
     from iowarden.daemon.clock import PlayedClock, SystemClock
-    from iowarden.daemon.config.config import Config
+    from iowarden.daemon.config.schema import Config
     from iowarden.daemon.control.control_socket import Control
     from iowarden.daemon.http.exposition import Exposition
     from iowarden.daemon.http.http_server import Server

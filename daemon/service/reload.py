@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import trace
 from iowarden.daemon import journal, metrics
-from iowarden.daemon.config.config import Config, ConfigError
+from iowarden.daemon.config.schema import Config, ConfigError
 from iowarden.daemon.control import documents
 from iowarden.rules.rulefile.rulefile import RuleFileError, RuleGroup
 

@@ -43,7 +43,7 @@ from iowarden.collectors.smart import smart_series, smartctl
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Target
 from iowarden.daemon import journal
 from iowarden.daemon.clock import PlayedClock
-from iowarden.daemon.config import config
+from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules
 from iowarden.daemon.http.exposition import Exposition, Snapshot
 from iowarden.daemon.http.http_server import App, Server
@@ -101,7 +101,7 @@ class Machine:
         self.second = 0
         self.root_directory = Path(self.directory, "root")
         write_root(self.root_directory, disks, 0)
-        self.settings = config.parse(
+        self.settings = parse_config(
             f"listen: 127.0.0.1:19748\nstate_directory: {self.directory}\n", "bench"
         )
         self.clock = PlayedClock()
@@ -337,7 +337,7 @@ def bench_scrape(scrapes: int) -> None:
         return Chunk(name, version, families)
 
     still = tuple(chunk(f"still{i}", 1000, 1) for i in range((SERIES - CHANGED) // 1000))
-    settings = config.parse("", "bench").http
+    settings = parse_config("", "bench").http
     app = App("bench", exposition.render, lambda: "", lambda: "", lambda: "")
     server = Server((("127.0.0.1", free_port()),), app, settings, print)
     problem = server.start()
@@ -484,7 +484,7 @@ def bench_smart(rounds: int) -> None:
 
     found = Drives()
     smart = smart_series.SOURCE
-    groups = load_rules(config.parse("", "bench"))
+    groups = load_rules(parse_config("", "bench"))
     for what, expose in (("series", ()), ("smartctl_exporter's as well", ("smartctl_",))):
         gc.collect()
         before = private_megabytes()

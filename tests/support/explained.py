@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors import tool_output
 from iowarden.collectors.tool_output import Kind
 from iowarden.daemon.check.explain import Explanation, explain
-from iowarden.daemon.config import config
+from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_events, load_shipped
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @functools.cache
 def rules() -> tuple[list[RuleGroup], Table]:
     """The shipped rules and events; reading them takes longer than all that is asked of them."""
-    return load_shipped(config.parse("", "defaults", "text")), load_events()
+    return load_shipped(parse_config("", "defaults", "text")), load_events()
 
 
 def read(text: str | bytes, kind: str = "", *, log: bool = False) -> Explanation:

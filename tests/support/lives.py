@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.recording.recording import PlayedRoot
 from iowarden.daemon.clock import PlayedClock
-from iowarden.daemon.config.config import parse
+from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_events, load_rules
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify.outbox import SendResult
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.recording.recording import Frame, Step
     from iowarden.daemon import journal
-    from iowarden.daemon.config.config import Config
+    from iowarden.daemon.config.schema import Config
     from iowarden.daemon.notify.smtp import OutboundMail
     from iowarden.daemon.service.stored_documents import Schema
     from iowarden.rules.events.event_table import Table
@@ -43,7 +43,7 @@ PAGE_SIZE_BYTES = 4096
 @functools.cache
 def _rules() -> list[RuleGroup]:
     """Return the shipped rules: reading them takes longer than a life."""
-    return load_rules(parse("", "iowarden.yaml"))
+    return load_rules(parse_config("", "iowarden.yaml"))
 
 
 @functools.cache

@@ -35,7 +35,7 @@ from iowarden.collectors.recording.recording import (
 from iowarden.daemon.cli import main, run_command
 from iowarden.daemon.clock import PlayedClock, local_zone
 from iowarden.daemon.config import rule_files
-from iowarden.daemon.config.config import load
+from iowarden.daemon.config.load import load_config
 from iowarden.daemon.journal import Log
 from iowarden.daemon.service.messages import Reload, Stop
 
@@ -264,7 +264,7 @@ class Played(_Written):
         events: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._post = events.put
         with self._zone():
-            settings = load(str(self.config))
+            settings = load_config(str(self.config))
             groups = rule_files.load_rules(settings)
             self._said = _Said(self.journal_socket, settings.log_level)
             self._player = _Player(self.feed)
@@ -272,7 +272,12 @@ class Played(_Written):
                 PlayedClock(), self._player.root, PAGE_SIZE_BYTES, self._player
             )
             self._loop, self._server = run_command.assembled(
-                lambda: load(str(self.config)), settings, groups, machine, events, self._said.log
+                lambda: load_config(str(self.config)),
+                settings,
+                groups,
+                machine,
+                events,
+                self._said.log,
             )
             self._loop.begin(self._server if self.http else None)
 

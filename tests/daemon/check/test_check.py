@@ -27,7 +27,8 @@ from iowarden.daemon.check import check, findings, guard, running_service
 from iowarden.daemon.check.report import WIDTH, Finding, Level, Report
 from iowarden.daemon.cli import check_command, command, main
 from iowarden.daemon.clock import SystemClock
-from iowarden.daemon.config import config
+from iowarden.daemon.config import load
+from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.exporters import Exporter
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.rules.engine.engine import Engine
@@ -581,7 +582,7 @@ def test_a_credential_is_read_by_systemd_and_not_by_the_service(
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
     with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as rules:
         os.chmod(rules, 0o755)  # the other one is closed to others
-        monkeypatch.setattr(config, "CREDENTIAL_STORES", (directory,))
+        monkeypatch.setattr(load, "CREDENTIAL_STORES", (directory,))
         path = f"{directory}/iowarden.yaml"
         mail = "mail: {server: m.example.com, to: a@b, user: u, password_credential: p}"
         with open(path, "w", encoding="utf-8") as file:
@@ -617,7 +618,7 @@ def test_another_exporter_matters_when_its_names_are_shown(
 ) -> None:
     """Two 'node_uname_info' of one host break rules; otherwise it is worth knowing."""
     key = program.removesuffix("_exporter")
-    settings = config.parse(f"expose: {{{key}: {expose}}}\n", "iowarden.yaml")
+    settings = parse_config(f"expose: {{{key}: {expose}}}\n", "iowarden.yaml")
     report = Report(tuple(findings.of_exporters([Exporter(9100, program, "200 OK")], settings)))
     assert report.status == status
     assert "port 9100" in report.findings[0].text
@@ -626,7 +627,7 @@ def test_another_exporter_matters_when_its_names_are_shown(
 
 def test_an_exporter_of_something_else_is_only_named() -> None:
     """Nothing that we show is also shown by it."""
-    settings = config.parse("expose: {node: true, smartctl: true}\n", "iowarden.yaml")
+    settings = parse_config("expose: {node: true, smartctl: true}\n", "iowarden.yaml")
     [found] = findings.of_exporters([Exporter(9100, None, "401 Unauthorized")], settings)
     assert (found.level, found.text) == (Level.INFO, "port 9100 answers 401 Unauthorized")
 

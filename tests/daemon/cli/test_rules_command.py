@@ -14,7 +14,7 @@ from support.program import Feed, Played, recorded
 
 from iowarden.daemon.cli import main
 from iowarden.daemon.cli.command import EXIT_FAILED
-from iowarden.daemon.config import config as configuration
+from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import MOST_RULE_FILE_BYTES, known, load_files, load_rules
 from iowarden.daemon.control import control_socket
 from iowarden.rules.rulefile.rulefile import RuleFileError, parse_rule_file
@@ -150,7 +150,7 @@ def test_the_service_says_which_rule_can_never_find_anything(home: Path) -> None
 
 def test_shipped_rules_find_what_they_name() -> None:
     """A typo in one of them would be an alert that never comes."""
-    settings_ = configuration.parse("", "c.yaml")
+    settings_ = parse_config("", "c.yaml")
     groups = load_rules(dataclasses.replace(settings_, rules_directory="/nonexistent"))
     assert len(groups) > 5
     assert unmatched(groups, known(settings_)) == []

@@ -9,7 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.daemon.config import config
+from iowarden.daemon.config import load
+from iowarden.daemon.config.keys import KEYS, Key, example
+from iowarden.daemon.config.load import LIMIT_BYTES, fully_qualified, load_config, machine_name
+from iowarden.daemon.config.parser import parse_config
+from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.duration import duration_seconds
 
 EXAMPLE = Path(__file__).parents[3] / "packaging" / "iowarden.yaml"
@@ -18,8 +22,8 @@ FILE = "/etc/iowarden/iowarden.yaml"
 
 def problems(text: str) -> tuple[str, ...]:
     """Lines of the error a text gets; the place of the file is cut off."""
-    with pytest.raises(config.ConfigError) as caught:
-        config.parse(text, FILE)
+    with pytest.raises(ConfigError) as caught:
+        parse_config(text, FILE)
     return tuple(problem.removeprefix(f"'{FILE}'") for problem in caught.value.problems)
 
 
@@ -29,7 +33,7 @@ def problem(text: str) -> str:
     return only
 
 
-def set_in_example(key: config.Key) -> str:
+def set_in_example(key: Key) -> str:
     """The example file after its reader removed the '#' before one key."""
     section, _, name = key.path.rpartition(".")
     before, head, after = EXAMPLE.read_text().partition(f"\n{section}:\n" if section else "\n")
@@ -42,14 +46,14 @@ def set_in_example(key: config.Key) -> str:
 
 def test_node_exporters_series_are_shown_only_when_asked() -> None:
     """A second node_uname_info on a host breaks public rules: never by default."""
-    assert config.parse("", FILE).expose_node is False
-    assert config.parse("expose: {node: true}\n", FILE).expose_node is True
+    assert parse_config("", FILE).expose_node is False
+    assert parse_config("expose: {node: true}\n", FILE).expose_node is True
     assert "did you mean 'expose.node'?" in problem("expose: {nodes: true}")
 
 
 def test_series_of_other_exporters_are_labelled_as_a_prometheus_would() -> None:
     """The host is the instance; the job is what the administrator's Prometheus calls it."""
-    targets = config.parse("host: db1\ntargets: {node_job: os}\n", FILE).targets
+    targets = parse_config("host: db1\ntargets: {node_job: os}\n", FILE).targets
     assert targets["node"] == (("instance", "db1"), ("job", "os"))
     assert targets["smartctl"] == (("instance", "db1"), ("job", "smartctl"))
 
@@ -58,32 +62,30 @@ def test_series_of_other_exporters_are_labelled_as_a_prometheus_would() -> None:
 
 
 def test_the_example_is_what_the_table_of_keys_says() -> None:
-    """Every key with default and explanation; after a change: write `config.example()` to it."""
-    assert EXAMPLE.read_text() == config.example()
+    """Every key with default and explanation; after a change: write `example()` to it."""
+    assert EXAMPLE.read_text() == example()
 
 
 def test_the_example_as_shipped_changes_nothing() -> None:
     """A first installation runs with the defaults."""
-    assert config.load(str(EXAMPLE)) == config.parse("", FILE, config.machine_name())
+    assert load_config(str(EXAMPLE)) == parse_config("", FILE, machine_name())
 
 
-@pytest.mark.parametrize(
-    "key", [key for key in config.KEYS if key.default], ids=lambda key: key.path
-)
-def test_a_default_shown_in_the_example_is_the_default(key: config.Key) -> None:
+@pytest.mark.parametrize("key", [key for key in KEYS if key.default], ids=lambda key: key.path)
+def test_a_default_shown_in_the_example_is_the_default(key: Key) -> None:
     """Removing the '#' before a key that shows its default changes nothing."""
-    assert config.parse(set_in_example(key), FILE) == config.parse("", FILE)
+    assert parse_config(set_in_example(key), FILE) == parse_config("", FILE)
 
 
 SAID_IN_WORDS = [
     key
-    for key in config.KEYS
+    for key in KEYS
     if not key.default and key.path != "mail.port"  # 25 is also what it is without a server
 ]
 
 
 @pytest.mark.parametrize("key", SAID_IN_WORDS, ids=lambda key: key.path)
-def test_an_example_value_is_accepted_and_used(key: config.Key) -> None:
+def test_an_example_value_is_accepted_and_used(key: Key) -> None:
     """What the example shows where no default can be shown is a value that works."""
     text = set_in_example(key)
     partners = {
@@ -94,11 +96,11 @@ def test_an_example_value_is_accepted_and_used(key: config.Key) -> None:
     }
     if partner := partners.get(key.path):
         text = text.replace("\nmail:\n", f"\nmail:\n  {partner}\n")
-    assert config.parse(text, FILE) != config.parse("", FILE)
+    assert parse_config(text, FILE) != parse_config("", FILE)
 
 
-@pytest.mark.parametrize("key", config.KEYS, ids=lambda key: key.path)
-def test_every_key_has_an_explanation_and_a_valid_example(key: config.Key) -> None:
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.path)
+def test_every_key_has_an_explanation_and_a_valid_example(key: Key) -> None:
     """The table is the documentation; its examples appear in error messages."""
     assert key.explanation.endswith(".")
     assert bool(key.default) != bool(key.otherwise)
@@ -110,7 +112,7 @@ def test_every_key_has_an_explanation_and_a_valid_example(key: config.Key) -> No
 
 def test_an_empty_file_means_the_defaults_of_the_design() -> None:
     """Nothing set: loopback only, a Maildir, one-second sampling."""
-    got = config.parse("# nothing\n", FILE, "db1.example.com")
+    got = parse_config("# nothing\n", FILE, "db1.example.com")
     assert got.host == got.mail.hello == "db1.example.com"
     assert got.listen == (("127.0.0.1", 9748),)
     assert got.mail.server is None
@@ -126,7 +128,7 @@ def test_an_empty_file_means_the_defaults_of_the_design() -> None:
 
 def test_a_whole_file_is_understood() -> None:
     """A database server with its own relay, two addresses and two receivers."""
-    got = config.parse(
+    got = parse_config(
         """
 host: db1
 listen: [127.0.0.1:9748, "[::1]:9748"]
@@ -170,12 +172,12 @@ close_after: 1d
 def test_the_port_follows_from_the_server_and_its_encryption(mail: str, port: int) -> None:
     """RFC 5321, 6409 and 8314 give each its own port; a port that is set wins."""
     inner = mail.strip("{}")
-    assert config.parse(f"mail: {{to: root, {inner}}}", FILE).mail.port == port
+    assert parse_config(f"mail: {{to: root, {inner}}}", FILE).mail.port == port
 
 
 def test_a_section_whose_keys_are_all_commented_out_is_empty() -> None:
     """As in the example file: 'mail:' and then comments only."""
-    assert config.parse("mail:\n  #server: x\nhost: a\n", FILE).host == "a"
+    assert parse_config("mail:\n  #server: x\nhost: a\n", FILE).host == "a"
 
 
 UNITS = ("y", 365 * 86400), ("w", 604800), ("d", 86400), ("h", 3600), ("m", 60), ("s", 1)
@@ -310,8 +312,8 @@ def test_a_password_in_the_file_is_refused_and_not_repeated() -> None:
 def outcome(text: str) -> tuple[str, ...]:
     """The problems of a text; anything but a configuration or its error fails the test."""
     try:
-        config.parse(text, FILE)
-    except config.ConfigError as error:
+        parse_config(text, FILE)
+    except ConfigError as error:
         return error.problems or ("no problem told",)
     return ()
 
@@ -323,7 +325,7 @@ def test_no_text_makes_anything_but_a_configuration_or_its_error(text: str) -> N
 
 
 @given(
-    st.sampled_from([key.path for key in config.KEYS]),
+    st.sampled_from([key.path for key in KEYS]),
     st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=30),
 )
 def test_no_value_of_a_key_makes_anything_but_a_configuration_or_its_error(
@@ -340,8 +342,8 @@ def test_no_value_of_a_key_makes_anything_but_a_configuration_or_its_error(
 
 def refused(path: Path | str) -> str:
     """The only line of the error a file gets."""
-    with pytest.raises(config.ConfigError) as caught:
-        config.load(str(path))
+    with pytest.raises(ConfigError) as caught:
+        load_config(str(path))
     (only,) = caught.value.problems
     return only
 
@@ -358,10 +360,10 @@ def test_a_directory_a_pipe_and_a_huge_file_are_refused(tmp_path: Path) -> None:
     """None of them is read to its end; nobody writes to the pipe."""
     pipe, huge = tmp_path / "pipe", tmp_path / "huge"
     os.mkfifo(pipe)
-    huge.write_bytes(b"#" * (config.LIMIT_BYTES + 1))
+    huge.write_bytes(b"#" * (LIMIT_BYTES + 1))
     assert "expected a " in refused(tmp_path)
     assert "expected a regular file" in refused(pipe)
-    assert f"expected at most {config.LIMIT_BYTES} bytes" in refused(huge)
+    assert f"expected at most {LIMIT_BYTES} bytes" in refused(huge)
 
 
 def test_a_file_that_is_not_text_is_refused_with_the_line(tmp_path: Path) -> None:
@@ -375,7 +377,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
     """Some editors put one before any UTF-8."""
     path = tmp_path / "bom.yaml"
     path.write_bytes(b"\xef\xbb\xbfhost: a\n")
-    assert config.load(str(path)).host == "a"
+    assert load_config(str(path)).host == "a"
 
 
 def with_password(folder: Path, content: str, mode: int = 0o640) -> Path:
@@ -389,7 +391,7 @@ def with_password(folder: Path, content: str, mode: int = 0o640) -> Path:
 
 def test_the_password_is_the_first_line_of_its_file(tmp_path: Path) -> None:
     """It is kept out of anything that prints the configuration."""
-    got = config.load(str(with_password(tmp_path, "p: a#ss \nsecond\n")))
+    got = load_config(str(with_password(tmp_path, "p: a#ss \nsecond\n")))
     assert got.mail.password == "p: a#ss "
     assert "a#ss" not in repr(got)
 
@@ -421,14 +423,14 @@ def test_a_password_that_systemd_hands_over(
     handed.mkdir()
     store.mkdir()
     (store / "mail.p").write_text("of the store\n")
-    monkeypatch.setattr(config, "CREDENTIAL_STORES", (str(tmp_path / "none"), str(store)))
+    monkeypatch.setattr(load, "CREDENTIAL_STORES", (str(tmp_path / "none"), str(store)))
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(handed))
     assert "expected a credential handed over by systemd, got none; write the password to" in (
         line := refused(path)
     )
     assert "'LoadCredential=mail.p' in the unit" in line
     (handed / "mail.p").write_text("s3cret \nmore\n")
-    got = config.load(str(path))
+    got = load_config(str(path))
     assert got.mail.password == "s3cret "
     assert "s3cret" not in repr(got)
     (handed / "mail.p").write_text("\n")
@@ -442,10 +444,10 @@ def test_a_command_finds_the_password_where_systemd_would(
     path = tmp_path / "c.yaml"
     path.write_text(CREDENTIAL)
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
-    monkeypatch.setattr(config, "CREDENTIAL_STORES", (str(tmp_path / "none"), str(tmp_path)))
+    monkeypatch.setattr(load, "CREDENTIAL_STORES", (str(tmp_path / "none"), str(tmp_path)))
     assert f"expected it in '{tmp_path}/none', got none" in refused(path)
     (tmp_path / "mail.p").write_text("of the store\n")
-    assert config.load(str(path)).mail.password == "of the store"
+    assert load_config(str(path)).mail.password == "of the store"
     (tmp_path / "mail.p").write_bytes(b"\xff\n")
     assert f"expected a readable '{tmp_path}/mail.p', got:" in refused(path)
 
@@ -465,20 +467,18 @@ def test_a_command_finds_the_password_where_systemd_would(
 def test_the_full_name_is_the_first_one_in_the_hosts_file(name: str, expected: str) -> None:
     """Debian's installer writes such a line; db2 has none, db3's first name is another's."""
     hosts = "127.0.0.1 localhost\n# 10.0.0.2 db2.example.com db2\n127.0.1.1 db1.example.com db1\n"
-    assert (
-        config.fully_qualified(name, hosts + "10.0.0.3 router.example.com db3\n\n::1") == expected
-    )
+    assert fully_qualified(name, hosts + "10.0.0.3 router.example.com db3\n\n::1") == expected
 
 
 def test_the_machine_has_a_name() -> None:
     """The host name, or a longer one that begins with it."""
     nodename = subprocess.run(["uname", "-n"], capture_output=True, text=True, check=True).stdout
-    assert config.machine_name().startswith(nodename.strip())
+    assert machine_name().startswith(nodename.strip())
 
 
 def test_drives_are_written_down_as_people_know_them() -> None:
     """Behind a controller by slot; by a serial number that looks like a number; one left out."""
-    got = config.parse(
+    got = parse_config(
         """
 smart:
   period: 10m
@@ -497,7 +497,7 @@ expose: {smartctl: true}
     behind, known, ignored = got.smart.drives
     assert (behind.path, behind.kind, behind.slot) == ("/dev/sg2", "areca,1/2", "bay 1")
     assert (behind.profile, known.serial, ignored.ignore) == ("basic", "0012345678", True)
-    default = config.parse("smart:\n  drives:\n", FILE).smart
+    default = parse_config("smart:\n  drives:\n", FILE).smart
     assert (default.period_seconds, default.wake_after_seconds, default.drives) == (1800, None, ())
 
 
@@ -507,7 +507,7 @@ def test_overrides_say_what_is_different_about_a_rule() -> None:
         "overrides:\n  A: {enabled: no}\n  B/warning: {threshold: 5m, severity: info}\n"
         "  C: {threshold: {x: 1e11, y: -.5}, for: 0s, keep_firing_for: 1h}\n  D:\n"
     )
-    off, other, more, nothing = config.parse(text, "c.yaml").overrides
+    off, other, more, nothing = parse_config(text, "c.yaml").overrides
     assert (off.rule, off.place, off.keys) == ("A", "'c.yaml':2", ("enabled",))
     assert (other.thresholds, other.severity) == ((("", 300.0),), "info")
     assert more.thresholds == (("x", 1e11), ("y", -0.5))
@@ -522,7 +522,7 @@ def test_self_tests_are_scheduled_in_the_words_of_systemd() -> None:
       - {disks: [rotational, 0815], short: 2:30, long: 'Sat *-*-1..7 03:00', spread: 4h}
       - {disks: '*', conveyance: monthly}
     """
-    first, second = config.parse(text, "f.yaml").self_tests
+    first, second = parse_config(text, "f.yaml").self_tests
     assert first.disks == ("rotational", "0815")
     assert {kind: c.text for kind, c in first.calendars.items()} == {
         "short": "2:30",
@@ -531,7 +531,7 @@ def test_self_tests_are_scheduled_in_the_words_of_systemd() -> None:
     assert (first.spread_seconds, second.spread_seconds) == (4 * 3600, 2 * 3600)
     assert second.disks == ("*",)
     for none in ("", "self_tests:"):
-        assert config.parse(none, "f.yaml").self_tests == ()
+        assert parse_config(none, "f.yaml").self_tests == ()
 
 
 @pytest.mark.parametrize(
@@ -552,8 +552,8 @@ def test_self_tests_are_scheduled_in_the_words_of_systemd() -> None:
 )
 def test_a_schedule_that_cannot_be_is_refused(text: str, expected: str) -> None:
     """Each slip is told with the group it is in."""
-    with pytest.raises(config.ConfigError) as error:
-        config.parse(f"self_tests: {text}", "f.yaml")
+    with pytest.raises(ConfigError) as error:
+        parse_config(f"self_tests: {text}", "f.yaml")
     (problem,) = error.value.problems
     assert problem.startswith("'f.yaml':1: self_tests")
     assert expected in problem

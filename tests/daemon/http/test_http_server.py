@@ -15,13 +15,14 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from iowarden.daemon.config import config
+from iowarden.daemon.config.parser import parse_config
+from iowarden.daemon.config.schema import Address, Http
 from iowarden.daemon.http import http_server
 from iowarden.daemon.http.exposition import Exposition
 
 DEADLINE_SECONDS = 20.0
 """Far above anything measured: it ends a test that would hang, and judges nothing."""
-SETTINGS = config.parse("", "none").http
+SETTINGS = parse_config("", "none").http
 LOCAL = ("127.0.0.1", 0)
 METRICS = b"# TYPE x gauge\n" + b"".join(b'x{n="%d"} 1\n' % number for number in range(20000))
 
@@ -52,8 +53,8 @@ def start(errors: list[str]) -> Iterator[Start]:
 
         def started(
             application: http_server.App | None = None,
-            settings: config.Http = SETTINGS,
-            addresses: tuple[config.Address, ...] = (LOCAL,),
+            settings: Http = SETTINGS,
+            addresses: tuple[Address, ...] = (LOCAL,),
         ) -> http_server.Server:
             server = http_server.Server(addresses, application or app(), settings, errors.append)
             stack.callback(server.close)

@@ -21,7 +21,7 @@ from support.smtp import DEADLINE_SECONDS, smtp_server
 from iowarden.collectors.block.uevents import Batch, Uevent
 from iowarden.daemon import journal
 from iowarden.daemon.clock import SystemClock
-from iowarden.daemon.config import config
+from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_events
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify import smtp
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from support.smtp import Answers
 
     from iowarden.collectors.machine import Root
+    from iowarden.daemon.config.schema import Config
 
 START = 2048
 SOURCES = frozenset({"block", "kernel_log", "mounts", "stat"})
@@ -51,7 +52,7 @@ def watched(
 ) -> Iterator[tuple[Callable[[], str], queue.SimpleQueue[object]]]:
     """Watch a machine; give what returns the text of the next mail, and what the loop takes."""
     with smtp_server() as (port, answers):
-        settings = config.parse(
+        settings = parse_config(
             f"host: db1\nstate_directory: {tmp_path}/state\nwarning_grouping: 2s\n"
             "periods: {block: 10s, mounts: 6s}\n"
             f"mail: {{server: 127.0.0.1, port: {port}, to: ops@example.com, arrival: false}}\n",
@@ -72,7 +73,7 @@ def watched(
 
 
 def made(
-    settings: config.Config, root: Callable[[], Root], port: int
+    settings: Config, root: Callable[[], Root], port: int
 ) -> tuple[Loop, queue.SimpleQueue[object], State]:
     """Make the loop as the command line does, with some of the sources."""
     events: queue.SimpleQueue[object] = queue.SimpleQueue()

@@ -14,7 +14,7 @@ from iowarden.collectors.block.uevents import Batch
 from iowarden.collectors.machine import Root
 from iowarden.daemon import journal
 from iowarden.daemon.clock import SystemClock
-from iowarden.daemon.config import config
+from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.polling.scheduler import Readers
@@ -37,7 +37,7 @@ def test_lost_announcements_have_the_devices_listed_anew(tmp_path: Path) -> None
             listed.put(path)
 
     block = next(source for source in registry.SOURCES if source.name == "block")
-    settings = config.parse(f"state_directory: {tmp_path}\n", "test")
+    settings = parse_config(f"state_directory: {tmp_path}\n", "test")
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     clock = SystemClock()
     readers = Readers(

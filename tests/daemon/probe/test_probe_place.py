@@ -11,7 +11,7 @@ import pytest
 from iowarden.collectors.model import AbsentError
 from iowarden.daemon.cli import command
 from iowarden.daemon.clock import SystemClock
-from iowarden.daemon.config import config
+from iowarden.daemon.config.parser import parse_config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ def up(probe: Client) -> list[float]:
 
 def test_a_service_whose_socket_is_not_there_says_that_the_probe_is_down(place: Path) -> None:
     """The socket unit failed at boot: that is told, and the socket is found once it is there."""
-    probe = command.probe(config.parse("", "x"), SystemClock(), under_systemd=True)
+    probe = command.probe(parse_config("", "x"), SystemClock(), under_systemd=True)
     assert probe is not None
     try:
         with pytest.raises(AbsentError, match=r"status iowarden-probe[.]socket"):
@@ -47,12 +47,12 @@ def test_a_service_whose_socket_is_not_there_says_that_the_probe_is_down(place: 
 
 def test_a_foreground_run_of_a_user_has_no_probe(place: Path) -> None:
     """Nothing is wrong with that, so nothing is told; a socket that he may use, is used."""
-    settings = config.parse("", "x")
+    settings = parse_config("", "x")
     assert command.probe(settings, SystemClock(), under_systemd=False) is None
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(place))
         found = command.probe(settings, SystemClock(), under_systemd=False)
         assert found is not None
         found.close(5.0)
-    off = config.parse("probe: false\n", "x")
+    off = parse_config("probe: false\n", "x")
     assert command.probe(off, SystemClock(), under_systemd=True) is None

@@ -20,7 +20,7 @@ from support.kmsg import BOOT_ID, Kernel, medium_error, unreadable
 from support.live import Live, text
 from support.lives import Life
 
-from iowarden.daemon.config.config import parse
+from iowarden.daemon.config.parser import parse_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,7 +143,7 @@ def test_a_kill_at_any_step_loses_nothing_and_repeats_only_the_same_mail(
     settings = (
         f"host: db1.example.com\nstate_directory: {directory}\nmail: {{to: ops@example.com}}\n"
     )
-    config = parse(settings, "iowarden.yaml")
+    config = parse_config(settings, "iowarden.yaml")
     directory.mkdir()
     taken: list[bytes] = []
     assert not Life(config, taken).play(story.before)

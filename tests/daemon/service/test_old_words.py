@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.cli import main
-from iowarden.daemon.config.config import parse
+from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules, notes
 from iowarden.daemon.replay import expectation
 from iowarden.rules.renames import Kind, Rename, Renames
@@ -43,7 +43,7 @@ def test_a_rule_file_with_old_words_is_told_the_new_ones(tmp_path: Path) -> None
     """A metric, a label and its value, an alert, a condition: each where its selector begins."""
     own = tmp_path / "own.yaml"
     own.write_text(RULES)
-    config = parse(f"rules_directory: {tmp_path}\n", "iowarden.yaml")
+    config = parse_config(f"rules_directory: {tmp_path}\n", "iowarden.yaml")
     found = notes(load_rules(config), config, NAMES)
     place = f"'{own}':"
     assert found[:4] == [
@@ -65,7 +65,7 @@ def test_overrides_with_old_words_hold_and_are_told_the_new_ones(tmp_path: Path)
         f"rules_directory: {tmp_path}\noverrides:\n  Stall/critical: {{enabled: false}}\n"
         "  NoSwap: {enabled: false}\n"
     )
-    config = parse(text, "iowarden.yaml")
+    config = parse_config(text, "iowarden.yaml")
     groups = load_rules(config, NAMES)
     names = [getattr(rule, "alert", "") for group in groups for rule in group.rules]
     assert names.count("WriteStall") == 1, "of two"

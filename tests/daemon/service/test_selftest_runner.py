@@ -27,7 +27,7 @@ from iowarden.collectors.smart.options import Options
 from iowarden.collectors.smart.selftest import Said
 from iowarden.daemon.check import findings
 from iowarden.daemon.check.report import Level
-from iowarden.daemon.config import config
+from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.control import control_socket
 from iowarden.daemon.polling import smart
 from iowarden.daemon.probe.client import Client, at
@@ -452,11 +452,11 @@ def test_the_command_line_waits_for_the_result(machine: Machine, tmp_path: Path)
 def test_a_machine_without_a_schedule_is_advised_of_one(machine: Machine) -> None:
     """The line to write is one that the configuration takes; with a schedule nothing is said."""
     machine.observe()
-    (finding,) = findings.of_self_tests(config.parse("", "c.yaml"), machine.engine)
+    (finding,) = findings.of_self_tests(parse_config("", "c.yaml"), machine.engine)
     assert (finding.level, finding.topic) == (Level.INFO, "self-tests")
     assert "none is scheduled for 3 drives; sectors nobody reads go bad unseen" in finding.text
     line = finding.text.split("'")[1]
-    settings = config.parse(line, "c.yaml")
+    settings = parse_config(line, "c.yaml")
     assert settings.self_tests[0].calendars.keys() == {"short", "long"}
     assert list(findings.of_self_tests(settings, machine.engine)) == []
 

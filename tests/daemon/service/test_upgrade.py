@@ -25,7 +25,7 @@ from support.upgraded import (
     put_state,
 )
 
-from iowarden.daemon.config.config import parse
+from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.service import persisted_state, stored_documents
 from iowarden.daemon.service.stored_documents import DOCUMENTS, SCHEMA, Schema
 from iowarden.daemon.storage import event_rows, history_db
@@ -75,7 +75,7 @@ def upgraded(
     settings = (
         f"host: db1.example.com\nstate_directory: {directory}\nmail: {{to: ops@example.com}}\n"
     )
-    config = parse(settings, "iowarden.yaml")
+    config = parse_config(settings, "iowarden.yaml")
     live, kernel = machine(tmp_path)
     live.wait(20)
     if state is None:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.daemon.config import config
+from iowarden.daemon.config.keys import example
+from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules
 from iowarden.rules.rulefile.overrides import Override, apply, severity
 from iowarden.rules.rulefile.rulefile import (
@@ -42,7 +43,7 @@ groups:
 
 def changed(text: str) -> list[RuleGroup]:
     """Return the rules above as a configuration changes them."""
-    settings = config.parse(f"overrides:\n  {text}\n", "c.yaml")
+    settings = parse_config(f"overrides:\n  {text}\n", "c.yaml")
     return apply(parse_rule_file(RULES, "r.yaml"), settings.overrides)
 
 
@@ -145,7 +146,7 @@ def test_a_severity_takes_the_place_of_the_shipped_one() -> None:
 def test_who_counts_the_firings_of_another_follows_its_severity(tmp_path: Path) -> None:
     """A stall that is only noticed is still told as critical when it repeats."""
     text = f"rules_directory: {tmp_path}\noverrides: {{WriteStall/warning: {{severity: notice}}}}"
-    after = rules(load_rules(config.parse(text, "c.yaml")))
+    after = rules(load_rules(parse_config(text, "c.yaml")))
     (rule,) = [r for r in after if isinstance(r, Rule) and r.alert == "WriteStallRepeats"]
     texts = [rule.expression.text, dict(rule.annotations)["summary"].text]
     assert all('alertname="WriteStall"' in one for one in texts)
@@ -171,19 +172,19 @@ def test_any_number_is_the_threshold_that_is_evaluated(value: float) -> None:
 
 def test_every_shipped_rule_can_be_overridden_by_the_name_that_is_listed(tmp_path: Path) -> None:
     """No two shipped alerts have name and severity in common."""
-    shipped = rules(load_rules(config.parse(f"rules_directory: {tmp_path}", "c.yaml")))
+    shipped = rules(load_rules(parse_config(f"rules_directory: {tmp_path}", "c.yaml")))
     alerts = [rule for rule in shipped if isinstance(rule, Rule)]
     lines = [f"  {rule.alert}/{severity(rule)}: {{for: 17m}}\n" for rule in alerts]
     text = f"rules_directory: {tmp_path}\noverrides:\n{''.join(lines)}"
-    after = rules(load_rules(config.parse(text, "c.yaml")))
+    after = rules(load_rules(parse_config(text, "c.yaml")))
     assert {rule.for_seconds for rule in after if isinstance(rule, Rule)} == {17 * 60.0}
 
 
 def test_the_overrides_of_the_example_file_are_good(tmp_path: Path) -> None:
     """Whoever removes the '#' has what the line says."""
-    _, _, section = config.example().partition("\noverrides:\n")
+    _, _, section = example().partition("\noverrides:\n")
     text = f"rules_directory: {tmp_path}\noverrides:\n{section.replace('#', '')}"
-    after = rules(load_rules(config.parse(text, "c.yaml")))
+    after = rules(load_rules(parse_config(text, "c.yaml")))
     assert {rule.overridden for rule in after} == {(), ("severity", "threshold")}
     assert not [rule for rule in after if isinstance(rule, Rule) and rule.alert == "NoSwap"]
 
@@ -194,7 +195,7 @@ def test_the_overrides_of_the_readme_are_good(tmp_path: Path) -> None:
     _, _, section = readme.partition("\n    overrides:\n")
     section = section.partition("\n\n")[0]
     text = f"rules_directory: {tmp_path}\noverrides:\n{section}"
-    after = rules(load_rules(config.parse(text, "c.yaml")))
+    after = rules(load_rules(parse_config(text, "c.yaml")))
     assert sum(bool(rule.overridden) for rule in after) == 5
 
 
@@ -203,11 +204,11 @@ def test_a_users_own_rule_is_changed_in_its_file(tmp_path: Path) -> None:
     Path(tmp_path, "mine.yaml").write_text(RULES)
     text = f"rules_directory: {tmp_path}\noverrides: {{Both: {{for: 5m}}}}"
     with pytest.raises(RuleFileError, match="expected the name of a shipped rule, got 'Both'"):
-        load_rules(config.parse(text, "c.yaml"))
+        load_rules(parse_config(text, "c.yaml"))
 
 
 def test_without_shipped_rules_there_is_nothing_to_override(tmp_path: Path) -> None:
     """The switch that is in the way is named."""
     text = f"rules_directory: {tmp_path}\nshipped_rules: no\noverrides: {{NoSwap: {{for: 5m}}}}"
     with pytest.raises(RuleFileError, match="none is loaded, because 'shipped_rules' is false"):
-        load_rules(config.parse(text, "c.yaml"))
+        load_rules(parse_config(text, "c.yaml"))

@@ -1,0 +1,143 @@
+"""Reads the configuration's files: its text, the password that it names, this machine's name."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import stat
+
+from iowarden.daemon.config.parser import parse_config, shown
+from iowarden.daemon.config.schema import Config, ConfigError
+
+LIMIT_BYTES = 64 * 1024
+LIMIT_PASSWORD_BYTES = 4096
+
+
+def load_config(path: str) -> Config:
+    """Return the configuration in a file, with the password its password file holds.
+
+    Errors: ConfigError with every problem found.
+    """
+    return with_password(parse_config(read_config(path), path, machine_name()), path)
+
+
+def read_config(path: str) -> str:
+    """Return the text of a configuration file. Errors: ConfigError."""
+    try:
+        return _read(path, LIMIT_BYTES)
+    except OSError as error:
+        hint = "read it as root" if isinstance(error, PermissionError) else "name another file"
+        problem = (
+            f"'{path}': expected a readable configuration file, got '{error.strerror}'; {hint}"
+        )
+        raise ConfigError((problem,)) from error
+    except ValueError as error:
+        raise ConfigError((f"'{path}': {error}",)) from error
+
+
+def with_password(config: Config, file: str) -> Config:
+    """Return the configuration with the password that it names. Errors: ConfigError."""
+    if config.mail.password_credential is not None:
+        password = _credential(config.mail.password_credential, file)
+    elif config.mail.password_file is not None:
+        password = _password(config.mail.password_file, file)
+    else:
+        return config
+    return dataclasses.replace(config, mail=dataclasses.replace(config.mail, password=password))
+
+
+def machine_name() -> str:
+    """Return the machine's fully qualified name in '/etc/hosts', or its host name.
+
+    Source: hosts(5), the first name of a line is the canonical one.
+    Limits: no name server is asked, because one that does not answer would stop us.
+    """
+    name = os.uname().nodename
+    try:
+        hosts = _read("/etc/hosts", 1024 * 1024)
+    except (OSError, ValueError):  # a machine without the file has only its host name
+        return name
+    return fully_qualified(name, hosts)
+
+
+def fully_qualified(name: str, hosts: str) -> str:
+    """Return the canonical name that the text of '/etc/hosts' gives a host name, or the name."""
+    for line in hosts.splitlines():
+        names = line.partition("#")[0].split()[1:]
+        if "." not in name and name in names and names[0].startswith(name + "."):
+            return names[0]
+    return name
+
+
+def _read(path: str, limit_bytes: int) -> str:
+    # O_NONBLOCK: a named pipe nobody writes to must not stop the daemon
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError("expected a regular file, got another kind; name a text file")
+        content = stream.read(limit_bytes + 1)
+    if len(content) > limit_bytes:
+        raise ValueError(f"expected at most {limit_bytes} bytes, got more; is it the right file?")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"expected UTF-8 text, got byte 0x{content[error.start]:02x} in line {line};"
+            " save the file as UTF-8"
+        ) from error
+
+
+def _password(path: str, file: str) -> str:
+    where = f"'{file}': mail.password_file = {shown(path)}"
+    try:
+        mode = os.stat(path).st_mode
+        text = _read(path, LIMIT_PASSWORD_BYTES)
+    except OSError as error:
+        problem = (
+            f"{where}: expected a readable file, got '{error.strerror}';"
+            f" try: install -m 0640 -g iowarden /dev/null {path}"
+        )
+        raise ConfigError((problem,)) from error
+    except ValueError as error:
+        raise ConfigError((f"{where}: {error}",)) from error
+    if mode & stat.S_IROTH:
+        problem = (
+            f"{where}: expected a file that others cannot read,"
+            f" got mode {stat.S_IMODE(mode):04o}; try: chmod o= {path}"
+        )
+        raise ConfigError((problem,))
+    return _first_line(text, where)
+
+
+CREDENTIAL_STORES = ("/etc/credstore", "/run/credstore", "/usr/lib/credstore")
+"""Where systemd looks for one that a unit names without a path. Source: systemd.exec(5)."""
+
+
+def _credential(name: str, file: str) -> str:
+    """Return a password that systemd handed over; of a command, where systemd would take it."""
+    where = f"'{file}': mail.password_credential = {shown(name)}"
+    handed = os.environ.get("CREDENTIALS_DIRECTORY")
+    for directory in CREDENTIAL_STORES if handed is None else (handed,):
+        try:
+            return _first_line(_read(f"{directory}/{name}", LIMIT_PASSWORD_BYTES), where)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            got = error.strerror if isinstance(error, OSError) else error
+            problem = f"{where}: expected a readable '{directory}/{name}', got: {got}"
+            raise ConfigError((problem,)) from error
+    place = CREDENTIAL_STORES[0]
+    expected = "a credential handed over by systemd" if handed else f"it in '{place}'"
+    advice = (
+        f"write the password to '{place}/{name}' (mode 0600), have 'LoadCredential={name}' in the"
+        " unit ('systemctl edit iowarden'), and restart the service"
+    )
+    raise ConfigError((f"{where}: expected {expected}, got none; {advice}",))
+
+
+def _first_line(text: str, where: str) -> str:
+    password = text.partition("\n")[0].rstrip("\r")
+    if not password:
+        raise ConfigError((f"{where}: expected the password in its first line, got nothing",))
+    return password

@@ -1,0 +1,445 @@
+"""The configuration's text: YAML in, a `Config` out, every problem of a file in one error."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import ipaddress
+import json
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from iowarden.collectors.smart import discovery, smartctl_runner
+from iowarden.collectors.smart.drive import Target
+from iowarden.collectors.smart.options import Options
+from iowarden.daemon.config.keys import KEYS, OVERRIDE_KEYS, SPREAD, Key, read_boolean
+from iowarden.daemon.config.schema import Config, ConfigError, Http, Mail
+from iowarden.rules import calendar, selftest_schedule
+from iowarden.rules.rulefile.overrides import Override
+from iowarden.rules.yaml_nodes import NotYamlError, root_node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LIMIT_DEPTH = 8
+LIMIT_SHOWN_CHARACTERS = 60
+_MOST_ITEMS = 1000
+_SELF_TEST_KEYS = ("disks", *selftest_schedule.KINDS, "spread")
+_MOST_TESTS_A_DAY = 24
+_SPREAD_SECONDS = 2 * 3600.0
+
+
+def parse_config(text: str, file: str, machine: str = "localhost") -> Config:
+    """Return the configuration that a text means; `machine` is the host when none is set.
+
+    Limits: one document without aliases, `LIMIT_DEPTH` levels deep.
+    Errors: ConfigError with every problem found.
+    """
+    problems: list[tuple[int, str]] = []
+    given: dict[str, Any] = {}
+    lines: dict[str, int] = {}
+    try:
+        root = root_node(text, LIMIT_DEPTH, aliases=False)
+    except NotYamlError as error:
+        raise ConfigError((f"'{file}':{error.line}: {error}",)) from error
+    if root is not None:
+        _read_section(root, "", _Reading(file, problems, given, lines))
+    values = {key.path: given.get(key.path, _default(key)) for key in KEYS}
+    for path, problem in _conflicts(values, given):
+        problems.append((lines[path], f"'{file}':{lines[path]}: {path}: {problem}"))
+    if problems:
+        raise ConfigError(tuple(problem for _, problem in sorted(problems)))
+    return _config(values, given.get("overrides", ()), machine)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Reading:
+    """What one walk through the nodes has found so far."""
+
+    file: str
+    problems: list[tuple[int, str]]
+    given: dict[str, Any]
+    lines: dict[str, int]
+
+    def report(self, node: yaml.Node, problem: str) -> None:
+        line = node.start_mark.line + 1
+        self.problems.append((line, f"'{self.file}':{line}: {problem}"))
+
+
+def _read_section(node: yaml.Node, prefix: str, reading: _Reading) -> None:
+    if _is_null(node):  # a section whose keys are all commented out
+        return
+    if not isinstance(node, yaml.MappingNode):
+        name = prefix.rstrip(".") or "the file"
+        reading.report(node, f"{name}: expected 'key: value' lines, got {_got(node)}")
+        return
+    keys = {key.path: key for key in KEYS}
+    sections = {path.rpartition(".")[0] for path in keys} - {""}
+    seen: dict[str, int] = {}
+    for name_node, value_node in node.value:
+        if not isinstance(name_node, yaml.ScalarNode):
+            reading.report(
+                name_node,
+                f"{prefix.rstrip('.') or 'the file'}: expected a key, got {_got(name_node)}",
+            )
+            continue
+        path = prefix + name_node.value
+        if path in seen:
+            reading.report(name_node, f"{path}: given before, in line {seen[path]}; remove one")
+            continue
+        seen[path] = name_node.start_mark.line + 1
+        if path in sections:
+            _read_section(value_node, path + ".", reading)
+        elif path in _SECTIONS:
+            reading.given[path] = tuple(_SECTIONS[path](value_node, reading))
+        elif path in keys:
+            reading.lines[path] = seen[path]
+            _read_value(value_node, keys[path], reading)
+        else:
+            # the value is not shown: it may be a password
+            reading.report(name_node, f"{_plain(path)}: unknown key; {_suggestion(path)}")
+
+
+def _read_overrides(node: yaml.Node, reading: _Reading) -> Iterator[Override]:
+    """Yield what is different about shipped rules, which are named here and judged later."""
+    keys = {key.path: key for key in OVERRIDE_KEYS}
+    for rule, (name_node, value_node) in _pairs(node, "overrides", reading).items():
+        path = f"overrides.{_plain(rule)}"
+        values: dict[str, Any] = {}
+        for name, (key_node, value) in _pairs(value_node, path, reading).items():
+            if name not in keys:
+                known = ", ".join(keys)
+                problem = f"{path}.{_plain(name)}: unknown key; expected one of {known}"
+                reading.report(key_node, problem)
+                continue
+            key = dataclasses.replace(keys[name], path=f"{path}.{name}")
+            if name == "threshold" and isinstance(value, yaml.MappingNode):
+                values[name] = tuple(
+                    (metric, _read_scalar(number, key, reading))
+                    for metric, (_, number) in _pairs(value, key.path, reading).items()
+                )
+            else:
+                values[name] = _read_scalar(value, key, reading)
+        threshold = values.get("threshold")
+        if threshold is not None and not isinstance(threshold, tuple):
+            threshold = (("", threshold),)
+        yield Override(
+            rule=rule,
+            place=f"'{reading.file}':{name_node.start_mark.line + 1}",
+            column=name_node.start_mark.column + 1,
+            enabled=values.get("enabled", True),
+            severity=values.get("severity"),
+            for_seconds=values.get("for"),
+            keep_firing_for_seconds=values.get("keep_firing_for"),
+            expression=values.get("expr"),
+            thresholds=threshold or (),
+        )
+
+
+def _items(node: yaml.Node, path: str, what: str, reading: _Reading) -> list[yaml.Node]:
+    """Return the items of a list of sections."""
+    if _is_null(node):
+        return []
+    if isinstance(node, yaml.SequenceNode) and len(node.value) <= _MOST_ITEMS:
+        return list(node.value)
+    many = f"{len(node.value)}" if isinstance(node, yaml.SequenceNode) else _got(node)
+    example = next(_example(key) for key in KEYS if key.path == path)
+    reading.report(
+        node, f"{path}: expected a list of up to {_MOST_ITEMS} {what}, got {many}; {example}"
+    )
+    return []
+
+
+def _read_drives(node: yaml.Node, reading: _Reading) -> Iterator[discovery.ConfiguredDrive]:
+    """Yield the drives that people wrote down; what a key may be, smart/discovery.py knows."""
+    found: dict[tuple[str, str, str], int] = {}
+    for number, item in enumerate(_items(node, "smart.drives", "drives", reading), 1):
+        path = f"smart.drives, drive {number}"
+        known = len(reading.problems)
+        # A serial number may look like a number, and is none.
+        values: dict[str, object] = {
+            key: _boolean(value) if key == "ignore" else _plain_text(value)
+            for key, (_, value) in _pairs(item, path, reading).items()
+            if not _is_null(value)
+        }
+        if len(reading.problems) > known:
+            continue
+        try:
+            drive = discovery.parse_configured(values, tuple(smartctl_runner.PROFILES))
+        except ValueError as error:
+            reading.report(item, f"{path}: {error}")
+            continue
+        behind = Target(drive.path, drive.kind).behind_raid()
+        same = (drive.path, drive.kind if behind else "", "" if drive.path else drive.serial)
+        if same in found:
+            reading.report(item, f"{path}: the same as drive {found[same]}; remove one")
+        found.setdefault(same, number)
+        yield drive
+
+
+def _read_self_tests(node: yaml.Node, reading: _Reading) -> Iterator[selftest_schedule.Group]:
+    """Yield when drives test themselves."""
+    for number, item in enumerate(_items(node, "self_tests", "groups", reading), 1):
+        path = f"self_tests, group {number}"
+        pairs = _pairs(item, path, reading)
+        if not isinstance(item, yaml.MappingNode) and not _is_null(item):
+            continue
+        calendars: dict[str, calendar.Calendar] = {}
+        spread_seconds = _SPREAD_SECONDS
+        for name, (key_node, value) in pairs.items():
+            if name not in _SELF_TEST_KEYS:
+                known = ", ".join(_SELF_TEST_KEYS)
+                reading.report(key_node, f"{path}: {_plain(name)}: expected one of {known}")
+            elif name == "spread":
+                key = dataclasses.replace(SPREAD, path=f"{path}.spread")
+                spread_seconds = _read_scalar(value, key, reading) or 0.0
+            elif name != "disks":
+                try:
+                    calendars[name] = _calendar(str(_plain_text(value)))
+                except ValueError as error:
+                    reading.report(value, f"{path}: {name} = {_got(value)}: {error}")
+        disks = pairs["disks"][1] if "disks" in pairs else None
+        items = disks.value if isinstance(disks, yaml.SequenceNode) else [disks]
+        names = tuple(
+            each.value for each in items if isinstance(each, yaml.ScalarNode) and not _is_null(each)
+        )
+        if not items or len(names) < len(items):
+            got = "nothing" if disks is None else _got(disks)
+            reading.report(
+                item,
+                f"{path}: disks: expected '*', {selftest_schedule.ROTATIONAL},"
+                f" {selftest_schedule.SOLID_STATE}, serial numbers, or a list of these, got {got}",
+            )
+            continue
+        yield selftest_schedule.Group(names, MappingProxyType(calendars), spread_seconds)
+
+
+_SECTIONS: dict[str, Callable[[yaml.Node, _Reading], Iterator[object]]] = {
+    "overrides": _read_overrides,
+    "smart.drives": _read_drives,
+    "self_tests": _read_self_tests,
+}
+"""Keys whose items are sections of their own."""
+
+
+def _calendar(text: str) -> calendar.Calendar:
+    found = calendar.parse(text)
+    if len(found.minutes) > _MOST_TESTS_A_DAY:
+        raise ValueError(f"expected at most {_MOST_TESTS_A_DAY} a day, got {len(found.minutes)}")
+    return found
+
+
+def _boolean(node: yaml.Node) -> object:
+    text = _plain_text(node)
+    return read_boolean(str(text)) if _tag(node) == "bool" else text
+
+
+def _plain_text(node: yaml.Node) -> object:
+    return node.value if isinstance(node, yaml.ScalarNode) else _got(node)
+
+
+def _pairs(node: yaml.Node, path: str, reading: _Reading) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+    """Return key and value nodes of a section whose keys can be anything."""
+    found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+    if _is_null(node):
+        return found
+    if not isinstance(node, yaml.MappingNode):
+        reading.report(node, f"{path}: expected 'key: value' lines, got {_got(node)}")
+        return found
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            reading.report(key, f"{path}: expected a key, got {_got(key)}")
+        elif key.value in found:
+            before = found[key.value][0].start_mark.line + 1
+            name = _plain(key.value)
+            reading.report(key, f"{path}.{name}: given before, in line {before}; remove one")
+        else:
+            found[key.value] = (key, value)
+    return found
+
+
+def _suggestion(path: str) -> str:
+    paths = [key.path for key in KEYS] + sorted({key.path.partition(".")[0] for key in KEYS})
+    paths.append("overrides")
+    leaf = path.rpartition(".")[2]
+    same_leaf = [known for known in paths if known.rpartition(".")[2] == leaf]
+    if close := same_leaf or difflib.get_close_matches(path, paths, 1, 0.7):
+        return f"did you mean '{close[0]}'?"
+    parent = path.rpartition(".")[0]
+    prefix = parent + "." if parent else ""
+    names = [
+        name.removeprefix(prefix).partition(".")[0] for name in paths if name.startswith(prefix)
+    ]
+    return f"expected one of {', '.join(dict.fromkeys(names))}"
+
+
+def _read_value(node: yaml.Node, key: Key, reading: _Reading) -> None:
+    is_sequence = key.kind.is_list and isinstance(node, yaml.SequenceNode)
+    items = node.value if is_sequence else [node]
+    values = [_read_scalar(item, key, reading) for item in items]
+    if is_sequence and not values:
+        reading.report(node, f"{key.path} = []: expected {_expectation(key)}")
+    if len(set(values) - {None}) < len([value for value in values if value is not None]):
+        reading.report(node, f"{key.path}: the same value twice; remove one")
+    reading.given[key.path] = tuple(values) if key.kind.is_list else values[0]
+
+
+def _read_scalar(node: yaml.Node, key: Key, reading: _Reading) -> Any:  # noqa: ANN401 - of any kind
+    hint = ""
+    if isinstance(node, yaml.ScalarNode) and not _is_null(node):
+        try:
+            value = key.kind.read(node.value)
+        except ValueError as error:
+            hint = str(error)
+        else:
+            if _tag(node) in key.kind.tags:
+                return value
+            hint = "put it in quotes" if "str" in key.kind.tags else "remove the quotes"
+    problem = f"{key.path} = {_got(node)}: expected {_expectation(key)}"
+    reading.report(node, f"{problem}; {hint}" if hint else problem)
+    return None
+
+
+def _expectation(key: Key) -> str:
+    return f"{key.kind.expected}; {_example(key)}"
+
+
+def _example(key: Key) -> str:
+    return f"example: {key.path.rpartition('.')[2]}: {key.example}"
+
+
+def _default(key: Key) -> Any:  # noqa: ANN401 - of any kind
+    if not key.default:
+        return () if key.kind.is_list else None
+    value = key.kind.read(key.default)
+    return (value,) if key.kind.is_list else value
+
+
+_PASSWORDS = ("mail.password_file", "mail.password_credential")
+
+
+def _conflicts(values: dict[str, Any], given: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the keys that do not go together; a value that is None here was reported before."""
+    found = []
+    if "mail.server" in given and "mail.to" not in given:
+        found.append(("mail.server", "expected 'mail.to' beside it; example: to: root@example.com"))
+    told = [name for name in _PASSWORDS if name in given]
+    for one, missing, other in (
+        ("mail.user", not told, " or ".join(f"'{name}'" for name in _PASSWORDS)),
+        *((name, "mail.user" not in given, "'mail.user'") for name in told),
+    ):
+        if one in given and missing:
+            found.append((one, f"expected {other} beside it, because a log-in needs both"))
+    if len(told) > 1:
+        found.append((told[1], f"expected it or '{told[0]}', got both; remove one"))
+    for least, most in (("all_clear_after", "close_after"),):
+        if None not in (values[least], values[most]) and values[least] > values[most]:
+            path, other = (least, most) if least in given else (most, least)
+            found.append((path, f"expected '{least}' to be no longer than '{most}'; set '{other}'"))
+    return found
+
+
+def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: str) -> Config:
+    host = values["host"] or machine
+    mail = {path[5:]: value for path, value in values.items() if path.startswith("mail.")}
+    return Config(
+        host=host,
+        listen=values["listen"],
+        state_directory=values["state_directory"],
+        rules_directory=values["rules_directory"],
+        shipped_rules=values["shipped_rules"],
+        mail=Mail(
+            server=mail["server"],
+            port=mail["port"] or _port(mail["server"], mail["tls"]),
+            tls=mail["tls"],
+            user=mail["user"],
+            password_file=mail["password_file"],
+            password_credential=mail["password_credential"],
+            sender=mail["from"] or f"iowarden@{host}",
+            to=mail["to"],
+            timeout_seconds=mail["timeout"],
+            unsent_critical_seconds=mail["unsent_critical"],
+            hello=mail["hello"] or host,
+            arrival=mail["arrival"],
+            digest_seconds=mail["digest"],
+            heartbeat=mail["heartbeat"],
+        ),
+        http=Http(
+            channel_timeout_seconds=values["http.channel_timeout"],
+            connection_limit=values["http.connection_limit"],
+            threads=values["http.threads"],
+        ),
+        probe=values["probe"],
+        flight_recorder=values["flight_recorder"],
+        expose_node=values["expose.node"],
+        expose_smartctl=values["expose.smartctl"],
+        smart=Options(
+            period_seconds=values["smart.period"],
+            raid_period_seconds=values["smart.raid_period"],
+            wake_after_seconds=values["smart.wake_after"],
+            drives=values["smart.drives"],
+        ),
+        self_tests=values["self_tests"],
+        targets=MappingProxyType(
+            {
+                name: (
+                    ("instance", values["targets.instance"] or host),
+                    ("job", values[f"targets.{name}_job"]),
+                )
+                for name in ("node", "smartctl")
+            }
+        ),
+        period_seconds=MappingProxyType(
+            {path[8:]: value for path, value in values.items() if path.startswith("periods.")}
+        ),
+        rule_interval_seconds=values["rule_interval"],
+        warning_grouping_seconds=values["warning_grouping"],
+        all_clear_after_seconds=values["all_clear_after"],
+        close_after_seconds=values["close_after"],
+        reopen_within_seconds=values["reopen_within"],
+        remind_after_seconds=values["remind_after"],
+        log_level=values["log_level"],
+        overrides=overrides,
+    )
+
+
+def is_loopback(server: str) -> bool:
+    """Say whether a mail server's name or address is this machine, without asking anyone."""
+    try:
+        return ipaddress.ip_address(server).is_loopback
+    except ValueError:
+        return server.rstrip(".").lower() in {"localhost", "localhost.localdomain"}
+
+
+def _port(server: str | None, tls: str) -> int:
+    """Return the usual port. Source: RFC 6409 (587), RFC 8314 (465), RFC 5321 (25)."""
+    if tls == "auto":
+        return 25 if server is None or is_loopback(server) else 587
+    return {"starttls": 587, "tls": 465}.get(tls, 25)
+
+
+def _tag(node: yaml.Node) -> str:
+    return str(node.tag).removeprefix("tag:yaml.org,2002:")
+
+
+def _is_null(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and _tag(node) == "null"
+
+
+def _got(node: yaml.Node) -> str:
+    if isinstance(node, yaml.ScalarNode):
+        return "nothing" if _is_null(node) else shown(node.value)
+    return "a list" if isinstance(node, yaml.SequenceNode) else "a section"
+
+
+def shown(value: str) -> str:
+    """Return what a file has, cut and quoted for a one-line message."""
+    cut = value[:LIMIT_SHOWN_CHARACTERS] + "..." * (len(value) > LIMIT_SHOWN_CHARACTERS)
+    return json.dumps(cut, ensure_ascii=not cut.isprintable())
+
+
+def _plain(path: str) -> str:
+    """Return a key for a one-line message, whatever characters it was written with."""
+    return path if path.isprintable() and len(path) <= LIMIT_SHOWN_CHARACTERS else shown(path)
