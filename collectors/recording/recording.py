@@ -23,40 +23,30 @@ Both may be written by hand, as by this, of a disk that hangs in its second fram
     echo '8 0 sda 9 0 72 5 0 0 0 0 0 5 5' > hang/000000/root/proc/diskstats
     echo '8 0 sda 9 0 72 5 0 0 0 0 1 5 5' > hang/000001/root/proc/diskstats
     tar --sort=name -cJf hang.tar.xz hang
-
-'/etc/fstab' may hold passwords of network file systems: of its options only those of `_RECORDED`
-are written, '*' for any other; a user ahead of a server's name is '*', and comments are empty.
 """
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import re
-import shutil
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from iowarden.collectors.filesystem.mountinfo import FSTAB
-from iowarden.collectors.machine import LIMIT_BYTES, Root
-from iowarden.collectors.model import AbsentError, GivenError, ReadError
+from iowarden.collectors.machine import LIMIT_BYTES
+from iowarden.collectors.model import GivenError
 from iowarden.collectors.recording import archive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from iowarden.collectors.source import Source
-
-T = TypeVar("T")
+    from collections.abc import Iterator, Mapping, Sequence
 
 FORMAT = "iowarden-recording"
 VERSION = 1
-_HEADER = "recording.json"
-_CLOCK = "clock"
-_GONE = "gone"
-_UEVENTS = "/.uevents"
-_READ = "/.read"
+HEADER = "recording.json"
+CLOCK = "clock"
+GONE = "gone"
+UEVENTS = "/.uevents"
+READ = "/.read"
 LIMIT_FRAME_BYTES = 64 * 1024 * 1024
 LIMIT_MACHINE_BYTES = 256 * 1024 * 1024
 """Of all texts and paths that are there at one time; 480 disks have 6 MB."""
@@ -67,13 +57,6 @@ LIMIT_PARTS = 100
 """Of a path; in /sys there are some 30."""
 _ENTRY_BYTES = 512
 """What Python needs for an entry beside its text and its path."""
-
-_RECORDED = frozenset(
-    "defaults ro rw auto noauto nofail user users nouser owner group _netdev atime noatime relatime"
-    " norelatime strictatime nodiratime lazytime nolazytime suid nosuid dev nodev exec noexec sync"
-    " async dirsync bind rbind discard nodiscard x-systemd.automount".split()
-)
-"""What is no secret whatever the file system. Source: mount(8), 'filesystem-independent'."""
 
 
 class RecordingError(GivenError):
@@ -100,198 +83,6 @@ class Step:
     """What the kernel announced since the frame before."""
     read: Sequence[str] = ()
     """The sources that have read something new since then."""
-
-
-class Changes:
-    """What the sources see, as what changed from frame to frame. For one thread at a time."""
-
-    def __init__(self) -> None:
-        """Nothing was seen."""
-        # By source what its last run saw; to the end comes which ran last, and its text counts.
-        self._seen: dict[str, dict[str, bytes | None]] = {}
-        self._told: dict[str, bytes | None] = {}
-        self._touched: set[str] = set()
-        self._read: set[str] = set()
-
-    def take(self, source: str, seen: Mapping[str, bytes]) -> None:
-        """Take all that one run of a source has read, as Root tells it to `seen`.
-
-        A path with '/' at its end is a directory of these names. What only the run before has seen
-        is gone; a source that does not run keeps what it saw.
-        """
-        before = self._seen.pop(source, {})
-        after = _tree(seen)
-        if after == before:
-            after = before  # else each text would be in memory twice
-        else:
-            self._read.add(source)
-        self._seen[source] = after
-        told = self._told
-        self._touched |= before.keys() - after.keys()
-        self._touched.update(p for p, c in after.items() if p not in told or told[p] != c)
-
-    def step(self, frame: Frame, uevents: str = "") -> Step:
-        """Return what changed since the step before."""
-        files: dict[str, bytes | None] = {}
-        gone: list[str] = []
-        told = self._told
-        for path in sorted(self._touched):
-            known = [tree[path] for tree in self._seen.values() if path in tree]
-            if not known:
-                if path in told:
-                    gone.append(path)
-                    del told[path]
-                continue
-            content = next((c for c in reversed(known) if c is not None), None)
-            if path in told:
-                if told[path] == content:
-                    continue
-                if (told[path] is None) != (content is None):
-                    gone.append(path)
-            files[path] = told[path] = content
-        self._touched.clear()
-        read, self._read = sorted(self._read), set()
-        return Step(frame, files, gone, uevents, read)
-
-
-def _tree(seen: Mapping[str, bytes]) -> dict[str, bytes | None]:
-    files: dict[str, bytes | None] = {}
-    tree: dict[str, bytes | None] = {}
-    for path, content in seen.items():
-        if not path.endswith("/"):
-            files[path] = without_secrets(content) if path == FSTAB else content
-            continue
-        tree[path[:-1]] = None
-        for name in content.split(b"\n") if content else ():
-            tree[path + os.fsdecode(name)] = None
-    tree.update(files)
-    return tree
-
-
-def watched(source: Source[T], take: Callable[[str, Mapping[str, bytes]], object]) -> Source[T]:
-    """Return the source such that `take` gets its name and all that each run has read.
-
-    In the thread that reads, when the run has ended; one that hangs gives nothing until then.
-    """
-
-    def watching(root: Root, read: Callable[[], T]) -> T:
-        seen: dict[str, bytes] = {}
-        root.watch(seen.__setitem__)
-        try:
-            return read()
-        finally:
-            root.watch(None)
-            take(source.name, seen)
-
-    parts = source.parts
-    return replace(
-        source,
-        read=lambda root: watching(root, lambda: source.read(root)),
-        parts=parts and (lambda root, enter: watching(root, lambda: parts(root, enter))),
-    )
-
-
-class _Sink(Protocol):
-    """Where a recording is written."""
-
-    def add(self, name: str, content: bytes | None) -> None:
-        """Write a file, or with None a directory."""
-
-    def close(self) -> None:
-        """Write the end."""
-
-    def abandon(self) -> None:
-        """Leave it as it is."""
-
-
-class _Directory:
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def add(self, name: str, content: bytes | None) -> None:
-        target = os.fsencode(f"{self._path}/{name}")
-        if content is None:
-            os.makedirs(target, exist_ok=True)
-            return
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        if not name.endswith("/" + _CLOCK):
-            _write(target, content)
-            return
-        _write(target + b".draft", content)
-        os.rename(target + b".draft", target)
-
-    def close(self) -> None:
-        pass
-
-    def abandon(self) -> None:
-        pass
-
-
-class Recorder:
-    """Writes a recording, frame by frame: an archive by its suffix, else a directory.
-
-    Errors: RecordingError when there is something by that name already; OSError of writing.
-    """
-
-    def __init__(self, path: str, page_size_bytes: int, note: str = "") -> None:
-        """Begin a recording; its directory is made when it is not there."""
-        packed = path.endswith(archive.SUFFIXES)
-        header = path if packed else os.path.join(path, _HEADER)
-        if os.path.lexists(header):
-            raise RecordingError(f"'{header}': expected no recording there, got one; name another")
-        self._sink: _Sink = archive.Writer(path) if packed else _Directory(path)
-        self._sink.add(_HEADER, _header(page_size_bytes, note))
-        self.frames = 0
-        self._changes = Changes()
-        self._source = ""
-        self._seen: dict[str, dict[str, bytes]] = {}
-
-    def begin(self, source: str) -> None:
-        """Say that this source runs now; what it reads then comes by `root_seen`."""
-        self._seen[source] = {}
-        self._source = source
-
-    def root_seen(self, path: str, content: bytes) -> None:
-        """Take what a Root has read."""
-        self._seen.setdefault(self._source, {})[path] = content
-
-    def frame(self, monotonic_seconds: float, realtime_seconds: float) -> None:
-        """Write a frame of what changed since the frame before."""
-        for source, seen in self._seen.items():
-            self._changes.take(source, seen)
-        self._seen = {}
-        self.write(self._changes.step(Frame(self.frames, monotonic_seconds, realtime_seconds)))
-
-    def write(self, step: Step) -> None:
-        """Write a frame; its number is the next one."""
-        _add(self._sink, step, replace(step.frame, number=self.frames))
-        self.frames += 1
-
-    def close(self) -> None:
-        """Write the end. Errors: OSError."""
-        self._sink.close()
-
-    def abandon(self) -> None:
-        """Leave it as it is, after an error; what was written plays up to there."""
-        self._sink.abandon()
-
-
-def _add(sink: _Sink, step: Step, frame: Frame) -> None:
-    base = f"{frame.number:06d}"
-    sink.add(base + "/root", None)
-    for path, content in step.files.items():
-        sink.add(f"{base}/root{path}", content)
-    if step.uevents:
-        sink.add(f"{base}/root{_UEVENTS}", step.uevents.encode())
-    if step.read:
-        sink.add(f"{base}/root{_READ}", "".join(f"{name}\n" for name in step.read).encode())
-    if step.gone:
-        sink.add(f"{base}/{_GONE}", os.fsencode("\n".join(sorted(step.gone)) + "\n"))
-    text = (
-        f"monotonic_seconds {frame.monotonic_seconds:.6f}\n"
-        f"realtime_seconds {frame.realtime_seconds:.6f}\n"
-    )
-    sink.add(f"{base}/{_CLOCK}", text.encode())
 
 
 class Recording:
@@ -323,7 +114,7 @@ class Recording:
             step = _read_step(self._path, number)
         if step is None:
             return None
-        place = f"'{_frame_path(self._path, step.frame.number)}"
+        place = f"'{frame_path(self._path, step.frame.number)}"
         if step.frame.number != number:
             raise RecordingError(
                 f"{place}': expected frame {number:06d}, got this one; frames go in order and"
@@ -331,7 +122,7 @@ class Recording:
             )
         if self._last and step.frame.monotonic_seconds < self._last.monotonic_seconds:
             raise RecordingError(
-                f"{place}/{_CLOCK}': expected monotonic_seconds"
+                f"{place}/{CLOCK}': expected monotonic_seconds"
                 f" of at least {self._last.monotonic_seconds}, got {step.frame.monotonic_seconds}"
             )
         for gone in step.gone:
@@ -354,7 +145,7 @@ class Recording:
 
 
 _MEMBER = re.compile(r"(?:\./)?(?:[^/]+/)?(\d{6,9})/(root(?:/.*)?|clock|gone)/?", re.DOTALL)
-_PACKED_HEADER = re.compile(rf"(?:\./)?(?:[^/]+/)?{re.escape(_HEADER)}")
+_PACKED_HEADER = re.compile(rf"(?:\./)?(?:[^/]+/)?{re.escape(HEADER)}")
 
 
 def _packed_header(path: str) -> tuple[int, str]:
@@ -369,8 +160,8 @@ def _packed_header(path: str) -> tuple[int, str]:
         if frames:
             return _USUAL_PAGE_SIZE_BYTES, ""
         place = f"'{path}' after '{name[:200]}'" if name else f"'{path}'"
-        raise RecordingError(f"{place}: {error}; '{_HEADER}' had not come yet") from error
-    raise RecordingError(f"'{path}': expected a recording with '{_HEADER}' in it, got none")
+        raise RecordingError(f"{place}: {error}; '{HEADER}' had not come yet") from error
+    raise RecordingError(f"'{path}': expected a recording with '{HEADER}' in it, got none")
 
 
 def _packed_steps(path: str) -> Iterator[Step]:
@@ -398,7 +189,7 @@ def _packed_steps(path: str) -> Iterator[Step]:
                 raise archive.ArchiveError(f"expected at most {LIMIT_FRAME_BYTES} bytes a frame")
     except archive.ArchiveError as error:
         assumed = (
-            f"; '{_HEADER}' had not come yet: a page is taken for {_USUAL_PAGE_SIZE_BYTES} bytes"
+            f"; '{HEADER}' had not come yet: a page is taken for {_USUAL_PAGE_SIZE_BYTES} bytes"
         )
         raise RecordingError(
             f"'{path}/{number or '000000'}': {error}{'' if headed else assumed}"
@@ -411,22 +202,21 @@ def _packed_steps(path: str) -> Iterator[Step]:
 
 def _step(path: str, number: str, parts: dict[str, bytes | None]) -> Step:
     place = f"{path}/{number}"
-    clock, gone = parts.pop(_CLOCK, None), parts.pop(_GONE, None)
+    clock, gone = parts.pop(CLOCK, None), parts.pop(GONE, None)
     if clock is None:
-        raise RecordingError(f"'{place}/{_CLOCK}': expected a frame's clock, got none")
-    frame = _parse_clock(f"{place}/{_CLOCK}", clock.decode(errors="backslashreplace"), int(number))
+        raise RecordingError(f"'{place}/{CLOCK}': expected a frame's clock, got none")
+    frame = _parse_clock(f"{place}/{CLOCK}", clock.decode(errors="backslashreplace"), int(number))
     files = {name[4:].rstrip("/"): content for name, content in parts.items() if len(name) > 5}
     for name in files:
         if {"", ".", ".."} & set(name[1:].split("/")) or "\0" in name:
             raise RecordingError(f"'{place}': expected paths without '..', got '{name[:200]}'")
-    return _step_of(frame, files, _parse_gone(f"{place}/{_GONE}", gone or b""))
+    return _step_of(frame, files, _parse_gone(f"{place}/{GONE}", gone or b""))
 
 
 def _step_of(frame: Frame, files: dict[str, bytes | None], gone: Sequence[bytes]) -> Step:
     """Return a step, with what is of this frame alone apart from what stays."""
     uevents, read = (
-        (files.pop(name, None) or b"").decode(errors="backslashreplace")
-        for name in (_UEVENTS, _READ)
+        (files.pop(name, None) or b"").decode(errors="backslashreplace") for name in (UEVENTS, READ)
     )
     return Step(frame, files, [os.fsdecode(line) for line in gone], uevents, read.split())
 
@@ -436,254 +226,13 @@ def _size_bytes(path: str, content: bytes | None) -> int:
     return len(content or b"") + len(path) * path.count("/") + _ENTRY_BYTES
 
 
-class PlayedRoot(Root):
-    """A machine in memory: what a recording has at one moment."""
-
-    def __init__(self, page_size_bytes: int) -> None:
-        """Nothing is there before the first step."""
-        super().__init__("/recording", page_size_bytes, recorded=True)
-        self._contents: dict[str, bytes] = {}
-        self._listed: dict[str, set[str]] = {"": set()}
-
-    def apply(self, step: Step) -> None:
-        """Take the next step."""
-        for path in step.gone:
-            self._remove(path.rstrip("/"))
-        for path, content in step.files.items():
-            if content is not None and path in self._contents:
-                self._contents[path] = content
-                continue
-            if content is not None:
-                self._remove(path)
-                self._contents[path] = content
-            elif path in self._listed:
-                continue
-            else:
-                self._contents.pop(path, None)
-                self._listed[path] = set()
-            self._list(path)
-
-    def _list(self, path: str) -> None:
-        while path:
-            parent, _, name = path.rpartition("/")
-            known = parent in self._listed
-            self._contents.pop(parent, None)
-            self._listed.setdefault(parent, set()).add(name)
-            if known:
-                return
-            path = parent
-
-    def _remove(self, path: str) -> None:
-        self._contents.pop(path, None)
-        for name in self._listed.pop(path, ()):
-            self._remove(f"{path}/{name}")
-        parent, _, name = path.rpartition("/")
-        self._listed.get(parent, set()).discard(name)
-
-    def read_bytes(self, path: str) -> bytes:
-        """Return the content of a file. Errors: AbsentError."""
-        content = self._contents.get(path)
-        if content is None:
-            why = "not in the recording" if path in self._listed else "No such file or directory"
-            raise AbsentError(f"'{path}': {why}")
-        return self._tell(path, content)
-
-    def read_kept(self, path: str) -> str:
-        """Return the text of a file. Errors: AbsentError."""
-        return self.read_bytes(path).decode(errors="backslashreplace")
-
-    def names(self, path: str) -> list[str]:
-        """Return the sorted names in a directory. Errors: AbsentError."""
-        listed = self._listed.get(path.rstrip("/"))
-        if listed is None:
-            raise AbsentError(f"'{path}': No such file or directory")
-        return self._tell_names(path, listed)
-
-    def another(self, seen: Callable[[str, bytes], None] | None = None) -> Self:
-        """Return the same machine for another thread, which sees each step that this one takes."""
-        found = copy.copy(self)
-        found.watch(seen)
-        return found
-
-    def _tell(self, path: str, content: bytes) -> bytes:
-        if len(content) > LIMIT_BYTES:
-            raise ReadError(f"'{path}': expected at most {LIMIT_BYTES} bytes, got more")
-        self.last = (path, content)
-        if self._seen is not None:
-            self._seen(path, content)
-        return content
-
-    def _tell_names(self, path: str, listed: Iterable[str]) -> list[str]:
-        names = sorted(listed)
-        if self._seen is not None:
-            self._seen(path + "/", "\n".join(names).encode(errors="surrogateescape"))
-        return names
-
-
-class Player:
-    """Plays a recording into a directory that a Root is opened on.
-
-    Files are overwritten in place, so descriptors that are kept open see the change.
-    Errors: RecordingError.
-    """
-
-    def __init__(self, path: str, root_directory: str) -> None:
-        """Read the header; the first `advance` makes frame 0 appear in `root_directory`."""
-        self._recording = Recording(path)
-        self.page_size_bytes, self.note = self._recording.page_size_bytes, self._recording.note
-        if os.path.isdir(path) and not os.path.exists(os.path.join(_frame_path(path, 0), _CLOCK)):
-            raise RecordingError(f"'{path}/000000': expected a complete frame, got none")
-        self._root = os.fsencode(root_directory)
-        os.makedirs(root_directory, exist_ok=True)
-
-    def advance(self) -> Frame | None:
-        """Apply the next frame and return it; None when it is not there (yet)."""
-        step = self._recording.next()
-        if step is None:
-            return None
-        for path in step.gone:
-            _remove(self._root + os.fsencode(path))
-        for path, content in step.files.items():
-            target = self._root + os.fsencode(path)
-            if content is None:
-                _make_directory(target)
-                continue
-            _make_directory(os.path.dirname(target))
-            if os.path.isdir(target):
-                _remove(target)
-            _write_over(target, content)
-        return step.frame
-
-
-def without_secrets(fstab: bytes) -> bytes:
-    """Return the text of '/etc/fstab' without what might be a password or who has it."""
-    lines = [_without_secrets(line.split()) for line in os.fsdecode(fstab).split("\n")]
-    return os.fsencode("\n".join(lines))
-
-
-def _without_secrets(words: list[str]) -> str:
-    if len(words) < 3 or words[0].startswith("#"):
-        return "#" if words else ""
-    source, mount_point, kind, *rest = words
-    user, at, server = source.rpartition("@")
-    options = [o if o in _RECORDED else "*" for o in rest[0].split(",")] if rest else []
-    numbers = [word for word in rest[1:3] if word.isdigit()]
-    source = ("*" if user else "") + at + server
-    return " ".join(
-        (source, mount_point, kind, *([",".join(options)] if options else []), *numbers)
-    )
-
-
-def write_header(directory: str, page_size_bytes: int = 4096, note: str = "") -> None:
-    """Begin a recording that is written by hand."""
-    _Directory(directory).add(_HEADER, _header(page_size_bytes, note))
-
-
-def write_frame(
-    directory: str, frame: Frame, files: Mapping[str, bytes | None], gone: Sequence[str] = ()
-) -> None:
-    """Write one frame by hand: `files` are path and content, None for a directory."""
-    _add(_Directory(directory), Step(frame, files, gone), frame)
-
-
-def read_frames(directory: str) -> Iterator[Frame]:
-    """Yield the clocks of all complete frames. Errors: RecordingError."""
-    number = 0
-    while (frame := _read_frame(directory, number)) is not None:
-        yield frame
-        number += 1
-
-
-def idle_frames(directory: str, count: int, step_seconds: float = 1.0) -> None:
-    """Append frames in which the machine does nothing: no dirty data, no request, no waiting task.
-
-    Errors: RecordingError.
-    """
-    last: Frame | None = None
-    texts: dict[str, bytes] = {}
-    for frame in read_frames(directory):
-        last = frame
-        for path in IDLE:
-            name = _frame_path(directory, frame.number) + "/root" + path
-            if os.path.isfile(name):
-                with open(name, "rb") as file:
-                    texts[path] = file.read()
-    if last is None:
-        raise RecordingError(f"'{directory}': expected at least frame '000000', got none")
-    for step in idle_steps(last, texts, count, step_seconds):
-        write_frame(directory, step.frame, step.files)
-
-
-def idle_steps(
-    last: Frame, texts: Mapping[str, bytes], count: int, step_seconds: float = 1.0
-) -> Iterator[Step]:
-    """Yield steps in which a machine does nothing; `texts`: the last of those of `IDLE`."""
-    said = {path: text.decode(errors="surrogateescape") for path, text in texts.items()}
-    files = {path: _substituted(text, IDLE[path]) for path, text in said.items()}
-    for step in range(1, count + 1):
-        elapsed = step * step_seconds
-        if _UPTIME in files:
-            files[_UPTIME] = _later(said[_UPTIME], elapsed)
-        frame = Frame(
-            last.number + step, last.monotonic_seconds + elapsed, last.realtime_seconds + elapsed
-        )
-        yield Step(
-            frame, {path: text.encode(errors="surrogateescape") for path, text in files.items()}
-        )
-        files = {path: text for path, text in files.items() if path == _UPTIME}
-
-
-_UPTIME = "/proc/uptime"
-_PRESSURE = ((re.compile(r"(avg\d+)=[\d.]+"), r"\1=0.00"),)
-IDLE: dict[str, tuple[tuple[re.Pattern[str], str], ...]] = {
-    "/proc/meminfo": (
-        (re.compile(r"^((?:Dirty|Writeback|NFS_Unstable):\s*)\d+", re.MULTILINE), r"\g<1>0"),
-    ),
-    "/proc/vmstat": (
-        (
-            re.compile(
-                r"^(nr_dirty|nr_writeback|nr_unstable|nr_zone_write_pending) \d+", re.MULTILINE
-            ),
-            r"\1 0",
-        ),
-    ),
-    "/proc/stat": ((re.compile(r"^(procs_blocked) \d+", re.MULTILINE), r"\1 0"),),
-    "/proc/diskstats": ((re.compile(r"^(\s*\S+ +\S+ \S+(?: \d+){8}) \d+", re.MULTILINE), r"\1 0"),),
-    "/proc/pressure/cpu": _PRESSURE,
-    "/proc/pressure/io": _PRESSURE,
-    "/proc/pressure/memory": _PRESSURE,
-    "/proc/pressure/irq": _PRESSURE,
-    _UPTIME: (),
-}
-"""What tells of load, and how it reads without any."""
-
-
-def _substituted(text: str, substitutions: tuple[tuple[re.Pattern[str], str], ...]) -> str:
-    for pattern, replacement in substitutions:
-        text = pattern.sub(replacement, text)
-    return text
-
-
-def _later(uptime: str, elapsed_seconds: float) -> str:
-    return " ".join(f"{float(word) + elapsed_seconds:.2f}" for word in uptime.split()) + "\n"
-
-
-def _frame_path(directory: str, number: int) -> str:
+def frame_path(directory: str, number: int) -> str:
+    """Return where a frame of a directory lies."""
     return f"{directory}/{number:06d}"
 
 
-def _header(page_size_bytes: int, note: str) -> bytes:
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "page_size_bytes": page_size_bytes,
-        "note": note,
-    }
-    return (json.dumps(header, indent=1, ensure_ascii=False) + "\n").encode()
-
-
 def _read_header(directory: str) -> tuple[int, str]:
-    path = os.path.join(directory, _HEADER)
+    path = os.path.join(directory, HEADER)
     try:
         with open(path, "rb") as file:
             return _parse_header(path, file.read(LIMIT_BYTES))
@@ -717,12 +266,12 @@ def _parse_header(path: str, text: bytes) -> tuple[int, str]:
 
 
 def _read_frame(directory: str, number: int) -> Frame | None:
-    path = os.path.join(_frame_path(directory, number), _CLOCK)
+    path = os.path.join(frame_path(directory, number), CLOCK)
     try:
         with open(path, "rb", opener=_plain) as file:
             text = file.read(LIMIT_BYTES).decode(errors="backslashreplace")
     except FileNotFoundError:
-        later = os.path.exists(os.path.join(_frame_path(directory, number + 1), _CLOCK))
+        later = os.path.exists(os.path.join(frame_path(directory, number + 1), CLOCK))
         # Both may have come between the two looks, when somebody hands frames out.
         if later and not os.path.exists(path):
             raise RecordingError(
@@ -756,7 +305,7 @@ def _read_step(directory: str, number: int) -> Step | None:
     frame = _read_frame(directory, number)
     if frame is None:
         return None
-    place = _frame_path(directory, number)
+    place = frame_path(directory, number)
     files: dict[str, bytes | None] = {}
     left = LIMIT_FRAME_BYTES
     todo = [(os.fsencode(place) + b"/root", "")]
@@ -807,7 +356,7 @@ def _read_file(path: bytes, limit_bytes: int) -> bytes:
 
 
 def _read_gone(directory: str) -> list[bytes]:
-    path = os.path.join(directory, _GONE)
+    path = os.path.join(directory, GONE)
     try:
         with open(path, "rb", opener=_plain) as file:
             return _parse_gone(path, file.read(LIMIT_FRAME_BYTES))
@@ -828,37 +377,3 @@ def _parse_gone(path: str, text: bytes) -> list[bytes]:
                 f"'{path}': expected absolute paths without '..', got {line[:80]!r}"
             )
     return gone
-
-
-def _make_directory(path: bytes) -> None:
-    if os.path.isdir(path):
-        return
-    _make_directory(os.path.dirname(path))
-    if os.path.lexists(path):
-        _remove(path)
-    os.mkdir(path)
-
-
-def _remove(path: bytes) -> None:
-    if os.path.isdir(path):
-        shutil.rmtree(path)
-    elif os.path.lexists(path):
-        # Who still holds it open reads nothing, as of a device that is gone.
-        os.truncate(path, 0)
-        os.unlink(path)
-
-
-def _write_over(path: bytes, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.ftruncate(descriptor, len(content))
-    finally:
-        os.close(descriptor)
-
-
-def _write(path: str | bytes, content: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(content)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from iowarden.collectors.machine import Root
-    from iowarden.collectors.recording.recording import Player
+    from iowarden.collectors.recording.player import Player
     from iowarden.daemon.clock import PlayedClock, SystemClock
     from iowarden.daemon.config.schema import Config
     from iowarden.rules.alerting.alerts import Alert

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.machine import Root
-from iowarden.collectors.recording.recording import Player
+from iowarden.collectors.recording.player import Player
 from iowarden.daemon.clock import PlayedClock, SystemClock
 from iowarden.daemon.config.load import load_config, machine_name
 from iowarden.daemon.config.parser import parse_config

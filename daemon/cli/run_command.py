@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from systemd.daemon import notify
 
 from iowarden.collectors.machine import Root
-from iowarden.collectors.recording.recording import watched
+from iowarden.collectors.recording.recorder import watched
 from iowarden.daemon import journal
 from iowarden.daemon.cli import command, mail_command
 from iowarden.daemon.config.rule_files import load_events, load_rules, notes

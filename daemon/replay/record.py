@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import uevents
 from iowarden.collectors.model import Reading
-from iowarden.collectors.recording.recording import Changes, Frame, Recorder, watched
+from iowarden.collectors.recording.recorder import Changes, Recorder, watched
+from iowarden.collectors.recording.recording import Frame
 from iowarden.collectors.smart.options import Options
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import HOTPLUG_SOURCES, TICK_SECONDS, Readers

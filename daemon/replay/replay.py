@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import uevents
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.recording.recording import Frame, PlayedRoot, Recording, RecordingError
+from iowarden.collectors.recording.player import PlayedRoot
+from iowarden.collectors.recording.recording import Frame, Recording, RecordingError
 from iowarden.daemon import journal, json_codec
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config.rule_files import load_events

@@ -20,7 +20,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import trace
-from iowarden.collectors.recording.recording import Changes, Frame, Recorder, RecordingError, Step
+from iowarden.collectors.recording.recorder import Changes, Recorder
+from iowarden.collectors.recording.recording import Frame, RecordingError, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping

@@ -38,7 +38,8 @@ from support.smtp import smtp_server
 
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import Chunk, Family, Outcome, Reading
-from iowarden.collectors.recording.recording import Changes, Frame, Recorder, Recording, watched
+from iowarden.collectors.recording.recorder import Changes, Recorder, watched
+from iowarden.collectors.recording.recording import Frame, Recording
 from iowarden.collectors.smart import smart_series, smartctl
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Target
 from iowarden.daemon import journal

@@ -20,7 +20,8 @@ from support.tiers import examples
 
 from iowarden.collectors.machine import LIMIT_BYTES, Root
 from iowarden.collectors.model import AbsentError, ReadError
-from iowarden.collectors.recording.recording import Frame, PlayedRoot, Step
+from iowarden.collectors.recording.player import PlayedRoot
+from iowarden.collectors.recording.recording import Frame, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -8,12 +8,12 @@ import importlib.resources
 from typing import TYPE_CHECKING
 
 from support.everything import wrong
+from support.idle import IDLE, idle_steps
 from support.memory import Memory
 from support.recordings import recorded
 from support.sources import sources
 
 from iowarden.collectors import registry
-from iowarden.collectors.recording.recording import IDLE, idle_steps
 from iowarden.collectors.source import Source, collect
 from iowarden.daemon.polling.scheduler import HOTPLUG_SOURCES
 from iowarden.rules.advice import advice, facts

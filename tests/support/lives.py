@@ -11,7 +11,7 @@ import functools
 import queue
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.recording.recording import PlayedRoot
+from iowarden.collectors.recording.player import PlayedRoot
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_events, load_rules

@@ -8,7 +8,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Self
 
 from iowarden.collectors.machine import translated
-from iowarden.collectors.recording.recording import Frame, PlayedRoot, Step
+from iowarden.collectors.recording.player import PlayedRoot
+from iowarden.collectors.recording.recording import Frame, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping

@@ -20,18 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from support.everything import PLACEHOLDERS, told_to_do
+from support.idle import IDLE, idle_steps
 from support.recordings import FIXTURES
 from support.smtp import DEADLINE_SECONDS, free_port
 
-from iowarden.collectors.recording.recording import (
-    IDLE,
-    Frame,
-    PlayedRoot,
-    Recorder,
-    Recording,
-    Step,
-    idle_steps,
-)
+from iowarden.collectors.recording.player import PlayedRoot
+from iowarden.collectors.recording.recorder import Recorder
+from iowarden.collectors.recording.recording import Frame, Recording, Step
 from iowarden.daemon.cli import main, run_command
 from iowarden.daemon.clock import PlayedClock, local_zone
 from iowarden.daemon.config import rule_files

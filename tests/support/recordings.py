@@ -11,13 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from support.memory import as_bytes
 
-from iowarden.collectors.recording.recording import (
-    Frame,
-    Recording,
-    Step,
-    write_frame,
-    write_header,
-)
+from iowarden.collectors.recording.recorder import Directory, Recorder, add_step
+from iowarden.collectors.recording.recording import Frame, Recording, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -87,10 +82,15 @@ def steps(frames: Iterable[tuple[float, Mapping[str, str | bytes | None]]]) -> I
 
 def write_steps(directory: Path, steps: Iterable[Step], note: str) -> str:
     """Write a recording as a directory and return its path."""
-    write_header(str(directory), note=note)
+    recorder = Recorder(str(directory), 4096, note)
     for step in steps:
-        write_frame(str(directory), step.frame, step.files)
+        recorder.write(step)
     return str(directory)
+
+
+def write_frame(directory: str, frame: Frame, files: Mapping[str, bytes | None]) -> None:
+    """Append one frame to a recording: path and content, None for a directory."""
+    add_step(Directory(directory), Step(frame, files), frame.number)
 
 
 def write_recording(

@@ -44,7 +44,7 @@ class Session:
         """Start the recorder; it writes to memory, so that no disk under test holds it up."""
         time.sleep(max(0.0, BOOTED_SECONDS - self.vm.uptime_seconds()))
         self.recorder = self.vm.start(
-            f"cd /run && PYTHONPATH=/run exec python3 -m iowarden.daemon.replay.frames"
+            f"cd /run && PYTHONPATH=/run exec python3 recorder.py"
             f" {self.directory} --frames {frames} --note '{note}'"
         )
         self.frames = frames
@@ -62,7 +62,7 @@ class Session:
 
     def stop(self) -> None:
         """End the recorder; a frame under way is left out."""
-        self.vm.run("pkill --full '[i]owarden.collectors.recording'")
+        self.vm.run("pkill --full '[r]ecorder.py'")
         self.recorder.wait(60)
         self.vm.run(
             f"for frame in {self.directory}/[0-9]*; do [ -e $frame/clock ] || rm -r $frame; done"
@@ -257,7 +257,9 @@ def main() -> None:
         if not wanted:
             continue
         with turn(), VM(disks, MEMORY_MEBIBYTES) as vm:
-            vm.push("/run/iowarden", [(REPOSITORY / "collectors", "collectors")])
+            for name in ("collectors", "daemon"):
+                vm.push("/run/iowarden", [(REPOSITORY / name, name)])
+            vm.push("/run", [(REPOSITORY / "tests/support/recorder.py", "recorder.py")])
             for name in wanted:
                 session = Session(vm, name)
                 recordings[name](session)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.recorder import FrameRecorder
 
 from iowarden.collectors.filesystem.mountinfo import Mount, parse_mountinfo
 from iowarden.collectors.filesystem.statfs import (
@@ -24,7 +25,7 @@ from iowarden.collectors.filesystem.statfs import (
 )
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ParseError
-from iowarden.collectors.recording.recording import Player, Recorder
+from iowarden.collectors.recording.player import Player
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -206,7 +207,7 @@ def test_this_machine() -> None:
 
 def test_a_recording_of_this_machine_plays_again(tmp_path: Path) -> None:
     """What was asked of the kernel is a text in the recording, read as any other."""
-    recorder = Recorder(str(tmp_path / "recording"), 4096)
+    recorder = FrameRecorder(str(tmp_path / "recording"), 4096)
     root = Root("/", seen=recorder.root_seen)
     try:
         value = read_filesystems(root)

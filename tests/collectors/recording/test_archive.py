@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.recorder import FrameRecorder
 from support.recordings import FIXTURES, open_fixture, write_recording
 from support.sources import SOURCES
 
@@ -22,15 +23,9 @@ from iowarden.collectors.block.uevents import Batch, Uevent, parse_batch, text
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.recording import archive, recording
-from iowarden.collectors.recording.recording import (
-    Changes,
-    Frame,
-    PlayedRoot,
-    Player,
-    Recorder,
-    Recording,
-    RecordingError,
-)
+from iowarden.collectors.recording.player import PlayedRoot, Player
+from iowarden.collectors.recording.recorder import Changes
+from iowarden.collectors.recording.recording import Frame, Recording, RecordingError
 from iowarden.collectors.source import collect
 
 if TYPE_CHECKING:
@@ -65,7 +60,7 @@ def test_an_archive_is_the_directory_to_tar(suffix: str, tmp_path: Path) -> None
     unpacked = tmp_path / "unpacked"
     unpacked.mkdir()
     for path in (tmp_path / "plain", tmp_path / f"packed{suffix}"):
-        recorder = Recorder(str(path), 4096, "a note")
+        recorder = FrameRecorder(str(path), 4096, "a note")
         for second, size in enumerate((b"8\n", None, b"9" * 700)):
             recorder.begin("block")
             recorder.root_seen("/sys/block/", b"sda")
@@ -88,7 +83,7 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "kept.tar.xz"
     path.write_bytes(b"precious")
     with pytest.raises(RecordingError, match="expected no recording there"):
-        Recorder(str(path), 4096)
+        FrameRecorder(str(path), 4096)
     assert path.read_bytes() == b"precious"
 
 
@@ -298,7 +293,7 @@ def test_an_archive_that_was_packed_in_parts_plays(tmp_path: Path) -> None:
 def test_a_checksum_that_is_wrong_is_told(suffix: str, place: int, tmp_path: Path) -> None:
     """It comes after all texts; whoever stops ahead of it takes numbers that nobody read."""
     path = tmp_path / f"damaged{suffix}"
-    recorder = Recorder(str(path), 4096)
+    recorder = FrameRecorder(str(path), 4096)
     for second in range(3):
         recorder.begin("block")
         recorder.root_seen("/sys/block/sda/size", bytes([second]) * 300_000)
@@ -315,7 +310,7 @@ def test_a_checksum_that_is_wrong_is_told(suffix: str, place: int, tmp_path: Pat
 def test_of_an_archive_that_is_cut_off_the_frames_before_play(suffix: str, tmp_path: Path) -> None:
     """The disk was full, or the power went: what was written is not lost, and the end is told."""
     path = tmp_path / f"whole{suffix}"
-    recorder = Recorder(str(path), 4096)
+    recorder = FrameRecorder(str(path), 4096)
     for second in range(200):
         recorder.begin("stat")
         # Each text is as good as random, so that the packed ones lie one after another.

@@ -9,11 +9,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support.idle import idle_frames
+from support.recorder import FrameRecorder, main, record
 from support.recordings import (
     FIXTURES,
     STALL,
     corpus,
+    recorded,
     stall_from_corpus,
+    write_frame,
     write_recording,
     write_tree,
 )
@@ -30,18 +34,9 @@ from iowarden.collectors.procfs.stat import read_stat
 from iowarden.collectors.procfs.vmstat import read_vmstat
 from iowarden.collectors.recording import archive
 from iowarden.collectors.recording import recording as recording_module
-from iowarden.collectors.recording.recording import (
-    Frame,
-    Player,
-    Recorder,
-    Recording,
-    RecordingError,
-    idle_frames,
-    read_frames,
-    write_frame,
-)
+from iowarden.collectors.recording.player import Player
+from iowarden.collectors.recording.recording import Frame, Recording, RecordingError
 from iowarden.collectors.source import collect
-from iowarden.daemon.replay.frames import main, record
 
 UPTIME = "/proc/uptime"
 
@@ -64,7 +59,7 @@ def again(recording: str, directory: str, tmp_path: Path) -> int:
     """Play a recording and record it; return the number of frames."""
     player = Player(recording, str(tmp_path / "played-for-recording"))
     frames = [player.advance()]
-    count = len(list(read_frames(recording)))
+    count = len(list(recorded(recording)))
 
     def clocks() -> tuple[float, float]:
         frame = frames[-1]
@@ -164,7 +159,7 @@ def test_a_recording_is_never_overwritten(
 
 def test_only_what_changed_is_written(tmp_path: Path) -> None:
     """A frame holds the texts that changed; a listing makes empty directories."""
-    recorder = Recorder(str(tmp_path / "r"), 4096, "")
+    recorder = FrameRecorder(str(tmp_path / "r"), 4096, "")
     recorder.begin("meminfo")
     recorder.root_seen("/proc/meminfo", b"one\n")
     recorder.begin("block")
@@ -191,7 +186,7 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
 
 def test_what_a_source_no_longer_sees_is_gone(tmp_path: Path) -> None:
     """A pulled disk vanishes from the replay; a source that did not run loses nothing."""
-    recorder = Recorder(str(tmp_path / "r"), 4096, "")
+    recorder = FrameRecorder(str(tmp_path / "r"), 4096, "")
     recorder.begin("meminfo")
     recorder.root_seen("/proc/meminfo", b"one\n")
     recorder.begin("block")
@@ -211,7 +206,7 @@ def test_what_a_source_no_longer_sees_is_gone(tmp_path: Path) -> None:
 
 def test_a_file_that_two_sources_read_is_written_as_it_was_read_last(tmp_path: Path) -> None:
     """One reads the counters of disks every second, another once a minute for the disks' names."""
-    recorder = Recorder(str(tmp_path / "r"), 4096, "")
+    recorder = FrameRecorder(str(tmp_path / "r"), 4096, "")
     for second, sources in enumerate((("diskstats", "udev"), ("diskstats",), ("udev",))):
         for source in sources:
             recorder.begin(source)
@@ -225,7 +220,7 @@ def test_a_file_that_two_sources_read_is_written_as_it_was_read_last(tmp_path: P
 
 def test_a_file_that_turns_into_a_listing_and_back_plays(tmp_path: Path) -> None:
     """A read that fails leaves the listed name only: the replay fails to read it as well."""
-    recorder = Recorder(str(tmp_path / "r"), 4096, "")
+    recorder = FrameRecorder(str(tmp_path / "r"), 4096, "")
     for second, content in enumerate((b"8\n", None, b"9\n")):
         recorder.begin("block")
         recorder.root_seen("/sys/block/sda/", b"size")

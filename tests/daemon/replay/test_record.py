@@ -17,7 +17,8 @@ from support.smtp import DEADLINE_SECONDS
 from iowarden.collectors.block.uevents import Batch, Uevent
 from iowarden.collectors.machine import Root
 from iowarden.collectors.procfs.stat import read_stat
-from iowarden.collectors.recording.recording import PlayedRoot, Recording
+from iowarden.collectors.recording.player import PlayedRoot
+from iowarden.collectors.recording.recording import Recording
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.replay.record import record

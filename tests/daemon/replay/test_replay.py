@@ -25,7 +25,8 @@ from support.recordings import (
     write_recording,
 )
 
-from iowarden.collectors.recording.recording import Recording, write_header
+from iowarden.collectors.recording.recorder import Recorder
+from iowarden.collectors.recording.recording import Recording
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.replay.expectation import ExpectationError, Told, differences, parse
 from iowarden.rules.severity import Severity
@@ -250,7 +251,7 @@ def test_nothing_that_plays_is_refused(tmp_path: Path, capsys: Captured) -> None
     """No recording, and one without frames: said, with exit status 78."""
     assert main(["replay", str(tmp_path / "none")]) == 78
     assert "expected a recording's header, got: No such file" in capsys.readouterr().err
-    write_header(str(tmp_path / "empty"))
+    Recorder(str(tmp_path / "empty"), 4096)
     assert main(["replay", str(tmp_path / "empty")]) == 78
     assert "'000000': expected a complete frame, got none" in capsys.readouterr().err
 

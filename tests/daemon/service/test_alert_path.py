@@ -13,9 +13,9 @@ import dataclasses, os, sys, pathlib
 sys.path.insert(0, sys.argv[3])
 from support.host import Host, shipped_rules
 from iowarden.collectors import registry
-from iowarden.collectors.registry import collect
+from iowarden.collectors.source import collect
 from iowarden.collectors.machine import Root
-from iowarden.collectors.recording.recording import Player
+from iowarden.collectors.recording.player import Player
 from iowarden.daemon.cli import mail_command, run_command
 from iowarden.daemon.notify.message import render
 from iowarden.rules.notices import report

@@ -16,7 +16,9 @@ from support.recordings import FIXTURES
 from support.smtp import DEADLINE_SECONDS, smtp_server
 from support.sources import SOURCES
 
-from iowarden.collectors.recording.recording import Changes, Frame, PlayedRoot, Recording, watched
+from iowarden.collectors.recording.player import PlayedRoot
+from iowarden.collectors.recording.recorder import Changes, watched
+from iowarden.collectors.recording.recording import Frame, Recording
 from iowarden.collectors.source import collect
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.service import flight_recorder as flight_module

@@ -1,6 +1,7 @@
 """Records this machine frame by frame, in one thread: for fixtures, which hold every frame's texts.
 
 `iowarden record` is for incidents: its sources have threads, and what hangs holds up nothing else.
+It runs by itself in a virtual machine, too: `python3 recorder.py OUT` needs the program alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import time
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.machine import Root
-from iowarden.collectors.recording.recording import Recorder, RecordingError
+from iowarden.collectors.recording.recorder import Changes, Recorder
+from iowarden.collectors.recording.recording import Frame, RecordingError
 from iowarden.collectors.smart.options import Options
 from iowarden.collectors.source import collect
 from iowarden.daemon.clock import SystemClock
@@ -20,6 +22,33 @@ from iowarden.daemon.polling import pollers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+
+class FrameRecorder(Recorder):
+    """Records what a Root has read, source by source, in one thread."""
+
+    def __init__(self, path: str, page_size_bytes: int, note: str = "") -> None:
+        """Begin a recording."""
+        super().__init__(path, page_size_bytes, note)
+        self._changes = Changes()
+        self._source = ""
+        self._seen: dict[str, dict[str, bytes]] = {}
+
+    def begin(self, source: str) -> None:
+        """Say that this source runs now; what it reads then comes by `root_seen`."""
+        self._seen[source] = {}
+        self._source = source
+
+    def root_seen(self, path: str, content: bytes) -> None:
+        """Take what a Root has read."""
+        self._seen.setdefault(self._source, {})[path] = content
+
+    def frame(self, monotonic_seconds: float, realtime_seconds: float) -> None:
+        """Write a frame of what changed since the frame before."""
+        for source, seen in self._seen.items():
+            self._changes.take(source, seen)
+        self._seen = {}
+        self.write(self._changes.step(Frame(self.frames, monotonic_seconds, realtime_seconds)))
 
 
 def record(
@@ -38,7 +67,7 @@ def record(
     `clocks`: monotonic and realtime seconds. Limits: a source that hangs holds the recording up.
     """
     page_size_bytes = page_size_bytes or os.sysconf("SC_PAGE_SIZE")
-    recorder = Recorder(directory, page_size_bytes, note)
+    recorder = FrameRecorder(directory, page_size_bytes, note)
     root = Root(root_path, page_size_bytes, recorder.root_seen)
     sources = pollers.make(Options(), SystemClock()).sources()
     due: dict[str, float] = {}
@@ -59,7 +88,7 @@ def record(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Record this machine: `python3 -m iowarden.daemon.replay.frames OUT`."""
+    """Record this machine: `python3 recorder.py OUT`."""
     parser = argparse.ArgumentParser(description="Record what iowarden reads of a machine.")
     parser.add_argument("directory", help="where the recording goes")
     parser.add_argument("--frames", type=int, default=100, help="how many (default: 100)")
@@ -72,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         record(options.root, options.directory, options.frames, options.period, note=options.note)
     except (RecordingError, OSError) as error:
-        print(error, file=sys.stderr)  # noqa: T201 - a command says why it fails
+        print(error, file=sys.stderr)
         return 1
     return 0
 

@@ -1,0 +1,254 @@
+"""Writes a recording: what the sources read, as what changed from frame to frame.
+
+'/etc/fstab' may hold passwords of network file systems: of its options only those of `_RECORDED`
+are written, '*' for any other; a user ahead of a server's name is '*', and comments are empty.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from iowarden.collectors.filesystem.mountinfo import FSTAB
+from iowarden.collectors.recording import archive
+from iowarden.collectors.recording.recording import (
+    CLOCK,
+    FORMAT,
+    GONE,
+    HEADER,
+    READ,
+    UEVENTS,
+    VERSION,
+    Frame,
+    RecordingError,
+    Step,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from iowarden.collectors.machine import Root
+    from iowarden.collectors.source import Source
+
+T = TypeVar("T")
+
+_RECORDED = frozenset(
+    "defaults ro rw auto noauto nofail user users nouser owner group _netdev atime noatime relatime"
+    " norelatime strictatime nodiratime lazytime nolazytime suid nosuid dev nodev exec noexec sync"
+    " async dirsync bind rbind discard nodiscard x-systemd.automount".split()
+)
+"""What is no secret whatever the file system. Source: mount(8), 'filesystem-independent'."""
+
+
+class Changes:
+    """What the sources see, as what changed from frame to frame. For one thread at a time."""
+
+    def __init__(self) -> None:
+        """Nothing was seen."""
+        # By source what its last run saw; to the end comes which ran last, and its text counts.
+        self._seen: dict[str, dict[str, bytes | None]] = {}
+        self._told: dict[str, bytes | None] = {}
+        self._touched: set[str] = set()
+        self._read: set[str] = set()
+
+    def take(self, source: str, seen: Mapping[str, bytes]) -> None:
+        """Take all that one run of a source has read, as Root tells it to `seen`.
+
+        A path with '/' at its end is a directory of these names. What only the run before has seen
+        is gone; a source that does not run keeps what it saw.
+        """
+        before = self._seen.pop(source, {})
+        after = _tree(seen)
+        if after == before:
+            after = before  # else each text would be in memory twice
+        else:
+            self._read.add(source)
+        self._seen[source] = after
+        told = self._told
+        self._touched |= before.keys() - after.keys()
+        self._touched.update(p for p, c in after.items() if p not in told or told[p] != c)
+
+    def step(self, frame: Frame, uevents: str = "") -> Step:
+        """Return what changed since the step before."""
+        files: dict[str, bytes | None] = {}
+        gone: list[str] = []
+        told = self._told
+        for path in sorted(self._touched):
+            known = [tree[path] for tree in self._seen.values() if path in tree]
+            if not known:
+                if path in told:
+                    gone.append(path)
+                    del told[path]
+                continue
+            content = next((c for c in reversed(known) if c is not None), None)
+            if path in told:
+                if told[path] == content:
+                    continue
+                if (told[path] is None) != (content is None):
+                    gone.append(path)
+            files[path] = told[path] = content
+        self._touched.clear()
+        read, self._read = sorted(self._read), set()
+        return Step(frame, files, gone, uevents, read)
+
+
+def _tree(seen: Mapping[str, bytes]) -> dict[str, bytes | None]:
+    files: dict[str, bytes | None] = {}
+    tree: dict[str, bytes | None] = {}
+    for path, content in seen.items():
+        if not path.endswith("/"):
+            files[path] = without_secrets(content) if path == FSTAB else content
+            continue
+        tree[path[:-1]] = None
+        for name in content.split(b"\n") if content else ():
+            tree[path + os.fsdecode(name)] = None
+    tree.update(files)
+    return tree
+
+
+def watched(source: Source[T], take: Callable[[str, Mapping[str, bytes]], object]) -> Source[T]:
+    """Return the source such that `take` gets its name and all that each run has read.
+
+    In the thread that reads, when the run has ended; one that hangs gives nothing until then.
+    """
+
+    def watching(root: Root, read: Callable[[], T]) -> T:
+        seen: dict[str, bytes] = {}
+        root.watch(seen.__setitem__)
+        try:
+            return read()
+        finally:
+            root.watch(None)
+            take(source.name, seen)
+
+    parts = source.parts
+    return replace(
+        source,
+        read=lambda root: watching(root, lambda: source.read(root)),
+        parts=parts and (lambda root, enter: watching(root, lambda: parts(root, enter))),
+    )
+
+
+class Sink(Protocol):
+    """Where a recording is written."""
+
+    def add(self, name: str, content: bytes | None) -> None:
+        """Write a file, or with None a directory."""
+
+    def close(self) -> None:
+        """Write the end."""
+
+    def abandon(self) -> None:
+        """Leave it as it is."""
+
+
+class Directory:
+    """A recording as a directory of texts."""
+
+    def __init__(self, path: str) -> None:
+        """It is made with its first file."""
+        self._path = path
+
+    def add(self, name: str, content: bytes | None) -> None:
+        """Write a file, a frame's clock by rename, or with None a directory. Errors: OSError."""
+        target = os.fsencode(f"{self._path}/{name}")
+        if content is None:
+            os.makedirs(target, exist_ok=True)
+            return
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if not name.endswith("/" + CLOCK):
+            _write(target, content)
+            return
+        _write(target + b".draft", content)
+        os.rename(target + b".draft", target)
+
+    def close(self) -> None:
+        """Do nothing: all is written."""
+
+    def abandon(self) -> None:
+        """Do nothing: all is written."""
+
+
+class Recorder:
+    """Writes a recording, frame by frame: an archive by its suffix, else a directory.
+
+    Errors: RecordingError when there is something by that name already; OSError of writing.
+    """
+
+    def __init__(self, path: str, page_size_bytes: int, note: str = "") -> None:
+        """Begin a recording; its directory is made when it is not there."""
+        packed = path.endswith(archive.SUFFIXES)
+        header = path if packed else os.path.join(path, HEADER)
+        if os.path.lexists(header):
+            raise RecordingError(f"'{header}': expected no recording there, got one; name another")
+        self._sink: Sink = archive.Writer(path) if packed else Directory(path)
+        self._sink.add(HEADER, _header(page_size_bytes, note))
+        self.frames = 0
+
+    def write(self, step: Step) -> None:
+        """Write a frame; its number is the next one."""
+        add_step(self._sink, step, self.frames)
+        self.frames += 1
+
+    def close(self) -> None:
+        """Write the end. Errors: OSError."""
+        self._sink.close()
+
+    def abandon(self) -> None:
+        """Leave it as it is, after an error; what was written plays up to there."""
+        self._sink.abandon()
+
+
+def add_step(sink: Sink, step: Step, number: int) -> None:
+    """Write a frame by this number; its clock comes last."""
+    base, frame = f"{number:06d}", step.frame
+    sink.add(base + "/root", None)
+    for path, content in step.files.items():
+        sink.add(f"{base}/root{path}", content)
+    if step.uevents:
+        sink.add(f"{base}/root{UEVENTS}", step.uevents.encode())
+    if step.read:
+        sink.add(f"{base}/root{READ}", "".join(f"{name}\n" for name in step.read).encode())
+    if step.gone:
+        sink.add(f"{base}/{GONE}", os.fsencode("\n".join(sorted(step.gone)) + "\n"))
+    text = (
+        f"monotonic_seconds {frame.monotonic_seconds:.6f}\n"
+        f"realtime_seconds {frame.realtime_seconds:.6f}\n"
+    )
+    sink.add(f"{base}/{CLOCK}", text.encode())
+
+
+def without_secrets(fstab: bytes) -> bytes:
+    """Return the text of '/etc/fstab' without what might be a password or who has it."""
+    lines = [_without_secrets(line.split()) for line in os.fsdecode(fstab).split("\n")]
+    return os.fsencode("\n".join(lines))
+
+
+def _without_secrets(words: list[str]) -> str:
+    if len(words) < 3 or words[0].startswith("#"):
+        return "#" if words else ""
+    source, mount_point, kind, *rest = words
+    user, at, server = source.rpartition("@")
+    options = [o if o in _RECORDED else "*" for o in rest[0].split(",")] if rest else []
+    numbers = [word for word in rest[1:3] if word.isdigit()]
+    source = ("*" if user else "") + at + server
+    return " ".join(
+        (source, mount_point, kind, *([",".join(options)] if options else []), *numbers)
+    )
+
+
+def _header(page_size_bytes: int, note: str) -> bytes:
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "page_size_bytes": page_size_bytes,
+        "note": note,
+    }
+    return (json.dumps(header, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _write(path: str | bytes, content: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(content)
