@@ -6,7 +6,7 @@ import functools
 import os
 import time
 import zoneinfo
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 
 PLAUSIBLE_SECONDS = 1_577_836_800.0
 """2020-01-01: a clock that is before that has not been set yet, as after a boot without one."""
@@ -34,6 +34,18 @@ class SystemClock:
     def uptime(self) -> float:
         """Return seconds since boot, without time asleep (CLOCK_MONOTONIC)."""
         return time.monotonic()
+
+    def date(self, at: float) -> str:
+        """Return a moment on the program's clock as people write it: 'Mon 23 Nov 05:30'."""
+        return f"{self._local(at):%a %d %b %H:%M}"
+
+    def wall_seconds(self, at: float) -> float:
+        """Return the seconds that a clock on the wall shows: Unix time and the zone's offset."""
+        offset = self._local(at).utcoffset()
+        return self.realtime(at) + (offset.total_seconds() if offset else 0.0)
+
+    def _local(self, at: float) -> datetime:
+        return datetime.fromtimestamp(self.realtime(at), local_zone())
 
     def asleep(self) -> float:
         """Return for how long the machine has been suspended since boot, in seconds."""

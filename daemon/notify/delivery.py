@@ -63,7 +63,6 @@ class Delivery:
         state: Store,
         sender: Sender,
         log: Telling,
-        trouble: Callable[[str, str, journal.Kind], object],
     ) -> None:
         """Nothing waits."""
         self.sender = sender
@@ -71,7 +70,6 @@ class Delivery:
         self._failed_total = 0
         self._state = state
         self._log = log
-        self._trouble = trouble
         self._outbox = Outbox()
         self._sending = False
         self._commits = 0
@@ -166,7 +164,7 @@ class Delivery:
         self._problem = problem
         if problem:
             self._failed_total += 1
-        self._trouble("mail", problem, journal.MAIL_FAILED)
+        self._log.trouble("mail", problem, journal.MAIL_FAILED)
 
     def look_at_threads(self, timeout_seconds: float) -> None:
         """Say when a thread has not come back from the disk; its work goes on without it.
@@ -179,7 +177,7 @@ class Delivery:
             f"state: writing state.db has not returned for over {HUNG_SECONDS:.0f} s; mails go on"
             " from memory, what changes is written when the disk answers"
         )
-        self._trouble("state.db", text if hung else "", journal.STATE_TROUBLE)
+        self._log.trouble("state.db", text if hung else "", journal.STATE_TROUBLE)
         since = self.sender.working_since
         limit = 3 * timeout_seconds
         hung = since is not None and time.monotonic() - since > limit
@@ -187,7 +185,7 @@ class Delivery:
             f"mail: an attempt has not returned for over {limit:.0f} s: a name look-up or the disk"
             " of a Maildir hangs; no second attempt beside it, the mails wait in the outbox"
         )
-        self._trouble("mail thread", text if hung else "", journal.MAIL_FAILED)
+        self._log.trouble("mail thread", text if hung else "", journal.MAIL_FAILED)
 
     def look(self, now: float, limit_seconds: float) -> None:
         """Say in the journal what no mail can say: that mails wait, or are given up."""

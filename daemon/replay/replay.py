@@ -184,9 +184,7 @@ def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) ->
             exposition=Exposition(lambda _: None),
             notify=lambda _: None,
             player=frames,
-            drives=asked.drives,
-            controllers=asked.controllers,
-            kernel_log=asked.kernel_log,
+            pollers=asked,
             table=load_events(),
         )
     )

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Protocol
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.storage import chunks
 from iowarden.daemon.storage.history_db import Tail, TailLoaded, Written
+from iowarden.rules.smart import history_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iowarden.collectors.model import Sample
+    from iowarden.collectors.smart.drive import Disks
     from iowarden.daemon.storage.history_db import EventRow, Value
     from iowarden.daemon.transition_log import Telling
     from iowarden.rules.engine.engine import Engine
@@ -68,6 +70,10 @@ class Tails:
         self._loaded: TailLoaded | None = None
         self._saved = -math.inf
         self._tried: float | None = None
+        self._drives: Disks | None = None
+        """What drives said last."""
+        self._figures: Mapping[str, float] = {}
+        """What was kept of that."""
 
     def begin(self) -> None:
         """Ask for what was kept before this start, if some rule looks back."""
@@ -106,6 +112,17 @@ class Tails:
         if latest > now:  # the clock was set back: how long ago it was is not known
             rows, watched = chunks.moved(rows, now - latest), None
         self._engine.restore_tail(rows, watched, now)
+
+    def keep_drives(self, realtime_seconds: float) -> None:
+        """Have what drives said since the last look kept for years."""
+        smart = self._engine.status("smart")
+        if self._store is None or smart is None or smart.value is None:
+            return
+        if smart.value is not self._drives:
+            self._drives = smart.value
+            rows, self._figures = history_fields.fresh(smart.value, self._figures)
+            if rows:
+                self._store.note(realtime_seconds, rows)
 
     def step(self, now: float, wall_ahead_seconds: float) -> None:
         """Hand over what is new, if it is time."""

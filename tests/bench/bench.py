@@ -109,8 +109,8 @@ class Machine:
         self.clock.set(1000.0, 1_800_000_000.0)
         events: queue.SimpleQueue[object] = queue.SimpleQueue()
         # In the loop's own thread, all of them: then their processor time is the turn's.
-        asked = pollers.make(self.settings.smart, self.clock).sources()
-        sources = [dataclasses.replace(s, may_hang=False) for s in asked]
+        asked = pollers.make(self.settings.smart, self.clock)
+        sources = [dataclasses.replace(s, may_hang=False) for s in asked.sources()]
         self.readers = Readers(
             sources,
             self.settings.period_seconds,
@@ -126,6 +126,7 @@ class Machine:
                 clock=self.clock,
                 engine=self.engine,
                 readers=self.readers,
+                pollers=asked,
                 events=events,
                 log=journal.Log(level="error"),
                 state=State(str(Path(self.directory, "state.db")), events.put),

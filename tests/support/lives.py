@@ -105,9 +105,7 @@ class Life:
                 exposition=self.exposition,
                 notify=lambda _: None,
                 player=_Frames(steps, root, readers, self._events.put),
-                drives=asked.drives,
-                controllers=asked.controllers,
-                kernel_log=asked.kernel_log,
+                pollers=asked,
                 table=_events(),
                 schema=self._schema,
             )

@@ -97,7 +97,7 @@ def made(
         exposition=Exposition(lambda _: None),
         notify=lambda _: None,
         table=load_events(),
-        kernel_log=asked.kernel_log,
+        pollers=asked,
         files_root=root,
     )
     return Loop(parts), events, state

@@ -17,6 +17,7 @@ from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify import smtp
+from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.service.loop import Loop, Parts
 from iowarden.daemon.service.messages import Stop
@@ -53,6 +54,7 @@ def test_lost_announcements_have_the_devices_listed_anew(tmp_path: Path) -> None
             clock=clock,
             engine=Engine([], readers.sources, clock.now()),
             readers=readers,
+            pollers=pollers.make(settings.smart, clock),
             events=events,
             log=journal.Log(level="error"),
             state=State(str(tmp_path / "state.db"), events.put),

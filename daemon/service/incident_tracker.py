@@ -1,0 +1,277 @@
+"""Rules evaluated, incidents opened and closed, and the mails of that decided: each second.
+
+What an incident is and when a mail is due is in rules/incidents; here is who is asked and told of
+it, in which order, and that all of it is written with the mails in one transaction.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from iowarden.daemon import journal, metrics
+from iowarden.daemon.locate import affected_files
+from iowarden.rules.advice import advice
+from iowarden.rules.alerting.alerts import State, Transition
+from iowarden.rules.incidents import incidents, recurring
+from iowarden.rules.incidents.incidents import Change, Due, Event, Incident, Incidents
+from iowarden.rules.notice import Reason
+from iowarden.rules.notices import report
+from iowarden.rules.severity import Severity
+from iowarden.rules.topology import device_identity, returned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from iowarden.collectors.model import Sample
+    from iowarden.daemon.clock import SystemClock
+    from iowarden.daemon.config.config import Config
+    from iowarden.daemon.locate.affected_files import Hit
+    from iowarden.daemon.notify.delivery import Delivery
+    from iowarden.daemon.service.commands import Desk
+    from iowarden.daemon.service.event_pipeline import Happenings
+    from iowarden.daemon.service.flight_recorder import Keeper
+    from iowarden.daemon.service.notifier import Notifier
+    from iowarden.daemon.service.situation import Situation
+    from iowarden.daemon.service.summaries import Summaries
+    from iowarden.daemon.storage.state_db import OutboxRow
+    from iowarden.daemon.transition_log import Telling
+    from iowarden.rules.alerting.alerts import Alert
+    from iowarden.rules.engine.engine import Engine
+
+UNWATCHED_SECONDS = 60.0
+"""What is quiet for so long and longer without a look was not seen to be quiet."""
+_BEGINS = (Change.OPENED, Change.WORSE, Change.AGAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a step came to, to be written."""
+
+    rows: list[OutboxRow]
+    """Mails."""
+    replaced: dict[str, tuple[str, ...]]
+    """By the id of a mail, the mails that it takes the place of."""
+    fired: bool
+    """Whether an alert began: what the signals remember is written as well."""
+    changed: bool
+    happened: bool
+    """Whether events were told."""
+
+
+@dataclass(slots=True)
+class IncidentTracker:
+    """The incidents, and what is usual. For the loop's thread only."""
+
+    engine: Engine
+    happenings: Happenings
+    situation: Situation
+    desk: Desk
+    notifier: Notifier
+    summaries: Summaries
+    mails: Delivery
+    log: Telling
+    clock: SystemClock
+    config: Callable[[], Config]
+    flights: Keeper | None
+    incidents: Incidents = field(default_factory=Incidents)
+    install: str = ""
+    """The installation's random identifier."""
+    habits: recurring.Habits = field(default_factory=dict)
+    _came_back: dict[str, str] = field(default_factory=dict)
+    """What the next mail of an incident is sent for: a disk that came back."""
+
+    def step(self, now: float, unwatched_seconds: float, running_seconds: float) -> Step:
+        """Evaluate the rules that are due, and do what comes of it.
+
+        `unwatched_seconds` is how long ago the last turn was, `running_seconds` the first one.
+        """
+        self.install = self.install or secrets.token_hex(6)
+        if unwatched_seconds > UNWATCHED_SECONDS:  # stopped, or starved of the processor
+            by_key = incidents.unwatched(self.incidents.by_key, now)
+            self.incidents = replace(self.incidents, by_key=by_key)
+        self.desk.look(now)
+        changes = self.engine.evaluate(now)
+        around = self.happenings.around(now)
+        alerts = self.situation.alerts(now)
+        self.habits = recurring.step(self.habits, alerts, now, self.clock.wall_seconds)
+        self.incidents, dues, events = incidents.step(
+            self.incidents,
+            alerts,
+            now,
+            install=self.install,
+            policy=_policy(self.config()),
+            observe=lambda alert: self.situation.observed(alert, now),
+            judged=self.engine.judged,
+            arrival=self.summaries.arrival(self.install),
+            silenced=lambda alert: self.desk.silence_of(alert, now) is not None,
+            usual=lambda alert: self._usual(alert, now),
+            acknowledged=self.desk.said.by_incident(),
+            around=around,
+        )
+        waiting = self.mails.outdated(now)
+        self.incidents, dues = incidents.replacing(
+            self.incidents,
+            dues,
+            {key: tuple(row.number for row in rows) for key, rows in waiting.items()},
+            now,
+            self.desk.said.by_incident(),
+        )
+        lifted = [event for event in events if event.change is Change.LIFTED]
+        for event in lifted:
+            self.desk.lift(event.incident.identifier)
+        for change in changes:
+            self.log.transition(change, self.incidents.by_key.values())
+        for event in events:
+            self.log.incident(event)
+            self._save_flight(event, now)
+        lesser = self.happenings.tell(self.incidents.by_key, around, now)
+        seen = self.engine.device_events()
+        for seen_event in seen:
+            self.log.device(seen_event, self._taken_back(seen_event, now))
+        digest = self.summaries.state
+        self.summaries.take([*changes, *lesser], seen, now, lambda alert: self._usual(alert, now))
+        rows = [self._compose(due, now) for due in dues]
+        replaced = {
+            row.message_id: tuple(each.message_id for each in waiting[row.incident])
+            for row in rows  # of incidents: a digest takes no other one's place
+            if row.incident in waiting
+        }
+        summary = self.summaries.due(now, running_seconds, self.install)
+        if summary is not None:
+            together = replace(summary, advice=advice.together(summary.advice))
+            rows.append(self.notifier.row(together))
+        self._tell_problems()
+        happened, self.happenings.changed = self.happenings.changed, False
+        return Step(
+            rows,
+            replaced,
+            # A stall that is reported goes on after the program was killed in the middle of it.
+            fired=any(change.alert.state is State.FIRING for change in changes),
+            changed=bool(changes or rows or lifted or self.incidents.changed)
+            or self.summaries.state != digest,
+            happened=happened,
+        )
+
+    def _usual(self, alert: Alert, now: float) -> str:
+        return recurring.usual(self.habits, alert, now, self.clock.wall_seconds)
+
+    def _tell_problems(self) -> None:
+        """Say which rules cannot be evaluated, and which can again."""
+        problems = {f"rule {p.rule}": p.text for p in self.engine.problems()}
+        for key, text in problems.items():
+            self.log.trouble(key, text)
+        for key in self.log.troubles().keys() - problems.keys():
+            if key.startswith("rule "):
+                self.log.trouble(key, "")
+
+    def _compose(self, due: Due, now: float) -> OutboxRow:
+        """Return the mail that is due, rendered, for the outbox; count its advice as given."""
+        incident = due.incident
+        notice = self.notifier.notice(due, now)
+        if incident.firing:
+            recurs, self.habits = recurring.sentences(
+                self.habits, incident, now, self.clock.wall_seconds
+            )
+            notice = replace(notice, happened=(*recurs, *notice.happened))
+        news = self._came_back.pop(incident.identifier, "")
+        if (
+            news
+            and due.reason is Reason.WORSE
+            and all(m.told_seconds != now for m in incident.members)
+        ):
+            notice = replace(notice, reason=Reason.OPENED, summary=news)  # nothing is worse
+        # What is due may have been closed in the same step.
+        known = self.incidents.by_key[incident.key]
+        self._put(replace(known, advised=report.advised(incident)))
+        return self.notifier.row(notice)
+
+    def _put(self, incident: Incident) -> None:
+        by_key = {**self.incidents.by_key, incident.key: incident}
+        self.incidents = replace(self.incidents, by_key=by_key)
+
+    def _taken_back(self, event: device_identity.Event, now: float) -> tuple[str, ...]:
+        """Return what takes a disk back that has come again; the next mail about it says so."""
+        back = self.engine.known_devices().returned.get(event.identity.key)
+        if (
+            event.change not in (device_identity.Change.RETURNED, device_identity.Change.RENAMED)
+            or back is None
+        ):
+            return ()
+        steps = self.engine.taking_back(back, self.situation.facts(now))
+        for incident in self.incidents.by_key.values() if steps else ():
+            if incident.mails and incident.firing and back in self.situation.returned(incident):
+                self._put(replace(incident, learnt=True))
+                news = returned.sentence(back.was, back.name, back.object)
+                self._came_back[incident.identifier] = news
+        return steps
+
+    def learn(self, hit: Hit) -> None:
+        """Take what lies in sectors that failed: a mail that was ahead of it has another one."""
+        self.log.send(
+            journal.EVENT,
+            5,
+            "; ".join(e.text for e in affected_files.evidence([hit], self.clock.realtime)),
+            IOWARDEN_DEVICE=hit.device,
+        )
+        for key, incident in self.incidents.by_key.items():
+            mine = key == hit.subject or any(m.subject == hit.subject for m in incident.members)
+            if mine and hit.certain and incident.awaits_details:
+                self._put(replace(incident, learnt=True, detailed=True))
+                return
+
+    def _save_flight(self, event: Event, now: float) -> None:
+        """Have what was read of late saved, once, when an incident is critical."""
+        incident, flights = event.incident, self.flights
+        if flights is None or incident.severity < Severity.CRITICAL or event.change not in _BEGINS:
+            return
+        open_now = {i.identifier for i in self.incidents.by_key.values()}
+        path = flights.save_of(incident.identifier, now, self.clock.realtime(now), open_now)
+        if not path:
+            return
+        self.log.send(
+            journal.FLIGHT_SAVED,
+            6,
+            f"incident {incident.identifier}: what was read in the last minutes is being saved:"
+            f" iowarden replay {path}",
+            IOWARDEN_INCIDENT=incident.identifier,
+        )
+
+    def part_with(self, alerts: Sequence[Alert], now: float) -> None:
+        """Say which alerts are none any more because no rule is there to judge them."""
+        changes = [
+            Transition(replace(a, state=State.INACTIVE, unknown_reason=""), a.state) for a in alerts
+        ]
+        self.summaries.part_with(changes, now)
+        for change in changes:
+            if change.before in (State.FIRING, State.UNKNOWN):
+                self.log.transition(
+                    change,
+                    self.incidents.by_key.values(),
+                    "its rule is gone, nobody knows how it is",
+                )
+
+    def samples(self) -> list[Sample]:
+        """Return how many incidents there are."""
+        open_now = [i for i in self.incidents.by_key.values() if i.closed_seconds is None]
+        unresolved = Counter(i.severity for i in open_now if i.firing or not i.ends)
+        name = metrics.INCIDENTS_UNRESOLVED.name
+        return [
+            (metrics.INCIDENTS_OPEN.name, (), float(len(open_now))),
+            *(
+                (name, (("severity", each.name.lower()),), float(unresolved[each]))
+                for each in (Severity.WARNING, Severity.CRITICAL)
+            ),
+        ]
+
+
+def _policy(config: Config) -> incidents.Policy:
+    return incidents.Policy(
+        grouping_seconds=config.warning_grouping_seconds,
+        all_clear_seconds=config.all_clear_after_seconds,
+        close_seconds=config.close_after_seconds,
+        reopen_seconds=config.reopen_within_seconds,
+        remind_seconds=config.remind_after_seconds,
+    )

@@ -1,0 +1,118 @@
+"""From an incident to a mail: what is told of it, and the rendered row for the outbox."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from iowarden.daemon import journal
+from iowarden.daemon.clock import PLAUSIBLE_SECONDS
+from iowarden.daemon.locate import affected_files
+from iowarden.daemon.notify.message import message_id, recipients, render
+from iowarden.daemon.storage.state_db import OutboxRow
+from iowarden.daemon.transition_log import PRIORITY
+from iowarden.rules import selftest_schedule
+from iowarden.rules.advice import advice
+from iowarden.rules.notice import Evidence, Reason
+from iowarden.rules.notices import report
+from iowarden.rules.topology import returned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iowarden.daemon.clock import SystemClock
+    from iowarden.daemon.config.config import Config
+    from iowarden.daemon.locate.affected_files import FilesHit
+    from iowarden.daemon.service.flight_recorder import Keeper
+    from iowarden.daemon.service.situation import Situation
+    from iowarden.daemon.transition_log import Telling
+    from iowarden.rules.incidents.incidents import Due
+    from iowarden.rules.notice import Notice
+    from iowarden.rules.selftest_schedule import Runs
+
+
+@dataclass(frozen=True, slots=True)
+class Notifier:
+    """Puts incidents into words; which mail is due when is not decided here."""
+
+    situation: Situation
+    log: Telling
+    clock: SystemClock
+    config: Callable[[], Config]
+    self_tests: Callable[[], Runs]
+    files: FilesHit | None
+    flights: Keeper | None
+
+    def notice(self, due: Due, now: float) -> Notice:
+        """Return an incident in words."""
+        incident, situation, engine = due.incident, self.situation, self.situation.engine
+        realtime, date = self.clock.realtime, self.clock.date
+        alerts = [a for a in situation.alerts(now) if any(m.key == a.key for m in incident.members)]
+        notice = report.notice(
+            due,
+            realtime,
+            now,
+            (
+                *situation.happenings.evidence(incident, now),
+                *situation.measured(alerts, now),
+            ),
+            situation.topology(),
+            engine.standing(),
+            situation.busy(),
+            engine.waiting(now),
+            said=advice.said_of(alerts, lambda: situation.facts(now)),
+        )
+        if self.files is not None:
+            subjects = dict.fromkeys((incident.key, *(m.subject for m in incident.members)))
+            hits = self.files.hits(subjects, incident.started_seconds)
+            notice = replace(
+                notice,
+                happened=(
+                    *notice.happened,
+                    *affected_files.seen_during(hits, incident.members, date),
+                ),
+                evidence=(*notice.evidence, *affected_files.evidence(hits, realtime)),
+                affected=(*notice.affected, *affected_files.affected(hits)),
+                advice=(*notice.advice, *affected_files.advice(hits)),
+            )
+        during = selftest_schedule.seen_during(self.self_tests(), incident.members, now, date)
+        back = situation.returned(incident)
+        said = [returned.sentence(each.was, each.name, each.object) for each in back]
+        over = due.reason is Reason.ALL_CLEAR
+        known = situation.facts(now) if back and not over else None
+        steps = [step for each in back if known for step in engine.taking_back(each, known)]
+        notice = replace(
+            notice,
+            happened=(*notice.happened, *during, *said),
+            advice=(*notice.advice, *steps),
+        )
+        if self.flights is not None and (saved := self.flights.saved(incident.identifier)):
+            at, path = saved
+            seen = Evidence(realtime(at), "recorded", f"iowarden replay {path}")
+            notice = replace(notice, evidence=(*notice.evidence, seen))
+        return replace(notice, advice=advice.together(notice.advice))
+
+    def row(self, notice: Notice) -> OutboxRow:
+        """Return a mail rendered, for the outbox."""
+        if notice.realtime_seconds < PLAUSIBLE_SECONDS:
+            unset = "the time: this machine's clock had not been set, the dates here are wrong"
+            notice = replace(notice, unknown=(*notice.unknown, unset))
+        config = self.config()
+        to = recipients(config)
+        message = render(notice, config.host, config.mail.sender, to)
+        self.log.send(
+            journal.INCIDENT_MAIL,
+            PRIORITY[notice.severity],
+            f"incident {notice.incident}: mail {notice.number}: {message['Subject']}",
+            IOWARDEN_INCIDENT=notice.incident,
+            IOWARDEN_SEVERITY=notice.severity.name.lower(),
+        )
+        return OutboxRow(
+            message_id=message_id(notice, config.host),
+            incident=notice.incident,
+            number=notice.number,
+            severity=notice.severity,
+            created_realtime_seconds=notice.realtime_seconds,
+            recipients_pending=to,
+            data=message.as_bytes(),
+        )

@@ -1,0 +1,97 @@
+"""What holds at this moment, as incidents, mails and answers need it: from engine and events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iowarden.rules.advice import facts, last_copies
+from iowarden.rules.events import hung
+from iowarden.rules.notices import report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from iowarden.collectors.block.block_devices import Topology
+    from iowarden.collectors.block.diskstats import BlockIo
+    from iowarden.daemon.clock import SystemClock
+    from iowarden.daemon.config.config import Config
+    from iowarden.daemon.service.event_pipeline import Happenings
+    from iowarden.rules.alerting.alerts import Alert
+    from iowarden.rules.engine.engine import Engine
+    from iowarden.rules.incidents.incidents import Incident
+    from iowarden.rules.notice import Evidence
+    from iowarden.rules.topology.device_identity import Returned
+
+
+@dataclass(slots=True)
+class Situation:
+    """Looks, and changes nothing."""
+
+    engine: Engine
+    happenings: Happenings
+    clock: SystemClock
+    config: Callable[[], Config]
+    _busy: tuple[Mapping[str, BlockIo] | None, list[str]] = field(default=(None, []))
+    """The last reading of '/proc/diskstats', and the disks with requests in flight in it."""
+
+    def alerts(self, now: float) -> list[Alert]:
+        """Return the alerts of rules, and what happens."""
+        happen = self.happenings.alerts(now, self.config().all_clear_after_seconds)
+        own = last_copies.marked([*self.engine.alerts(), *happen], self.engine.places())
+        if any(each.name in hung.NAMES for each in own):
+            return hung.named(own, self.engine.waiting(now))
+        return own
+
+    def facts(self, now: float) -> facts.Facts:
+        """Return what advice is made from."""
+        known = facts.known(
+            self.engine.places(),
+            self.engine.mounts(),
+            self.alerts(now),
+            facts.slow(self.engine.chunks()),
+            facts.multipath(self.engine.chunks()),
+        )
+        return facts.Facts(known)
+
+    def topology(self) -> Topology | None:
+        """Return the block devices that '/sys' has."""
+        status = self.engine.status("block")
+        return None if status is None else status.value
+
+    def busy(self) -> list[str]:
+        """Return the disks that have requests in flight."""
+        blocks, topology = self.engine.status("diskstats"), self.topology()
+        if blocks is None or blocks.value is None or topology is None:
+            return []
+        known = blocks.value
+        if self._busy[0] is not known:  # a thousand alerts may ask
+            leaves = (name for name in topology.leaves if name in known)
+            self._busy = known, [name for name in leaves if known[name].in_flight > 0]
+        return self._busy[1]
+
+    def observed(self, alert: Alert, now: float) -> tuple[Evidence, ...]:
+        """Return what is known while an alert begins to fire; who waits is cut off last."""
+        waits = report.observed(
+            alert,
+            self.engine.waiting(now),
+            self.busy(),
+            self.topology(),
+            self.clock.realtime(now),
+        )
+        return (*waits, *self.measured([alert], now))
+
+    def measured(self, alerts: list[Alert], now: float) -> tuple[Evidence, ...]:
+        """Return the samples that alerts are about."""
+        samples = dict.fromkeys(s for alert in alerts for s in self.engine.current(alert))
+        return report.evidence(samples, self.clock.realtime(now))
+
+    def returned(self, incident: Incident) -> list[Returned]:
+        """Return the disks that came back during an incident of theirs, or of their array."""
+        about = {incident.key, *(m.subject for m in incident.members)}
+        return [
+            back
+            for key, back in self.engine.known_devices().returned.items()
+            if back.at_seconds >= incident.started_seconds
+            and (key in about or any(f"device {holder}" in about for _, holder in back.held))
+        ]

@@ -1,0 +1,142 @@
+"""Mails of no incident: the arrival mail, once, and the weekly digest of what is no alarm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.model import Outcome
+from iowarden.daemon.views import answers
+from iowarden.rules.advice import advice
+from iowarden.rules.incidents import incidents, recurring
+from iowarden.rules.notices import digest
+from iowarden.rules.severity import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from iowarden.daemon.clock import SystemClock
+    from iowarden.daemon.config.config import Config
+    from iowarden.daemon.service.situation import Situation
+    from iowarden.rules.alerting.alerts import Alert, Transition
+    from iowarden.rules.notice import Notice
+    from iowarden.rules.topology import device_identity
+
+
+@dataclass(slots=True)
+class Summaries:
+    """What the next digest tells, and whether this machine is known."""
+
+    situation: Situation
+    clock: SystemClock
+    config: Callable[[], Config]
+    silenced: Callable[[Alert, float], bool]
+    delivered: Callable[[], int]
+    """How many mails were delivered since the start."""
+    state: digest.Digest = field(default_factory=digest.Digest)
+    _restored: bool = False
+
+    def restore(self, before: digest.Digest) -> None:
+        """Take what was to be told before the start."""
+        self.state = digest.merged(self.state, before)
+        self._restored = True
+
+    def arrival(self, install: str) -> incidents.Arrival | None:
+        """Return the arrival mail, to come or sent; None where there was none."""
+        if self._arrived() and self.state.arrived_seconds is None:
+            return None
+        return incidents.Arrival(digest.arrival_identifier(install), self.state.arrived_seconds)
+
+    def _arrived(self) -> bool:
+        """Whether this machine is known; what is not restored yet might say so."""
+        return self.state.arrived or not self._restored or not self.config().mail.arrival
+
+    def take(
+        self,
+        changes: Sequence[Transition],
+        seen: Sequence[device_identity.Event],
+        now: float,
+        usual: Callable[[Alert], str],
+    ) -> None:
+        """Take alerts that changed and devices that came and went.
+
+        What is as usual is told by the digest, and nothing else: `usual` says why it is.
+        """
+        self.state = digest.step(
+            self.state,
+            self._settled([self._usual(each, usual) for each in changes], now),
+            seen,
+            now,
+            self.clock.date,
+            lambda alert: self.silenced(alert, now),
+        )
+
+    def part_with(self, changes: Sequence[Transition], now: float) -> None:
+        """Take alerts that ended because their rule is gone."""
+        self.state = digest.step(self.state, changes, (), now, self.clock.date)
+
+    def _settled(self, changes: list[Transition], now: float) -> list[Transition]:
+        """Return changes with the advice of what a digest tells written out."""
+        lesser = [c.alert.severity < Severity.WARNING and c.alert.active for c in changes]
+        if not any(lesser):
+            return changes
+        known = self.situation.facts(now)
+        return [
+            replace(change, alert=advice.settled(change.alert, known)) if is_lesser else change
+            for change, is_lesser in zip(changes, lesser, strict=True)
+        ]
+
+    def _usual(self, change: Transition, usual: Callable[[Alert], str]) -> Transition:
+        """Return a change of what is mailed on other days as one for the digest, if it is usual."""
+        text = usual(change.alert)
+        after = recurring.lesser(change, text)
+        return after if text or digest.entry_key(after.alert) in self.state.entries else change
+
+    def due(self, now: float, waited_seconds: float, install: str) -> Notice | None:
+        """Return the arrival mail or the weekly digest, when one is due.
+
+        `waited_seconds` is how long ago the program started.
+        """
+        if not self._arrived():
+            return self._arrival(now, waited_seconds, install)
+        mail, engine = self.config().mail, self.situation.engine
+        if not digest.due(self.state, now, mail.digest_seconds):
+            return None
+        good = sum(s.outcome() is Outcome.OK for s in engine.statuses())
+        heartbeat = (
+            f"iowarden watches: {good} sources read; {answers.disks(engine)};"
+            f" mails delivered since its start: {self.delivered()}"
+        )
+        self.state, weekly = digest.weekly(
+            self.state,
+            now,
+            self.clock.realtime,
+            install=install,
+            heartbeat=heartbeat if mail.heartbeat else "",
+            silenced={digest.entry_key(a) for a in engine.alerts() if self.silenced(a, now)},
+        )
+        return weekly
+
+    def _arrival(self, now: float, waited_seconds: float, install: str) -> Notice | None:
+        engine = self.situation.engine
+        if waited_seconds < digest.ARRIVAL_SECONDS or (
+            waited_seconds < digest.MOST_ARRIVAL_SECONDS and answers.unasked(engine)
+        ):
+            return None
+        mounts = engine.status("filesystem")
+        silent = [s.source.name for s in engine.statuses() if s.silent()]
+        known = self.situation.facts(now)
+        self.state, notice = digest.arrival(
+            self.state,
+            [advice.settled(each, known) for each in self.situation.alerts(now)],
+            digest.inventory(
+                self.situation.topology(),
+                None if mounts is None or mounts.value is None else len(mounts.value.usage),
+                silent,
+                answers.disks(engine),
+            ),
+            install=install,
+            now=now,
+            realtime_seconds=self.clock.realtime(now),
+        )
+        return notice
