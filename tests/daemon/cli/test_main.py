@@ -53,6 +53,7 @@ def test_who_does_not_know_the_command_is_told_all_there_are(
             "run",
             ["daemon.cli.console", "daemon.check", "daemon.replay", "daemon.cli.rules_command"],
         ),
+        ("rules", ["daemon.service", "daemon.notify", "daemon.storage", "daemon.http"]),
     ],
 )
 def test_a_command_carries_no_other(command: str, unwanted: list[str]) -> None:

@@ -1,0 +1,230 @@
+"""The loop's duties of a second, and those of its parts that a whole program shows too late."""
+
+from __future__ import annotations
+
+import queue
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from iowarden.daemon.clock import PlayedClock
+from iowarden.daemon.config import config
+from iowarden.daemon.http.exposition import Exposition
+from iowarden.daemon.notify import smtp
+from iowarden.daemon.polling import pollers
+from iowarden.daemon.polling.scheduler import Readers
+from iowarden.daemon.probe.protocol import Stuck
+from iowarden.daemon.service.health import FIRST_ROUND_SECONDS, Health
+from iowarden.daemon.service.loop import Loop, Parts
+from iowarden.daemon.service.probe_watch import ProbeWatch
+from iowarden.daemon.service.reload import HUNG_SECONDS, Loaded, Refused, Reloader
+from iowarden.daemon.storage.state_db import State
+from iowarden.daemon.transition_log import Telling
+from iowarden.rules.engine.engine import Engine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from iowarden.daemon import journal
+
+ALERTS = "alerts, incidents, mails"
+ORDER = [
+    ("clocks", "restore state", "what was stored is moved by what the wall clock says now"),
+    ("restore state", "hold logs", "a log is read from where it was read to before the start"),
+    ("hold logs", "read", "a log that is not to be read yet is not read once"),
+    ("read", "flight recorder", "a recording has in a frame what was read in that second"),
+    ("sources", "signals", "what a source said before is still there to compare"),
+    ("signals", "events", "where things are is known when an event names one"),
+    ("signals", "own metrics", "the program is judged as it is in this second"),
+    ("own metrics", ALERTS, "rules about the program see this second"),
+    ("events", ALERTS, "what happened is an incident in the same second"),
+    ("restore state", ALERTS, "what was told before the start is not told again"),
+    ("disks met", ALERTS, "a disk that is told of is remembered by then"),
+    (ALERTS, "send mails", "a mail is under way in the second in which it is due"),
+    (ALERTS, "checkpoint", "what was decided is written with what changes slowly"),
+    (ALERTS, "exposition", "a scrape shows the alerts of this second"),
+    ("checkpoint", "state and mail threads", "a thread that hangs is found after all was asked"),
+    ("exposition", "systemd", "the watchdog hears of whole turns only"),
+]
+
+
+@pytest.fixture
+def clock() -> PlayedClock:
+    """A clock at some moment."""
+    made = PlayedClock()
+    made.set(1000.0, 1_800_000_000.0)
+    return made
+
+
+@dataclass
+class Journal:
+    """Keeps the lines."""
+
+    lost_total: int = 0
+    lines: list[str] = field(default_factory=list)
+
+    def send(self, kind: journal.Kind, priority: int, message: str, **_: str | int | None) -> None:
+        """Keep a line."""
+        assert 0 <= priority <= 7, kind
+        self.lines.append(message)
+
+    def set_level(self, level: str) -> None:
+        """Keep which it is."""
+        self.lines.append(f"level {level}")
+
+    def close(self) -> None:
+        """Nothing waits."""
+
+
+@pytest.fixture(scope="module")
+def duties(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Return the names of a loop's duties, as it does them."""
+    settings = config.parse(f"state_directory: {tmp_path_factory.mktemp('state')}\n", "test")
+    events: queue.SimpleQueue[object] = queue.SimpleQueue()
+    clock = PlayedClock()
+    readers = Readers([], {}, lambda: None, clock.now, events.put)  # type: ignore[arg-type,return-value]
+    parts = Parts(
+        config=settings,
+        clock=clock,
+        engine=Engine([], [], clock.now()),
+        readers=readers,
+        pollers=pollers.make(settings.smart, clock),
+        events=events,
+        log=Journal(),
+        state=State(f"{settings.state_directory}/state.db", events.put),
+        sender=smtp.Sender(smtp.MaildirSettings(settings.state_directory), events.put),
+        exposition=Exposition(print),
+        notify=lambda _: None,
+    )
+    return list(Loop(parts).duties)
+
+
+@pytest.mark.parametrize(("first", "then", "why"), ORDER, ids=lambda each: str(each).split(",")[0])
+def test_a_duty_comes_before_another(duties: list[str], first: str, then: str, why: str) -> None:
+    """Who turns two of them round reads here what it costs."""
+    assert duties.index(first) < duties.index(then), why
+
+
+@dataclass
+class Reloads:
+    """A reloader, with what it says and does."""
+
+    clock: PlayedClock
+    path: Path
+    journal: Journal = field(default_factory=Journal)
+    notified: list[str] = field(default_factory=list)
+    came: queue.SimpleQueue[Loaded | Refused] = field(default_factory=queue.SimpleQueue)
+    in_force: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """What is in force says no more than what is informative."""
+        self.reloader = Reloader(
+            config.parse("", "test"),
+            self.clock,
+            Telling(self.journal, lambda: 0.0, self.clock.now),
+            self.notified.append,
+            self.came.put,
+            load=lambda: (config.parse(self.path.read_text(), "test"), []),
+            sender_for=None,
+            put_in_force=self.put,
+        )
+
+    def put(self, loaded: Loaded, _: float) -> int:
+        """Keep what comes into force."""
+        self.in_force.append(loaded.config.log_level)
+        return 7
+
+    def arrives(self) -> None:
+        """Let the loop take what came of a reading."""
+        self.reloader.take(self.came.get(timeout=10))
+
+
+def test_what_is_asked_for_during_a_reading_is_read_after_it(
+    clock: PlayedClock, tmp_path: Path
+) -> None:
+    """Two requests during one reading are one more reading, of the files as they are then."""
+    it = Reloads(clock, tmp_path / "c.yaml")
+    it.path.write_text("log_level: warning\n")
+    it.reloader.begin()
+    it.reloader.begin()
+    it.reloader.begin()
+    first = it.came.get(timeout=10)
+    it.path.write_text("log_level: error\n")
+    it.reloader.take(first)
+    assert it.reloader.busy()
+    it.arrives()
+    assert not it.reloader.busy()
+    assert it.in_force == ["warning", "error"]
+    assert [text.split("=")[0] for text in it.notified] == ["RELOADING", "READY"] * 2
+    assert it.came.empty()
+
+
+def test_a_reading_that_hangs_leaves_what_is_in_force(clock: PlayedClock, tmp_path: Path) -> None:
+    """It is said once; when the disk answers after all, what was read comes into force."""
+    it = Reloads(clock, tmp_path / "c.yaml")
+    it.path.write_text("log_level: warning\n")
+    it.reloader.begin()
+    for late in (0.0, 1.0, 2.0):
+        it.reloader.look(clock.now() + HUNG_SECONDS + late)
+    assert it.in_force == []
+    assert not it.reloader.busy()
+    (line,) = it.journal.lines
+    assert line.endswith("a disk hangs; still running the previous configuration")
+    assert it.reloader.samples(5.0, 2.0) == [
+        ("iowarden_config_last_reload_successful", (), 0.0),
+        ("iowarden_config_last_reload_success_timestamp_seconds", (), 7.0),
+    ]
+    it.arrives()
+    assert it.in_force == ["warning"]
+    assert it.reloader.refusal == ""
+    assert it.journal.lines[1:] == ["configuration reloaded: 7 rules", "level warning"]
+
+
+def test_ready_does_not_wait_for_a_source_that_hangs(clock: PlayedClock) -> None:
+    """Once systemd is told READY, it is told no second time; the watchdog is, each turn."""
+    notified: list[str] = []
+    asked = pollers.make(config.parse("", "test").smart, clock)
+    engine = Engine([], asked.sources(), clock.now())
+    health = Health(engine, clock, Telling(Journal(), lambda: 0.0, clock.now), notified.append)
+    began = clock.now()
+    health.turns(began)
+    health.turned(began + FIRST_ROUND_SECONDS, 0, "")
+    assert health.ready() != ""
+    for late in (1.0, 2.0):
+        health.turned(began + FIRST_ROUND_SECONDS + late, 0, "")
+    assert health.ready() == ""
+    assert notified.count("READY=1") == 1
+    first, *others = [text for text in notified if text.startswith("WATCHDOG=1")]
+    assert first.startswith(
+        "WATCHDOG=1\nSTATUS=0 warning or critical, 0 informative alerts; 0 mails"
+    )
+    assert others == ["WATCHDOG=1"] * 2, "a status that did not change is not sent again"
+
+
+def test_a_program_that_hangs_is_kept_and_said_once(clock: PlayedClock) -> None:
+    """What hung before the start is no news after it; that it ended is."""
+
+    class Probe:
+        problem = ""
+        stuck: tuple[Stuck, ...] = ()
+
+        def remember(self, stuck: tuple[Stuck, ...]) -> None:
+            self.stuck = stuck
+
+    kept: list[int] = []
+    log = Journal()
+    probe = Probe()
+    watch = ProbeWatch(
+        probe,  # type: ignore[arg-type]
+        Telling(log, lambda: 0.0, clock.now),
+        lambda: kept.append(1),
+    )
+    watch.restore((Stuck(7, 1, ("smartctl",), (), ("sda",), 0.0),))
+    watch.look()
+    assert (log.lines, kept) == ([], [])
+    probe.stuck = ()
+    for _ in range(2):
+        watch.look()
+    assert len(log.lines) == len(kept) == 1
+    assert "has ended" in log.lines[0]
