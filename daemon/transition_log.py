@@ -5,6 +5,7 @@ For the loop's thread only; nothing here waits.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
@@ -121,6 +122,13 @@ class Telling:
         line = self._once.say(key, text) if text else self._once.clear(key)
         if line:
             self.send(kind, 4 if text else 5, line)
+
+    def hung(
+        self, key: str, since: float | None, limit_seconds: float, text: str, kind: journal.Kind
+    ) -> None:
+        """Say that a thread has not come back from the disk; `since` is of time.monotonic()."""
+        is_hung = since is not None and time.monotonic() - since > limit_seconds
+        self.trouble(key, text if is_hung else "", kind)
 
     def troubles(self) -> dict[str, str]:
         """Return what is wrong now: key and text."""

@@ -171,21 +171,23 @@ class Delivery:
 
         `timeout_seconds` is how long an attempt to send may wait for each answer.
         """
-        since = self._state.working_since
-        hung = since is not None and time.monotonic() - since > HUNG_SECONDS
-        text = (
+        self._log.hung(
+            "state.db",
+            self._state.working_since,
+            HUNG_SECONDS,
             f"state: writing state.db has not returned for over {HUNG_SECONDS:.0f} s; mails go on"
-            " from memory, what changes is written when the disk answers"
+            " from memory, what changes is written when the disk answers",
+            journal.STATE_TROUBLE,
         )
-        self._log.trouble("state.db", text if hung else "", journal.STATE_TROUBLE)
-        since = self.sender.working_since
         limit = 3 * timeout_seconds
-        hung = since is not None and time.monotonic() - since > limit
-        text = (
+        self._log.hung(
+            "mail thread",
+            self.sender.working_since,
+            limit,
             f"mail: an attempt has not returned for over {limit:.0f} s: a name look-up or the disk"
-            " of a Maildir hangs; no second attempt beside it, the mails wait in the outbox"
+            " of a Maildir hangs; no second attempt beside it, the mails wait in the outbox",
+            journal.MAIL_FAILED,
         )
-        self._log.trouble("mail thread", text if hung else "", journal.MAIL_FAILED)
 
     def look(self, now: float, limit_seconds: float) -> None:
         """Say in the journal what no mail can say: that mails wait, or are given up."""

@@ -7,7 +7,6 @@ nothing waits here while a disk hangs, and what could not be written is written 
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -150,13 +149,14 @@ class Tails:
 
     def look(self) -> None:
         """Say when the thread has not come back from the disk."""
-        since = None if self._store is None else self._store.working_since
-        hung = since is not None and time.monotonic() - since > HUNG_SECONDS
-        text = (
+        self._telling.hung(
+            "history.db",
+            None if self._store is None else self._store.working_since,
+            HUNG_SECONDS,
             f"history: using history.db has not returned for over {HUNG_SECONDS:.0f} s; nothing"
-            " waits for it"
+            " waits for it",
+            journal.STATE_TROUBLE,
         )
-        self._telling.trouble("history.db", text if hung else "", journal.STATE_TROUBLE)
 
     def samples(self) -> list[Sample]:
         """Return what is shown of it."""
