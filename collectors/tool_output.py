@@ -19,7 +19,7 @@ from iowarden.collectors.kmsg import kernel_events, kernel_line
 from iowarden.collectors.md import md_detail, mdstat
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output, states
-from iowarden.collectors.raid.adaptec import arcconf
+from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
 from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller import Controller, Health, State
 from iowarden.collectors.raid.megaraid import (
@@ -530,11 +530,11 @@ def _arcconf(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
         state = State(Health.ATTENTION, "Inaccessible")
         told = Controller(name, "adaptec", state=state, unread=tuple(tries.refusals))
         return [*_merged((*before, told))]
-    tasks = tries.take("arcconf GETSTATUS", arcconf.parse_tasks) or {}
-    tries.take("arcconf GETLOGS", arcconf.parse_device_log)
+    tasks = tries.take("arcconf GETSTATUS", arcconf_status.parse_tasks) or {}
+    tries.take("arcconf GETLOGS", arcconf_status.parse_device_log)
     if not tries.outputs:
         tries.take("arcconf GETVERSION", arcconf.parse_count)
-    return [arcconf.with_tasks(each, tasks) for each in before]
+    return [arcconf_status.with_tasks(each, tasks) for each in before]
 
 
 _INACCESSIBLE = re.compile(r"^[ \t]*Controller Status[ \t]*: Inaccessible\b", re.MULTILINE)

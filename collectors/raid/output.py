@@ -20,6 +20,7 @@ _CONTROL = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[()][0-9A-Za-z])|[\x00-\x08\x0
 _SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([KMGTP]?)B", re.IGNORECASE)
 _POWERS = " KMGTP"
 _MOST_REASONS = 5
+_MOST_SHOWN = 120
 UNTOLD = frozenset({"", "-", "n/a", "not applicable", "not supported"})
 """Words for that there is nothing to tell."""
 
@@ -32,6 +33,11 @@ def plain(text: str) -> str:
 def printable(text: str) -> str:
     """Return a line as it may be shown anywhere: what cannot be printed is escaped."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def shown(text: str) -> str:
+    """Return the beginning of a text, as it may be shown anywhere."""
+    return printable(text[:_MOST_SHOWN])
 
 
 def refused(command: str, expected: str, text: str) -> ParseError:

@@ -12,8 +12,12 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import AbsentError, trace
-from iowarden.collectors.raid.controller import Controllers, Problem
+from iowarden.collectors.model import (
+    AbsentError,
+    trace,
+)
+from iowarden.collectors.raid.controller import Controllers, Listed, Problem
+from iowarden.collectors.raid.log_alignment import Cursor
 from iowarden.collectors.raid.vendor_poll import STATE_SECONDS, Vendor
 from iowarden.collectors.smart import scsi_hosts
 

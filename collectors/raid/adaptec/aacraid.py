@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
 from iowarden.collectors.program import run_program
-from iowarden.collectors.raid.adaptec import arcconf
+from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
 from iowarden.collectors.raid.backend import Backend
 from iowarden.collectors.smart import scsi_hosts
 
@@ -126,7 +126,9 @@ def _state(
 
     found = _at_host(root, config, hosts)
     found = part(
-        lambda: arcconf.with_tasks(found, arcconf.parse_tasks(_ask(root, "GETSTATUS", number))),
+        lambda: arcconf_status.with_tasks(
+            found, arcconf_status.parse_tasks(_ask(root, "GETSTATUS", number))
+        ),
         found,
     )
     if any(len(disk.errors_total) < _FEWEST_COUNTS for disk in found.disks):
@@ -141,10 +143,10 @@ _FEWEST_COUNTS = 2
 def _with_errors(
     root: Root, number: str, found: Controller, config: Config, unread: list[str]
 ) -> Controller:
-    log = arcconf.parse_device_log(_ask(root, "GETLOGS", number, "DEVICE", "tabular"))
+    log = arcconf_status.parse_device_log(_ask(root, "GETLOGS", number, "DEVICE", "tabular"))
     if log.full:
         unread.append("its log of disks' errors is full: newer ones are not counted")
-    return arcconf.with_errors(found, log, config)
+    return arcconf_status.with_errors(found, log, config)
 
 
 def _at_host(root: Root, config: Config, hosts: Sequence[str]) -> Controller:

@@ -11,12 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.raid import output, states
-from iowarden.collectors.raid.controller import (
-    Controller,
-    Health,
-    PhysicalDisk,
-    State,
-)
+from iowarden.collectors.raid.controller import Controller, Health, PhysicalDisk, State
 from iowarden.collectors.raid.megaraid.storcli_answer import (
     Tree,
     celsius_of,

@@ -85,7 +85,6 @@ _LISTS = {
 _FAILED = re.compile(r"\s*Total of (\d{1,4}) failed physical drives? detected .{0,80}", re.ASCII)
 _PAIR = re.compile(r"\s*([A-Za-z][^:]{0,60}): (\S.{0,80}?)\s*", re.ASCII)
 _REFUSED = re.compile(r"#?\s*(cciss_vol_status: \S.{0,200})")
-_MOST_SHOWN = 120
 _TWICE = ("cciss_vol_status of one device file", "cciss_vol_status of another")
 
 
@@ -117,7 +116,7 @@ def parse_volume_status(text: str) -> tuple[Controller, ...]:
     unread = output.torn("cciss_vol_status", plain)
     for line in plain.splitlines():
         if found := _CARD.fullmatch(line):
-            cards.append(_Card(_shown(found[1]), verbose=True))
+            cards.append(_Card(output.shown(found[1]), verbose=True))
         elif found := _REFUSED.fullmatch(line):
             unread.append(output.printable(found[1]))
         elif found := _VOLUME.fullmatch(line) or _ENCLOSURE.fullmatch(line):
@@ -154,7 +153,7 @@ def _card(cards: list[_Card], file: str, model: str) -> _Card:
     """Return the controller a line is of: without '-V' only the lines tell."""
     last = cards[-1] if cards else None
     if last is None or (last.file and _name(last.file) != _name(file)):
-        last = _Card(_shown(model))
+        last = _Card(output.shown(model))
         cards.append(last)
     last.file = last.file or file
     return last
@@ -168,18 +167,20 @@ def _name(file: str) -> str:
 def _told(card: _Card, found: re.Match[str]) -> None:
     word = found["state"]
     if found.re is _ENCLOSURE:
-        name = _shown(f"enclosure bus {int(found['bus'])} port {found['port']} {found['name']}")
-        state = states.judged(_shown(word), _ENCLOSURE_WORDS)
+        name = output.shown(
+            f"enclosure bus {int(found['bus'])} port {found['port']} {found['name']}"
+        )
+        state = states.judged(output.shown(word), _ENCLOSURE_WORDS)
         card.sensors[name.strip()] = Sensor(name.strip(), state)
         return
     card.volume = name = f"volume {int(found['number'])}"
-    state = states.judged(_shown(word), _VOLUME_WORDS)
+    state = states.judged(output.shown(word), _VOLUME_WORDS)
     odd = [
         told
         for each in found["more"].split(".")
         if (told := " ".join(each.split())) and told.casefold() not in _FINE_SPARES
     ]
-    volume = Array(name, state, level=_shown(found["level"].removeprefix("RAID ")))
+    volume = Array(name, state, level=output.shown(found["level"].removeprefix("RAID ")))
     (card.volumes[name],) = states.once(
         (*filter(None, [card.volumes.get(name)]), _worse(volume, *odd))
     )
@@ -189,7 +190,7 @@ def _worse(volume: Array, *why: str) -> Array:
     """Return a logical drive that is whole, but of whose disks something is told."""
     if not why or volume.state.health not in {Health.OK, Health.BUSY}:
         return volume
-    word = _shown(", ".join([volume.state.word, *why]))
+    word = output.shown(", ".join([volume.state.word, *why]))
     return replace(volume, state=State(Health.ATTENTION, word))
 
 
@@ -216,13 +217,13 @@ def _line(card: _Card, line: str) -> None:
         if card.cache is not None:
             card.cache[found[1].casefold()] = found[2]
         elif found[1].casefold() == "running firmware":
-            card.firmware = _shown(found[2])
+            card.firmware = output.shown(found[2])
 
 
 def _disk(card: _Card, found: re.Match[str]) -> None:
     slot = f"port {found['port']} box {found['box']} bay {found['bay']}"
     word = found["state"] or card.listed or ""
-    state = states.judged(_shown(word), _DISK_WORDS)
+    state = states.judged(output.shown(word), _DISK_WORDS)
     model = " ".join(found["model"].split()).removeprefix("ATA ")
     known = card.disks.get(slot)
     # One that failed may be listed as one that is there as well.
@@ -230,9 +231,9 @@ def _disk(card: _Card, found: re.Match[str]) -> None:
         card.disks[slot] = PhysicalDisk(
             slot,
             state,
-            model=_shown(model),
-            serial=_shown(found["serial"].strip()),
-            firmware=_shown(found["firmware"].strip()),
+            model=output.shown(model),
+            serial=output.shown(found["serial"].strip()),
+            firmware=output.shown(found["firmware"].strip()),
         )
 
 
@@ -268,7 +269,7 @@ def _cache(told: Mapping[str, str] | None) -> tuple[Policy | None, tuple[Sensor,
         enabled = False
     if disabled:
         health = Health.FAILED if "permanently" in disabled.casefold() else Health.DEGRADED
-        state = State(health, _shown(disabled))
+        state = State(health, output.shown(disabled))
     elif configured is None:
         state = State(Health.ATTENTION)
     else:
@@ -276,7 +277,3 @@ def _cache(told: Mapping[str, str] | None) -> tuple[Policy | None, tuple[Sensor,
         state = State(Health.OK, "configured") if configured else State(Health.ABSENT, "none")
     wanted = True if disabled else enabled
     return Policy(enabled, None, "write cache", wanted), (Sensor("cache", state),)
-
-
-def _shown(text: str) -> str:
-    return output.printable(text[:_MOST_SHOWN])

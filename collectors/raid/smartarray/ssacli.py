@@ -143,7 +143,6 @@ _PROGRESS = re.compile(r"[, ]*\(?(\d{1,3}(?:\.\d{1,3})?) ?% complete\)?", re.ASC
 _SIZED = re.compile(r"(?:[0-9.]{1,12}|---|\?\?) ?[KMGTP]?B", re.ASCII)
 _PCI = re.compile(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.ASCII | re.IGNORECASE)
 _MEDIA_ERRORS = "Warning: Unrecoverable Media Errors"
-_MOST_SHOWN = 120
 _MOST_CONTROLLERS, _MOST_PARTS = 64, 2048
 """More are none: an output that lists them is refused."""
 
@@ -261,8 +260,8 @@ def _card(line: str, cards: list[_Card]) -> _Card | None:
     # The two controllers of an MSA have one name.
     twins = sum(card.name == name or card.name.startswith(f"{name} #") for card in cards)
     return _Card(
-        _shown(f"{name} #{twins + 1}" if twins else name),
-        _shown(model),
+        output.shown(f"{name} #{twins + 1}" if twins else name),
+        output.shown(model),
         serial[1] if serial else "",
     )
 
@@ -284,7 +283,9 @@ def _line(card: _Card, line: str) -> None:
         card.part = ("", "")  # what follows is about that disk, and not of the one ahead
     elif found := _CAGE.fullmatch(told):
         place = f"port {found['port']} box {int(found['box'])}"
-        card.sensors[place] = Sensor(place, states.judged(_shown(found["state"]), _PART_WORDS))
+        card.sensors[place] = Sensor(
+            place, states.judged(output.shown(found["state"]), _PART_WORDS)
+        )
         card.internal = found["what"].startswith("Internal Drive Cage")
         card.part, card.group = ("cage", place), ""
     elif told.casefold() in {"unassigned", "hba drives", "physical drives", "spare drives"}:
@@ -304,7 +305,7 @@ def _begin_group(card: _Card, letters: str, inner: str, *, block: bool) -> None:
     told = (part for part in inner.split(") (") if not re.search(r"Unused Space|,", part))
     word = next(told, "")
     if word or block:  # lists tell only a state that is not well
-        state = states.judged(_shown(word), _GROUP_WORDS)
+        state = states.judged(output.shown(word), _GROUP_WORDS)
         card.groups.setdefault(name, Array(name, state))
     card.part = ("group", name) if block else ("", "")
 
@@ -318,7 +319,7 @@ def _begin_volume(card: _Card, number: str, inner: str, state: str | None) -> No
     array = Array(
         name=name,
         state=_state(state or word, _VOLUME_WORDS),
-        level=_shown(level.removeprefix("RAID ")),
+        level=output.shown(level.removeprefix("RAID ")),
         parent=card.group,
         size_bytes=_size(size),
     )
@@ -340,7 +341,7 @@ def _begin_disk(card: _Card, place: str, inner: str | None, state: str | None) -
     at = next((n for n, word in enumerate(words) if _SIZED.fullmatch(word)), len(words) - 1)
     told = _state(state or ", ".join(words[at + 1 : at + 2]), _DISK_WORDS)
     if not known.state.word or (known.state.health is Health.OK and told.health is not Health.OK):
-        usage = known.usage or _shown(", ".join(words[at + 2 :]))
+        usage = known.usage or output.shown(", ".join(words[at + 2 :]))
         size = known.size_bytes or _size(words[at])
         known = replace(known, state=told, size_bytes=size, usage=usage)
     card.disks[slot] = known
@@ -371,7 +372,7 @@ def _pair(card: _Card, key: str, value: str) -> None:
     if kind == "controller":
         card.pairs.setdefault(key, value)
     elif kind == "group" and key == "status":
-        state = states.judged(_shown(value), _GROUP_WORDS)
+        state = states.judged(output.shown(value), _GROUP_WORDS)
         card.groups[name] = replace(card.groups[name], state=state)
     elif kind == "volume":
         card.volumes[name] = _with_volume(card.volumes[name], key, value)
@@ -379,7 +380,7 @@ def _pair(card: _Card, key: str, value: str) -> None:
         card.disks[name] = _with_disk(card.disks[name], key, value)
     elif kind == "cage" and key in {"fan status", "temperature status", "power supply status"}:
         part = f"{name} {key.removesuffix(' status')}"
-        state = states.judged(_shown(value), _PART_WORDS)
+        state = states.judged(output.shown(value), _PART_WORDS)
         if card.internal and value.casefold() == "not redundant":
             state = replace(state, health=Health.ABSENT)
         card.sensors[part] = Sensor(part, state)
@@ -392,18 +393,18 @@ def _with_volume(volume: Array, key: str, value: str) -> Array:
         case "size":
             return replace(volume, size_bytes=_size(value))
         case "fault tolerance":
-            return replace(volume, level=_shown(value))
+            return replace(volume, level=output.shown(value))
         case "unique identifier":
-            return replace(volume, serial=_shown(value))
+            return replace(volume, serial=output.shown(value))
         case "logical drive label":
-            return replace(volume, label=_shown(value))
+            return replace(volume, label=output.shown(value))
         case "caching":
             on = _SWITCH.get(value.casefold())
-            return replace(volume, policy=Policy(on, None, f"caching {_shown(value)}", on))
+            return replace(volume, policy=Policy(on, None, f"caching {output.shown(value)}", on))
         case "parity initialization status" if "failed" in value.casefold():
-            return _worse(volume, f"parity initialization {_shown(value)}")
+            return _worse(volume, f"parity initialization {output.shown(value)}")
         case "unrecoverable media errors" if value.casefold() not in _NO_WARNING:
-            return _worse(volume, f"unrecoverable media errors {_shown(value)}")
+            return _worse(volume, f"unrecoverable media errors {output.shown(value)}")
     return volume
 
 
@@ -422,18 +423,18 @@ def _with_disk(disk: PhysicalDisk, key: str, value: str) -> PhysicalDisk:
         case "size":
             return replace(disk, size_bytes=_size(value))
         case "drive type":
-            return replace(disk, usage=_shown(value))
+            return replace(disk, usage=output.shown(value))
         case "serial number":
-            return replace(disk, serial=_shown(value))
+            return replace(disk, serial=output.shown(value))
         case "firmware revision":
-            return replace(disk, firmware=_shown(value.partition(" (")[0]))
+            return replace(disk, firmware=output.shown(value.partition(" (")[0]))
         case "model":
-            return replace(disk, model=_shown(value.removeprefix("ATA ").strip()))
+            return replace(disk, model=output.shown(value.removeprefix("ATA ").strip()))
         case "current temperature (c)":
             return replace(disk, temperature_celsius=output.number(value))
         case "ssd smart trip wearout" if value.casefold() not in _NO_WARNING:
             worn = disk.state.health in {Health.OK, Health.BUSY}
-            word = f"{disk.state.word}, SSD SMART trip wearout {_shown(value)}"
+            word = f"{disk.state.word}, SSD SMART trip wearout {output.shown(value)}"
             return replace(disk, state=State(Health.FAILING, word)) if worn else disk
     return disk
 
@@ -465,9 +466,9 @@ def _controller(card: _Card) -> Controller:
         name=card.name,
         vendor="hp",
         model=card.model,
-        serial=card.serial or _shown(pairs.get("serial number", "")),
-        firmware=_shown(pairs.get("firmware version", "")),
-        state=states.judged(_shown(word), _CONTROLLER_WORDS) if word else None,
+        serial=card.serial or output.shown(pairs.get("serial number", "")),
+        firmware=output.shown(pairs.get("firmware version", "")),
+        state=states.judged(output.shown(word), _CONTROLLER_WORDS) if word else None,
         memory_bytes=_size(pairs.get("total cache size", "")),
         arrays=(
             *(replace(g, slots=members.get(g.name, ())) for g in card.groups.values()),
@@ -487,7 +488,7 @@ def _battery(word: str, pairs: Mapping[str, str]) -> Battery:
     unsure = state.health is Health.ABSENT or state.word.casefold() in states.LEARNING
     return Battery(
         "battery",
-        replace(state, word=_shown(word)),
+        replace(state, word=output.shown(word)),
         None if unsure else state.health is Health.OK,
         temperature_celsius=output.number(pairs.get("capacitor temperature (c)", "")),
     )
@@ -495,7 +496,7 @@ def _battery(word: str, pairs: Mapping[str, str]) -> Battery:
 
 def _cache(word: str, batteries: tuple[Battery, ...]) -> Sensor:
     """Return the cache, which has to wait while its battery is charged: that ends by itself."""
-    state = states.judged(_shown(word), _CACHE_WORDS)
+    state = states.judged(output.shown(word), _CACHE_WORDS)
     charging = any(each.state.health is Health.BUSY for each in batteries)
     if charging and state.word.casefold() == "temporarily disabled":
         state = replace(state, health=Health.BUSY)
@@ -526,7 +527,7 @@ def _pci_address(card: _Card) -> str:
 def _state(word: str, meanings: Mapping[str, Health]) -> State:
     """Return what 'Recovering, 26% complete' means."""
     progress = _PROGRESS.search(word)
-    bare = _shown(word.replace(progress[0], "") if progress else word)
+    bare = output.shown(word.replace(progress[0], "") if progress else word)
     state = states.judged(bare, meanings)
     return replace(state, done_ratio=min(float(progress[1]), 100) / 100) if progress else state
 
@@ -540,7 +541,3 @@ def _slot(place: str) -> str:
 
 def _size(text: str) -> int | None:
     return output.size_bytes(text, _GB) or None
-
-
-def _shown(text: str) -> str:
-    return output.printable(text[:_MOST_SHOWN])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.raid.adaptec import arcconf
+from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
 from iowarden.collectors.raid.areca import cli64
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.megaraid import megacli, storcli, storcli_volumes
@@ -160,8 +160,8 @@ def test_tasks_of_arcconf_that_leave_an_array_whole(word: str) -> None:
         "Logical device information\nLogical device number 0\n"
         "   Status of logical device : Optimal\n"
     )
-    task = arcconf.Task(word, "In Progress", 0.4)
-    (array,) = arcconf.with_tasks(found, {"logical device 0": task}).arrays
+    task = arcconf_status.Task(word, "In Progress", 0.4)
+    (array,) = arcconf_status.with_tasks(found, {"logical device 0": task}).arrays
     assert (array.state.health, array.state.done_ratio) == (Health.BUSY, 0.4)
 
 

@@ -12,7 +12,7 @@ import pytest
 from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.raid.adaptec import arcconf
+from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
 from iowarden.collectors.raid.controller import Health
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 READERS: dict[str, Callable[[str], object]] = {
     "config": lambda text: arcconf.parse_config(text, "adaptec 1"),
-    "tasks": arcconf.parse_tasks,
-    "log": arcconf.parse_device_log,
+    "tasks": arcconf_status.parse_tasks,
+    "log": arcconf_status.parse_device_log,
     "count": arcconf.parse_count,
 }
 FINE = {Health.OK, Health.ABSENT, Health.BUSY}
@@ -223,15 +223,15 @@ def test_the_machine_that_is_rebuilt() -> None:
         "logical device 0": (Health.DEGRADED, "Degraded"),
         "enclosure 0 slot 3": (Health.REBUILDING, "Rebuilding"),
     }
-    tasks = arcconf.parse_tasks(corpus(f"{CHECK_RAID}issue47/getstatus2").read_text())
-    (array,) = arcconf.with_tasks(found, tasks).arrays
+    tasks = arcconf_status.parse_tasks(corpus(f"{CHECK_RAID}issue47/getstatus2").read_text())
+    (array,) = arcconf_status.with_tasks(found, tasks).arrays
     assert (array.state.health, array.state.done_ratio) == (Health.REBUILDING, 0.01)
 
 
 def test_the_machine_that_verifies() -> None:
     """It is whole meanwhile; the others do nothing."""
-    tasks = arcconf.parse_tasks(corpus(f"{CHECK_RAID}3/getstatus").read_text())
-    found = arcconf.with_tasks(read(f"{CHECK_RAID}3/getconfig"), tasks)
+    tasks = arcconf_status.parse_tasks(corpus(f"{CHECK_RAID}3/getstatus").read_text())
+    found = arcconf_status.with_tasks(read(f"{CHECK_RAID}3/getconfig"), tasks)
     assert (found.arrays[0].state.health, found.arrays[0].state.done_ratio) == (Health.BUSY, 0.11)
     assert ill(found) == {}
     for idle in (
@@ -240,7 +240,7 @@ def test_the_machine_that_verifies() -> None:
         *("glensc+nagios-plugin-check_raid/pr66/arcconf-getstatus.out",),
         "ulmitov+pyarcconf/hba/_getstatus_1",
     ):
-        assert arcconf.parse_tasks(corpus(f"adaptec/{idle}").read_text()) == {}
+        assert arcconf_status.parse_tasks(corpus(f"adaptec/{idle}").read_text()) == {}
 
 
 def test_the_battery_that_failed() -> None:
@@ -365,7 +365,7 @@ def test_how_many_controllers_there_are() -> None:
 def test_the_log_of_errors() -> None:
     """An excerpt, whose serial number is crossed out."""
     text = corpus("adaptec/ibm-cloud-docs+bare-metal/getlogs-device-tabular.txt").read_text()
-    log = arcconf.parse_device_log(text + DONE)
+    log = arcconf_status.parse_device_log(text + DONE)
     assert {serial: totals["mediumErrors"] for serial, totals in log.by_serial.items()} == {
         "WD-XXX": 20
     }

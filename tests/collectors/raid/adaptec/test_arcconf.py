@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.controllers import DEVICES, DRIVERS, asked
 
 from iowarden.collectors.model import AbsentError, ParseError
-from iowarden.collectors.raid.adaptec import arcconf
+from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
 from iowarden.collectors.raid.adaptec.aacraid import ADAPTEC
 from iowarden.collectors.raid.controller import Health, State
 
@@ -452,19 +452,22 @@ def test_what_runs_at_an_array(
     array_status: str, operation: str, status: str, health: Health
 ) -> None:
     """A task makes nothing better than it is, and what does not get on needs somebody."""
-    tasks = arcconf.parse_tasks(TASK.format(operation=operation, status=status) + DONE)
+    tasks = arcconf_status.parse_tasks(TASK.format(operation=operation, status=status) + DONE)
     text = WHOLE.replace(
         "logical device                 : Optimal", f"logical device : {array_status}"
     )
-    (found,) = arcconf.with_tasks(parsed(text), tasks).arrays
+    (found,) = arcconf_status.with_tasks(parsed(text), tasks).arrays
     assert (found.state.health, found.state.done_ratio) == (health, 0.4)
 
 
 def test_nothing_runs() -> None:
     """'None' is no task; an output without any is refused."""
-    assert arcconf.parse_tasks("Controllers found: 1\n   Current operation : None\n" + DONE) == {}
+    assert (
+        arcconf_status.parse_tasks("Controllers found: 1\n   Current operation : None\n" + DONE)
+        == {}
+    )
     with pytest.raises(ParseError, match="Current operation"):
-        arcconf.parse_tasks("Controllers found: 1\n" + DONE)
+        arcconf_status.parse_tasks("Controllers found: 1\n" + DONE)
 
 
 TABULAR = """\
@@ -497,7 +500,9 @@ Controllers found: 1
 def test_errors_counted_by_the_controller(text: str) -> None:
     """By serial number, or by channel and device; a disk without an entry had no error."""
     config = arcconf.parse_config(WHOLE, "adaptec 1")
-    found = arcconf.with_errors(config.controller, arcconf.parse_device_log(text + DONE), config)
+    found = arcconf_status.with_errors(
+        config.controller, arcconf_status.parse_device_log(text + DONE), config
+    )
     first, second = found.disks
     assert first.errors_total["mediumErrors"] == 0
     assert set(first.errors_total.values()) == {0}
@@ -519,15 +524,17 @@ def test_errors_counted_by_the_controller(text: str) -> None:
 def test_a_disk_without_an_entry_has_no_count_of_0_where_that_may_be_lost(text: str) -> None:
     """There was no room for it, or whose an entry is, is not known, or the log does not tell."""
     config = arcconf.parse_config(WHOLE, "adaptec 1")
-    found = arcconf.with_errors(config.controller, arcconf.parse_device_log(text + DONE), config)
+    found = arcconf_status.with_errors(
+        config.controller, arcconf_status.parse_device_log(text + DONE), config
+    )
     assert found.disks[0].errors_total == {"s.m.a.r.t. warnings": 0}
 
 
 def test_a_disk_whose_entry_says_that_it_is_going_to_fail() -> None:
     """And a log that has no room left."""
     config = arcconf.parse_config(WHOLE, "adaptec 1")
-    log = arcconf.parse_device_log(TABULAR.format(full="true", smart="true") + DONE)
-    found = arcconf.with_errors(config.controller, log, config)
+    log = arcconf_status.parse_device_log(TABULAR.format(full="true", smart="true") + DONE)
+    found = arcconf_status.with_errors(config.controller, log, config)
     assert [each.state.health for each in found.disks] == [Health.OK, Health.FAILING]
     assert log.full
 
@@ -579,7 +586,12 @@ def test_more_than_a_controller_can_have_is_refused() -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     """In the middle of a good one, too."""
     for given_text in (text + DONE, WHOLE.replace("Present", text), WHOLE.replace(": ", text)):
-        for parse in (parsed, arcconf.parse_tasks, arcconf.parse_device_log, arcconf.parse_count):
+        for parse in (
+            parsed,
+            arcconf_status.parse_tasks,
+            arcconf_status.parse_device_log,
+            arcconf.parse_count,
+        ):
             try:
                 parse(given_text)  # type: ignore[operator]
             except ParseError as error:

@@ -12,7 +12,7 @@ import pytest
 from support.recordings import CORPUS, corpus, needs_corpus
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.raid.adaptec import arcconf
+from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
 from iowarden.collectors.raid.areca import cli64, event_info
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.smartarray import cciss_vol_status, ssacli
@@ -32,8 +32,8 @@ READERS: dict[str, Callable[[str], object]] = {
 OTHERS: dict[str, Callable[[str], object]] = {
     **READERS,
     "arcconf": lambda text: arcconf.parse_config(text, "adaptec 1"),
-    "arcconf tasks": arcconf.parse_tasks,
-    "arcconf log": arcconf.parse_device_log,
+    "arcconf tasks": arcconf_status.parse_tasks,
+    "arcconf log": arcconf_status.parse_device_log,
     "arcconf count": arcconf.parse_count,
     "areca sets": cli64.parse_raid_sets,
     "areca disks": cli64.parse_bays,

@@ -1,0 +1,254 @@
+"""Arrays and logical devices of Adaptec's controllers, as 'arcconf GETCONFIG' lists them. Pure.
+
+Source: as of `arcconf`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.raid import output, states
+from iowarden.collectors.raid.adaptec.arcconf_disks import CHANNEL, location
+from iowarden.collectors.raid.adaptec.arcconf_output import (
+    Block,
+    megabytes,
+    serial_of,
+    switch,
+    titled,
+)
+from iowarden.collectors.raid.controller import Array, Health, Policy, State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_ARRAY_WORDS = {
+    **states.DEAD,
+    **states.WORKING,
+    "optimal": Health.OK,
+    "okay": Health.OK,
+    "ok": Health.OK,
+    "pending": Health.BUSY,
+    "rapid parity initialization in progress": Health.BUSY,
+    "rapid parity initialization pending": Health.BUSY,
+    "queued for expansion": Health.BUSY,
+    "sed qual in progress": Health.BUSY,
+    "transforming": Health.BUSY,
+    "has initializing logical device": Health.BUSY,
+    "has erasing drive": Health.BUSY,
+    "logical devices not contiguous": Health.OK,
+    "rebuilding": Health.REBUILDING,
+    "recovering": Health.REBUILDING,
+    "degraded, rebuilding": Health.REBUILDING,
+    "suboptimal, rebuilding": Health.REBUILDING,
+    "degraded": Health.DEGRADED,
+    "sub-optimal": Health.DEGRADED,
+    "suboptimal": Health.DEGRADED,
+    "suboptimal, fault tolerant": Health.DEGRADED,
+    "critical": Health.DEGRADED,
+    "interim recovery": Health.DEGRADED,
+    "interim recovery mode": Health.DEGRADED,
+    "ready for recovery": Health.DEGRADED,
+    "ready for rebuild": Health.DEGRADED,
+    "has failed physical device": Health.DEGRADED,
+    "has failed logical device": Health.FAILED,
+}
+"""Of logical devices and of arrays. 'Impacted' is one that is checked, or is built in the
+background: with a task behind it that is not known it needs attention. 'Pending': the build is
+queued. 'SED Qual' is of Microchip's guide (SED support, 5.6). Of these only 'Optimal', 'Okay',
+'Ok' and 'Degraded' were seen in captures.
+"""
+_ARRAY_GROUP_WORDS = _ARRAY_WORDS | {"failed": Health.ATTENTION}
+"""Of an array that holds logical devices: by the guide 'Failed' is one that lost a disk or a
+logical device, which tell more of it themselves.
+"""
+TASK_WORDS = {
+    **states.WORKING,
+    "rebuild": Health.REBUILDING,
+    "rebuilding": Health.REBUILDING,
+    "build": Health.BUSY,
+    "build/verify": Health.BUSY,
+    "build/clear": Health.BUSY,
+    "clear": Health.BUSY,
+    "zero": Health.BUSY,
+    "verify/fix": Health.BUSY,
+    "verify with fix": Health.BUSY,
+    "verify_fix": Health.BUSY,
+    "copyback": Health.BUSY,
+}
+ENTITY = re.compile(
+    r"(logical device|logical drive|maxcache device|array) number (\d{1,6})", re.ASCII
+)
+_SEGMENT = re.compile(r"(?:group \d{1,4}, )?segment \d{1,4}|device \d{1,4}", re.ASCII)
+_TASK = re.compile(r"\(\s*([A-Za-z][A-Za-z /_-]{0,40}?)\s*:\s*(\d{1,3})\s*%\s*\)", re.ASCII)
+
+
+def arrays_of(
+    blocks: list[Block],
+    slots: Mapping[tuple[int, int], str],
+    serials: Mapping[str, str],
+) -> tuple[list[Array], dict[str, str]]:
+    """Return the arrays, and which of them the disk in a slot is of: the first one."""
+    cache = titled(blocks, "cache properties")
+    found: dict[str, Array] = {}
+    members: dict[str, str] = {}
+    entity: tuple[str, Block] | None = None
+    parts: list[Block] = []
+
+    def close() -> None:
+        if entity is not None:
+            name, main = entity
+            array = _array(name, main, parts, cache, slots, serials)
+            found[name] = array
+            if not name.startswith("array "):
+                for slot in array.slots:
+                    members.setdefault(slot, name)
+
+    for block in blocks:
+        opened = ENTITY.fullmatch(block.title)
+        inside = block.section in {"array", "logical", "maxcache"}
+        if opened or not inside:
+            close()
+            kind = opened[1].replace("drive", "device") if opened else ""
+            entity = (f"{kind} {int(opened[2])}", block) if opened else None
+            parts = []
+        elif entity is not None:
+            parts.append(block)
+    close()
+    return list(found.values()), members
+
+
+def _array(
+    name: str,
+    main: Block,
+    parts: list[Block],
+    cache: Block,
+    slots: Mapping[tuple[int, int], str],
+    serials: Mapping[str, str],
+) -> Array:
+    group = name.startswith("array ")
+    word = main.get(
+        "status of logical device", "status of logical drive", "status of maxcache", "status"
+    )
+    state = _array_state(word, _ARRAY_GROUP_WORDS if group else _ARRAY_WORDS)
+    places = []
+    for key, value in (pair for part in parts for pair in part.pairs):
+        if _SEGMENT.fullmatch(key) is None:
+            continue
+        word, _, rest = value.partition("(")
+        place, _, serial = rest.partition(")")
+        state = _with_member(state, key, word.strip())
+        if slot := _slot(place, serial.strip(), slots, serials):
+            places.append(slot)
+    told = main.get("drive(s) (channel,device)").split()
+    places += [slot for each in told if (slot := _slot(each, "", slots, serials))]
+    for key in ("failed stripes", "defunct stripes", "defunct segments"):
+        odd = main.get(key).casefold() not in {"no", "", "not applicable"}
+        if odd and state.health in {Health.OK, Health.BUSY}:
+            # Their data are lost, and the word is 'Optimal' all the same.
+            state = replace(state, health=Health.ATTENTION, word=f"{state.word}, {key}")
+    parent = main.get("array")
+    unique = main.get("volume unique identifier", "unique identifier")
+    aacraid = not group and not main.get("volume unique identifier", "disk name")
+    return Array(
+        name=name,
+        state=state,
+        level=output.shown(main.get("raid level")),
+        label=output.shown(
+            main.get("name", "logical device name", "logical drive name", "maxcache device name")
+        ),
+        parent=f"array {int(parent)}" if re.fullmatch(r"\d{1,6}", parent, re.ASCII) else "",
+        size_bytes=megabytes(main.get("size", "total size")),
+        slots=tuple(dict.fromkeys(places)),
+        # Containers are on channel 0 (aacraid.h); that the target is its number, is unchecked.
+        address=f"0:{int(name.rpartition(' ')[2])}:0"
+        if aacraid and name.startswith("logical")
+        else "",
+        # What the driver answers for page 0x80 of its vital product data (get_container_serial of
+        # aachba.c), or its NAA name without '0x'.
+        serial=serial_of(unique),
+        policy=_policy(main, cache),
+    )
+
+
+def _array_state(word: str, meanings: Mapping[str, Health]) -> State:
+    """Return what 'Degraded, Rebuilding ( Rebuild : 38 % )' means."""
+    task = _TASK.search(word)
+    if task is None:
+        return states.judged(output.shown(word), meanings)
+    bare = output.shown(" ".join(word.replace(task[0], " ").split()))
+    done = min(int(task[2]), 100) / 100
+    if bare.casefold() == "impacted":
+        health = TASK_WORDS.get(task[1].casefold(), Health.ATTENTION)
+    else:
+        health = meanings.get(bare.casefold(), Health.ATTENTION)
+        runs = TASK_WORDS.get(task[1].casefold())
+        rebuilt = health is Health.DEGRADED and runs is Health.REBUILDING
+        health = runs if runs and (health is Health.OK or rebuilt) else health
+    return State(health, f"{bare}, {task[1]}", done)
+
+
+def _with_member(state: State, segment: str, word: str) -> State:
+    """Return the state of an array with a member that is not present, where it does not say so."""
+    if word.casefold() == "present" or state.health not in {Health.OK, Health.BUSY}:
+        return state
+    health = Health.REBUILDING if word.casefold() == "rebuilding" else Health.DEGRADED
+    return replace(state, health=health, word=f"{state.word}, {segment} {output.shown(word)}")
+
+
+def _slot(
+    told: str,
+    serial: str,
+    slots: Mapping[tuple[int, int], str],
+    serials: Mapping[str, str],
+) -> str:
+    """Return the slot of a segment: by its serial number, its channel, or as it is told."""
+    channel = CHANNEL.fullmatch(told)
+    known = serials.get(serial) if serial else None
+    if known is None and channel:
+        known = slots.get((int(channel[1]), int(channel[2])))
+    return known or location(told)
+
+
+def _policy(main: Block, cache: Block) -> Policy | None:
+    """Return how an array caches; new cards tell the share of writes for all of their arrays."""
+    caching = main.get("caching")
+    if caching:
+        on = switch(caching)
+        share = re.match(r"(\d{1,3}) percent", cache.get("write cache percentage"), re.ASCII)
+        wanted = (bool(int(share[1])) if share else None) if on else on
+        works = cache.get("cache status").casefold() == "ok"
+        return Policy(
+            wanted and works,
+            on if on is False else None,
+            f"caching {output.shown(caching)}",
+            wanted,
+            switch(cache.get("no-battery write cache")),
+        )
+    status, mode = main.get("write-cache status"), main.get("write-cache mode")
+    reads, setting = (
+        main.get("read-cache status", "read-cache mode"),
+        main.get("write-cache setting"),
+    )
+    if not (status or mode or reads or setting):
+        return None
+    word = output.shown(setting or status or mode)
+    forced = "when protected" not in setting.casefold() if switch(setting) else None
+    return Policy(switch(status or mode), switch(reads), word, switch(setting), forced)
+
+
+def disk_cache_of(
+    array: Array, caches: Mapping[str, bool | None], blocks: list[Block]
+) -> bool | None:
+    """Return whether one of an array's disks caches writes.
+
+    Each disk tells for itself; new cards have a setting for all that are in arrays.
+    """
+    told = {caches.get(slot) for slot in array.slots}
+    if True in told:
+        return True
+    if told == {False}:
+        return False
+    policy = titled(blocks, "physical drive write cache policy information")
+    return switch(policy.get("configured drives"))

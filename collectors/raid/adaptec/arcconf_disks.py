@@ -1,0 +1,195 @@
+"""Physical devices of Adaptec's controllers, as 'arcconf GETCONFIG' lists them. Pure.
+
+Source: as of `arcconf`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+from iowarden.collectors.raid import output, states
+from iowarden.collectors.raid.adaptec.arcconf_output import (
+    Block,
+    celsius_of,
+    megabytes,
+    serial_of,
+    switch,
+)
+from iowarden.collectors.raid.controller import Health, PhysicalDisk, State
+
+_DISK_WORDS = {
+    **states.DEAD,
+    "online": Health.OK,
+    "online (jbod)": Health.OK,
+    "ready": Health.OK,
+    "raw": Health.OK,
+    "raw (pass through)": Health.OK,
+    "jbod": Health.OK,
+    "hot spare": Health.OK,
+    "hot-spare": Health.OK,
+    "global hot-spare": Health.OK,
+    "dedicated hot-spare": Health.OK,
+    "pooled hot-spare": Health.OK,
+    "standby hot-spare": Health.OK,
+    "standby hot spare": Health.OK,
+    "initializing": Health.BUSY,
+    "zeroing": Health.BUSY,
+    "erasing": Health.BUSY,
+    "rebuilding": Health.REBUILDING,
+    "predictive failure": Health.FAILING,
+    "removed": Health.FAILED,
+    "defunct hot-spare": Health.FAILED,
+    "defunct hot spare": Health.FAILED,
+}
+"""The spares and 'Defunct' also of IBM's ServeRAID guide: SHS, DHS."""
+_FOREBODING = (
+    "s.m.a.r.t.",
+    "pfa",
+    "ssd smart trip wearout",
+    "56 day warning present",
+)
+"""The disk itself says that it is going to fail. 'S.M.A.R.T. : No' is a good disk."""
+_NOT_FOREBODING = frozenset(
+    {"no", "false", "not supported", "not available", "not applicable", "unknown", "none", ""}
+)
+_UNCOUNTED = frozenset(
+    {
+        *("hot plug count", "sectors reads", "sectors read", "sectors written", "service hours"),
+        # What succeeded in the end; drives count it by the million.
+        *("ecc recovered read errors", "retry recovered read errors"),
+        "retry recovered write errors",
+    }
+)
+"""Of 'Device Error Counters': what is no error."""
+DEVICE = re.compile(r"device #(\d{1,6})", re.ASCII)
+_LOCATION = re.compile(
+    r"(Enclosure|Connector)(?: |:)(\w{1,24}(?: \w{1,24}){0,3}),\s?(Slot|Device)(?: |:)(\d{1,4})",
+    re.ASCII | re.IGNORECASE,
+)
+CHANNEL = re.compile(r"(\d{1,3}),(\d{1,4})(?:\((\d{1,4}):(\d{1,4})\))?", re.ASCII)
+
+
+def location(told: str) -> str:
+    """Return 'enclosure 0 slot 3' of 'Enclosure 0, Slot 3(Connector 1)' and the like, or ''."""
+    place = _LOCATION.search(told)
+    if place is None:
+        return ""
+    return f"{place[1]} {place[2]} {place[3]} {int(place[4])}".lower()
+
+
+_Disks = tuple[
+    list[PhysicalDisk], dict[tuple[int, int], str], dict[str, str], dict[str, bool | None]
+]
+
+
+def disks_of(blocks: list[Block], unread: list[str]) -> _Disks:
+    """Return the disks, their slots by channel and device and by serial number, their caches.
+
+    Why others cannot be read is added to `unread`. Cards with two channels list what is on both
+    twice.
+    """
+    listed: dict[tuple[str, str, str], Block] = {}
+    for record in devices_of(blocks):
+        if not record.get("state") and "device is a" not in record.title:
+            found = f"device {record.title}".strip()
+            odd = output.refused("arcconf GETCONFIG", "'State' or 'Device is a <kind>'", found)
+            unread.append(str(odd))
+        if record.get("state") or "device is a hard drive" in record.title:
+            place = location(record.get("reported location"))
+            key = reported(record), record.get("serial number"), place
+            well = key in listed and _disk(listed[key]).state.health is Health.OK
+            if key not in listed or well:
+                listed[key] = record
+    often = Counter(place for *_, place in listed)
+    disks: list[PhysicalDisk] = []
+    slots: dict[tuple[int, int], str] = {}
+    caches: dict[str, bool | None] = {}
+    for key, record in listed.items():
+        slot, at = key[2], CHANNEL.match(key[0])
+        if at is None and not slot:
+            place = f"{record.title} {record.pairs}"
+            odd = output.refused("arcconf GETCONFIG", "'Reported Channel,Device'", place)
+            unread.append(str(odd))
+            continue
+        if at is not None:
+            channel = int(at[1]), int(at[2])
+            if not slot or often[slot] > 1:  # two connectors may have enclosures of one number
+                slot = f"channel {channel[0]} device {channel[1]}"
+            slots[channel] = slot
+        disks.append(replace(_disk(record), slot=slot))
+        caches[slot] = switch(record.get("write cache"))
+    twice = Counter(each.serial for each in disks)
+    serials = {each.serial: each.slot for each in disks if twice[each.serial] == 1}
+    return disks, slots, serials, caches
+
+
+def reported(record: Block) -> str:
+    """Return '0,1(1:0)': channel and device, in brackets target and logical unit."""
+    return record.get("reported channel,device(t:l)", "reported channel,device")
+
+
+def devices_of(blocks: list[Block]) -> list[Block]:
+    """Return a block of each physical device; its title tells its parts' as well."""
+    found: list[Block] = []
+    opened = False
+    for block in blocks:
+        if block.section != "physical":
+            continue
+        if DEVICE.fullmatch(block.title):
+            found.append(Block(block.title, "", list(block.pairs)))
+            opened = True
+        elif block.title.startswith(("channel #", "physical device information")):
+            opened = False
+        elif opened:
+            phy = block.title.startswith(("phy #", "device phy"))
+            found[-1].title += f" {block.title}"
+            found[-1].pairs += [] if phy else block.pairs
+    return found
+
+
+def _disk(record: Block) -> PhysicalDisk:
+    word = output.shown(record.get("state"))
+    state = states.judged(word, _DISK_WORDS)
+    for key in _FOREBODING:
+        if (told := record.get(key)).casefold() not in _NOT_FOREBODING:
+            state = foreboding(state, f"{key.upper()} {output.shown(told)}")
+    counters, odd = _counters(record)
+    state = states.doubted(state, odd)
+    parent = record.get("array")
+    vendor, model = output.shown(record.get("vendor")), output.shown(record.get("model"))
+    return PhysicalDisk(
+        slot="",
+        state=state,
+        model=model if vendor.casefold() in {"ata", ""} else f"{vendor} {model}".strip(),
+        serial=serial_of(record.get("serial number")),
+        firmware=output.shown(record.get("firmware")),
+        size_bytes=megabytes(record.get("total size", "size")),
+        usage=output.shown(record.get("drive configuration type") or word),
+        array=f"array {int(parent)}" if re.fullmatch(r"\d{1,6}", parent, re.ASCII) else "",
+        temperature_celsius=celsius_of(
+            record.get("current temperature") or record.get("temperature")
+        ),
+        errors_total=counters,
+    )
+
+
+def foreboding(state: State, why: str) -> State:
+    """Return the state of a disk that works and says that it is going to fail."""
+    if state.health in {Health.OK, Health.BUSY}:
+        return replace(state, health=Health.FAILING, word=f"{state.word}, {why}")
+    return state
+
+
+def _counters(record: Block) -> tuple[dict[str, int], list[str]]:
+    """Return what a controller counted of a disk, by its words for it, and what is no number."""
+    counted = re.compile(
+        r"s\.m\.a\.r\.t\. warnings|.{1,40} (?:errors|error count|failures|failure count|faults)"
+        r"|aborted commands?(?: count)?|smart warning count|failed (?:read|write) recovers"
+    )
+    return states.counts(
+        (key, value)
+        for key, value in record.pairs
+        if counted.fullmatch(key) and key not in _UNCOUNTED
+    )

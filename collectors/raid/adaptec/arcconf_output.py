@@ -1,0 +1,113 @@
+"""What arcconf prints, divided: headings, and '<key> : <value>' lines below them. Pure.
+
+Units: an MB there is 2^20 bytes, whatever it is called: 953869 MB is a disk of 1 TB.
+Limits: arcconf says 'Command completed successfully.' also of a card it cannot talk to.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.raid import output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+COMPLETED = re.compile(r"^[ \t]*Command completed successfully\.", re.MULTILINE | re.IGNORECASE)
+FOUND = re.compile(r"^[ \t]*Controllers found:? ?(\d{1,3})[ \t]*$", re.MULTILINE | re.IGNORECASE)
+_RULE = re.compile(r"[-=]{10,}")
+_SECTIONS = {
+    "controller information": "controller",
+    "array information": "array",
+    "logical device information": "logical",
+    "logical drive information": "logical",
+    "physical device information": "physical",
+}
+_MAXCACHE = re.compile(r"maxcache(?: [0-9.]{1,8})? information", re.ASCII)
+_CONTINUED = frozenset({"supercap information", "life-time temperature recorded"})
+"""Headings within one part."""
+_DEGREES = re.compile(r"(-?\d{1,3}) (?:deg )?C\b", re.ASCII)
+
+
+@dataclass(slots=True)
+class Block:
+    """The lines '<key> : <value>' below a heading. Keys are in lower case."""
+
+    section: str
+    title: str
+    pairs: list[tuple[str, str]] = field(default_factory=list)
+
+    def get(self, *keys: str) -> str:
+        """Return the first value one of the keys has, '' where none has any."""
+        return next((value for key, value in self.pairs if key in keys and value), "")
+
+
+def completed(command: str, text: str) -> str:
+    """Return an output that is whole. Errors: ParseError."""
+    plain = output.plain(text)
+    if COMPLETED.search(plain) is None:
+        raise output.refused(
+            f"arcconf {command}", "'Command completed successfully.' at its end", plain
+        )
+    return plain
+
+
+def blocks_of(plain: str) -> Iterator[Block]:
+    """Yield what stands below each heading, first what is ahead of any."""
+    block = Block("", "")
+    for line in plain.splitlines():
+        told = " ".join(line.split())
+        pair = _pair(line)
+        if not told or _RULE.fullmatch(told):
+            continue
+        title = told.casefold()
+        if pair is not None:
+            block.pairs.append(pair)
+        elif title not in _CONTINUED:
+            yield block
+            section = "maxcache" if _MAXCACHE.fullmatch(title) else _SECTIONS.get(title)
+            block = Block(section or block.section, title)
+    yield block
+
+
+def _pair(line: str) -> tuple[str, str] | None:
+    """Return key and value of a line. Keys may have a colon: 'Channel,Device(T:L)   : 0,1(1:0)'."""
+    key, colon, value = line.partition(" :")
+    if not colon or (value and not value[0].isspace()):
+        key, colon, value = line.partition(": ")
+    if not colon or not key.strip():
+        return None
+    return " ".join(key.split()).casefold(), " ".join(value.split())
+
+
+def titled(blocks: list[Block], title: str) -> Block:
+    """Return the first block of a title, an empty one where there is none."""
+    return next((block for block in blocks if block.title == title), Block("", ""))
+
+
+def serial_of(text: str) -> str:
+    """Return a serial number, '' of a word for none."""
+    return (
+        ""
+        if text.casefold() in {"not applicable", "not available", "unknown"}
+        else output.shown(text)
+    )
+
+
+def megabytes(text: str) -> int | None:
+    """Return '953869 MB' in bytes, None where it is no size."""
+    return output.size_bytes(text, 1024) or None
+
+
+def celsius_of(text: str) -> float | None:
+    """Return the degrees of '23 C/ 73 F (Normal)' or '23 deg C'."""
+    found = _DEGREES.match(text)
+    return float(found[1]) if found else None
+
+
+def switch(word: str) -> bool | None:
+    """Return what 'On' or 'Disabled (write-through)' switch, None of another word."""
+    first = word.casefold().partition(" ")[0]
+    return {"on": True, "enabled": True, "off": False, "disabled": False}.get(first)

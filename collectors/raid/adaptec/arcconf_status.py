@@ -1,0 +1,190 @@
+"""What 'arcconf GETSTATUS' and 'GETLOGS' tell more: what runs, and errors of disks. Pure.
+
+Source: as of `arcconf`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.raid import output
+from iowarden.collectors.raid.adaptec.arcconf_arrays import TASK_WORDS
+from iowarden.collectors.raid.adaptec.arcconf_disks import foreboding
+from iowarden.collectors.raid.adaptec.arcconf_output import (
+    COMPLETED,
+    FOUND,
+    blocks_of,
+    completed,
+    serial_of,
+)
+from iowarden.collectors.raid.controller import Controller, Health, PhysicalDisk, State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.collectors.raid.adaptec.arcconf import Config
+
+_LOGGED = (
+    *("numParityErrors", "linkFailures", "hwErrors", "abortedCmds", "mediumErrors"),
+    "smartWarning",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What runs at a logical device, by 'GETSTATUS'. `done_ratio` None: it does not tell."""
+
+    operation: str
+    status: str
+    done_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLog:
+    """The errors a controller counted, by 'GETLOGS n DEVICE'.
+
+    Fields: totals by serial number and by channel and device; old versions tell only the latter.
+    A disk without an entry had no error, or its entry was lost. `full`: there was no room for more;
+    `complete`: the log says that there was. `failing` are serial numbers of disks that say that
+    they are going to fail.
+    """
+
+    by_serial: Mapping[str, Mapping[str, int]]
+    by_channel: Mapping[tuple[int, int], Mapping[str, int]]
+    failing: frozenset[str] = frozenset()
+    full: bool = False
+    complete: bool = False
+
+
+def parse_tasks(text: str) -> dict[str, Task]:
+    """Return what runs by 'GETSTATUS n', by the name of the array. Errors: ParseError."""
+    plain = completed("GETSTATUS", text)
+    found: dict[str, Task] = {}
+    told = False
+    for block in blocks_of(plain):
+        operation = block.get("current operation")
+        told = told or bool(operation)
+        number = block.get("logical device", "logical drive")
+        if operation and operation.casefold() != "none" and re.fullmatch(r"\d{1,6}", number):
+            percent = output.number(block.get("percentage complete").rstrip("% "))
+            found[f"logical device {int(number)}"] = Task(
+                output.shown(operation),
+                output.shown(block.get("status")),
+                None if percent is None else min(max(percent, 0.0), 100.0) / 100,
+            )
+    if not told:
+        raise output.refused("arcconf GETSTATUS", "'Current operation : ...'", text)
+    return found
+
+
+def with_tasks(found: Controller, tasks: Mapping[str, Task]) -> Controller:
+    """Return the controller, its arrays with what runs there.
+
+    What runs makes an array busy that is whole, and one rebuilt that is degraded; a task nobody
+    knows, or that does not get on, needs attention at an array that is whole.
+    """
+    return replace(
+        found,
+        arrays=tuple(
+            replace(each, state=_at_work(each.state, tasks[each.name]))
+            if each.name in tasks
+            else each
+            for each in found.arrays
+        ),
+    )
+
+
+def _at_work(state: State, task: Task) -> State:
+    runs = task.status.casefold() == "in progress"
+    health = TASK_WORDS.get(task.operation.casefold(), Health.ATTENTION)
+    done = state.done_ratio if task.done_ratio is None else task.done_ratio
+    if state.health in {Health.OK, Health.BUSY}:
+        health = health if runs else Health.ATTENTION
+        return State(health, f"{state.word}, {task.operation}: {task.status}", done)
+    if state.health is Health.DEGRADED and runs and health is Health.REBUILDING:
+        return State(health, f"{state.word}, {task.operation}: {task.status}", done)
+    return replace(state, done_ratio=done)
+
+
+def parse_device_log(text: str) -> DeviceLog:
+    """Return what 'GETLOGS n DEVICE' counted, with 'tabular' and without. Errors: ParseError.
+
+    Source: IBM's and IBM Cloud's notes of the tool, which show entries, not a whole listing; how a
+    listing without an entry looks, is unchecked.
+    """
+    plain = completed("GETLOGS", text)
+    entries = _xml_entries(plain) if "<" in plain else _tabular_entries(plain)
+    head, *rest = entries
+    by_serial: dict[str, dict[str, int]] = {}
+    by_channel: dict[tuple[int, int], dict[str, int]] = {}
+    failing = set()
+    for entry in rest:
+        totals = {
+            name: int(entry[name])
+            for name in _LOGGED
+            if re.fullmatch(r"\d{1,15}", entry.get(name, ""), re.ASCII)
+        }
+        serial = serial_of(entry.get("serialNumber", ""))
+        place = entry.get("channelID", ""), entry.get("deviceID", "")
+        if serial:
+            by_serial[serial] = totals
+            if entry.get("smartError", "").casefold() == "true":
+                failing.add(serial)
+        elif all(re.fullmatch(r"\d{1,4}", each, re.ASCII) for each in place):
+            by_channel[int(place[0]), int(place[1])] = totals
+        else:
+            shown = " ".join(f"{name}={value}" for name, value in entry.items())
+            raise output.refused("arcconf GETLOGS", "a serial number or a channel", shown)
+    if not rest and not head and _told_else(plain):
+        raise output.refused("arcconf GETLOGS", "a log of errors of disks", text)
+    full = head.get("tableFull", "").casefold()
+    return DeviceLog(by_serial, by_channel, frozenset(failing), full == "true", full == "false")
+
+
+def with_errors(found: Controller, log: DeviceLog, config: Config) -> Controller:
+    """Return the controller, its disks with what the log counted of them.
+
+    Of a log in which no entry was lost, and each is of a disk that is there, a disk without one has
+    counts of 0: otherwise the first errors of a disk would be taken for old ones.
+    """
+    channels = {slot: place for place, slot in config.slots.items()}
+    known = {each.serial for each in found.disks}
+    all_known = log.by_serial.keys() <= known and log.by_channel.keys() <= config.slots.keys()
+    no_errors = dict.fromkeys(_LOGGED, 0) if log.complete and all_known else {}
+
+    def disk(each: PhysicalDisk) -> PhysicalDisk:
+        place = channels.get(each.slot)
+        totals = log.by_serial.get(each.serial) if each.serial else None
+        if totals is None and place is not None:
+            totals = log.by_channel.get(place)
+        state = foreboding(each.state, "smartError") if each.serial in log.failing else each.state
+        return replace(
+            each, state=state, errors_total={**each.errors_total, **(totals or no_errors)}
+        )
+
+    return replace(found, disks=tuple(map(disk, found.disks)))
+
+
+def _told_else(plain: str) -> bool:
+    """Return whether an output tells more than that there are controllers, and that it is done."""
+    return any(COMPLETED.sub("", FOUND.sub("", line)).strip() for line in plain.splitlines())
+
+
+def _xml_entries(plain: str) -> list[dict[str, str]]:
+    return [
+        dict(re.findall(r'(\w{1,40})="([^"<>]{0,200})"', tag))
+        for tag in re.findall(r"<(?:ControllerLog|driveErrorEntry)\b([^<>]{0,4000})>", plain)
+    ] or [{}]
+
+
+def _tabular_entries(plain: str) -> list[dict[str, str]]:
+    """Return the pairs ahead of the first entry, then those of each entry."""
+    entries: list[dict[str, str]] = [{}]
+    for line in plain.splitlines():
+        if line.strip().casefold() == "driveerrorentry":
+            entries.append({})
+        elif pair := re.fullmatch(r"\s*(\w{1,40})[. ]{0,3}\.{4,80} ?(\S.{0,200})", line, re.ASCII):
+            entries[-1][pair[1]] = pair[2].rstrip()
+    return entries
