@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 _Row = TypeVar("_Row")
 _Read = TypeVar("_Read")
@@ -21,6 +22,11 @@ _SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([KMGTP]?)B", re.IGNORECASE
 _POWERS = " KMGTP"
 _MOST_REASONS = 5
 _MOST_SHOWN = 120
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DATE = re.compile(
+    r"\s*\w{3}\s+(\w{3})\s+(\d{1,2})\s+(?:(\d{4})\s+)?(\d{1,2}):(\d{2}):(\d{2})(?:\s+(\d{4}))?\s*",
+    re.ASCII,
+)
 UNTOLD = frozenset({"", "-", "n/a", "not applicable", "not supported"})
 """Words for that there is nothing to tell."""
 
@@ -106,6 +112,29 @@ def unlisted(command: str, what: str, counted: str, listed: int) -> list[str]:
     return [f"'{command}': expected {int(digits[1])} {what}, got {listed}: others are not known"]
 
 
+def slot_name(enclosure: str, slot: str) -> str:
+    """Return 'enclosure 252 slot 3'; 'slot 3' without enclosure ('N/A'); '' where it is none."""
+    if not re.fullmatch(r"[0-9]{1,5}", slot):
+        return ""
+    known = re.fullmatch(r"[0-9]{1,5}", enclosure)
+    return (f"enclosure {int(enclosure)} " if known else "") + f"slot {int(slot)}"
+
+
+def blocks(
+    lines: Sequence[str], head: re.Pattern[str]
+) -> Iterator[tuple[re.Match[str], Sequence[str]]]:
+    """Yield each line that is a head with the lines below it, up to the next one."""
+    found = [(at, match) for at, line in enumerate(lines) if (match := head.fullmatch(line))]
+    ends = [*(at for at, _ in found), len(lines)][1:]
+    for (at, match), end in zip(found, ends, strict=False):
+        yield match, lines[at + 1 : end]
+
+
+def slug(text: str) -> str:
+    """Return a text as a part of a name."""
+    return re.sub(r"[^a-z0-9]+", "_", text.casefold()).strip("_")
+
+
 def size_bytes(text: str, unit: int) -> int | None:
     """Return '931.51 GB' in bytes, None where it is no size. `unit` is 1000 or 1024."""
     found = _SIZE.fullmatch(text.strip())
@@ -113,6 +142,31 @@ def size_bytes(text: str, unit: int) -> int | None:
         return None
     factor: int = unit ** _POWERS.index(found[2].upper() or " ")
     return round(float(found[1]) * factor)
+
+
+def leading(pattern: re.Pattern[str], text: str) -> float | None:
+    """Return the number that a text begins with, the first group of a pattern; None without it."""
+    found = pattern.match(text)
+    return float(found[1]) if found else None
+
+
+def clock_seconds(parts: Iterable[str | int]) -> float | None:
+    """Return year, month, day, hour, minute, second as if they were UTC; None: no such time."""
+    year, month, day, hour, minute, second = map(int, parts)
+    try:
+        return datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def date_seconds(text: str) -> float | None:
+    """Return 'Fri Mar 21 2008 14:19:00', or 'Tue Jul  8 14:52:10 2008', as if it were UTC."""
+    found = _DATE.fullmatch(text)
+    year = found and (found[3] or found[7])
+    if not found or not year or found[1].casefold() not in _MONTHS:
+        return None
+    month = _MONTHS.index(found[1].casefold()) + 1
+    return clock_seconds((year, month, *found.group(2, 4, 5, 6)))
 
 
 def number(text: str) -> float | None:

@@ -72,6 +72,10 @@ check_raid, which takes tw_cli's 'NOT-REPORTABLE', 'NOT-INSTALLED' and 'NO-DEVIC
 """
 
 
+WELL = frozenset({Health.OK, Health.BUSY})
+"""All of it is there, and nothing foretells that it will not be."""
+
+
 def judged(word: str, meanings: Mapping[str, Health]) -> State:
     """Return what a word means, whatever its case and blanks; a percentage is taken out.
 
@@ -104,11 +108,11 @@ def counts(told: Iterable[tuple[str, str]]) -> tuple[dict[str, int], list[str]]:
     return found, odd
 
 
-def doubted(state: State, odd: Sequence[str]) -> State:
-    """Return a state that is not well where something `odd` is told beside it."""
-    if not odd or state.health not in {Health.OK, Health.BUSY}:
+def doubted(state: State, odd: Sequence[str], health: Health = Health.ATTENTION) -> State:
+    """Return a state that is not well where something `odd` is told beside it: `health`."""
+    if not odd or state.health not in WELL:
         return state
-    return State(Health.ATTENTION, ", ".join(filter(None, (state.word, *odd))), state.done_ratio)
+    return State(health, ", ".join(filter(None, (state.word, *odd))), state.done_ratio)
 
 
 _RANK = (
@@ -126,6 +130,15 @@ _RANK = (
 def worse(one: State, other: State) -> State:
     """Return the worse of two states of one thing; of equals the first."""
     return min(one, other, key=lambda state: _RANK.index(state.health))
+
+
+def ready(health: Health, word: str) -> bool | None:
+    """Return whether a cache's battery is relied on; None: none is there, or it is not told.
+
+    While its capacity is measured it keeps the cache, or the card writes through.
+    """
+    unsure = health is Health.ABSENT or word.casefold() in LEARNING
+    return None if unsure else health is Health.OK
 
 
 def once(told: Iterable[_Named]) -> tuple[_Named, ...]:

@@ -22,10 +22,10 @@ from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.adaptec.arcconf_arrays import ENTITY, arrays_of, disk_cache_of
 from iowarden.collectors.raid.adaptec.arcconf_disks import DEVICE, devices_of, disks_of, reported
 from iowarden.collectors.raid.adaptec.arcconf_output import (
+    DEGREES,
     FOUND,
     Block,
     blocks_of,
-    celsius_of,
     completed,
     megabytes,
     serial_of,
@@ -201,7 +201,7 @@ def _controller_state(
     odd = []
     if told and not ill:
         odd.append(f"logical devices/failed/degraded: expected counts, got {output.shown(told)}")
-    known = sum(each.state.health not in {Health.OK, Health.BUSY} for each in arrays)
+    known = sum(each.state.health not in states.WELL for each in arrays)
     if ill and int(ill[1]) + int(ill[2]) > known:
         odd.append(f"{int(ill[1])} failed and {int(ill[2])} degraded logical devices")
     defunct = about.get("defunct disk drive count")
@@ -213,9 +213,7 @@ def _controller_state(
     checksum = about.get("nvram checksum status")
     if checksum and checksum.casefold() not in {"passed", "not applicable", "not available"}:
         odd.append(f"NVRAM checksum {output.shown(checksum)}")
-    if odd and state.health is Health.OK:
-        return State(Health.ATTENTION, ", ".join([state.word, *odd]))
-    return state
+    return states.doubted(state, odd)
 
 
 def _unlisted(about: Block, blocks: list[Block], arrays: list[Array]) -> tuple[str, ...]:
@@ -291,33 +289,32 @@ def _batteries(blocks: list[Block]) -> Iterator[Battery]:
             continue
         word = output.shown(block.get(key))
         state = states.judged(re.sub(r"^ZMM ", "", word, flags=re.IGNORECASE), _BATTERY_WORDS)
-        # It keeps the cache while its capacity is measured, or the card writes through.
-        learns = word.casefold() in states.LEARNING
         state = replace(state, word=word)
         for part in ("supercap status", "non-volatile storage status"):
             state = _with_part(state, part.removesuffix(" status"), block.get(part))
-        for odd, fine in (("over temperature", "no"), ("hardware error", "no error")):
-            told = block.get(odd)
-            if told.casefold() not in {fine, ""} and state.health in {Health.OK, Health.BUSY}:
-                state = State(Health.ATTENTION, f"{word}, {odd} {output.shown(told)}")
+        odd = [
+            f"{told} {output.shown(block.get(told))}"
+            for told, fine in (("over temperature", "no"), ("hardware error", "no error"))
+            if block.get(told).casefold() not in {fine, ""}
+        ]
+        state = states.doubted(state, odd[:1])
         charge = re.match(r"(\d{1,3}) ", block.get("capacity remaining", "charge level"), re.ASCII)
         yield Battery(
             name,
             state,
-            None if learns or state.health is Health.ABSENT else state.health is Health.OK,
+            states.ready(state.health, word),
             min(int(charge[1]), 100) / 100 if charge else None,
-            celsius_of(block.get("current temperature")),
+            output.leading(DEGREES, block.get("current temperature")),
         )
 
 
 def _with_part(state: State, name: str, told: str) -> State:
     """Return the state of a unit that is ready by its own word, as a part of it says."""
     part = states.judged(told, _BATTERY_WORDS)
-    well = {Health.OK, Health.BUSY}
-    if not told or part.health is Health.OK or state.health not in well:
-        return state
-    health = Health.FAILED if part.health is Health.ABSENT else part.health
-    return State(health, f"{state.word}, {name} {output.shown(told)}")
+    odd = [f"{name} {output.shown(told)}"] if told and part.health is not Health.OK else []
+    return states.doubted(
+        state, odd, Health.FAILED if part.health is Health.ABSENT else part.health
+    )
 
 
 def _controller_sensors(about: Block, blocks: list[Block]) -> Iterator[Sensor]:
@@ -329,7 +326,7 @@ def _controller_sensors(about: Block, blocks: list[Block]) -> Iterator[Sensor]:
     for key, value in titled(blocks, "temperature sensors information").pairs:
         values[key] = value
         if key == "location":
-            degrees = celsius_of(values.get("current value", ""))
+            degrees = output.leading(DEGREES, values.get("current value", ""))
             yield Sensor(output.shown(f"temperature {value}"), temperature_celsius=degrees)
             values = {}
 
@@ -360,8 +357,8 @@ def _enclosure_sensors(blocks: list[Block]) -> tuple[Sensor, ...]:
 def _sensor(name: str, told: str) -> Sensor:
     """Return a sensor of '23 C/ 73 F (Normal)', '5300 rpm (Optimal)' or 'Not Installed'."""
     inner = re.search(r"\(([^()]{0,60})\)", told)
-    degrees, speed = celsius_of(told), _SPINNING.match(told)
-    word = inner[1] if inner else "" if degrees is not None or speed else told
+    degrees, speed = output.leading(DEGREES, told), output.leading(_SPINNING, told)
+    word = inner[1] if inner else "" if degrees is not None or speed is not None else told
     state = states.judged(output.shown(word), _SENSOR_WORDS)
     # A fan nobody knows of turns 0 times a minute.
     unknown = word.casefold() in _NO_WORD
@@ -370,5 +367,5 @@ def _sensor(name: str, told: str) -> Sensor:
         name,
         state if word and not unknown else None,
         temperature_celsius=degrees if there else None,
-        fan_rpm=float(speed[1]) if speed and there else None,
+        fan_rpm=speed if there else None,
     )

@@ -6,7 +6,6 @@ Source: as of `arcconf`.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.raid import output, states
@@ -143,11 +142,13 @@ def _array(
             places.append(slot)
     told = main.get("drive(s) (channel,device)").split()
     places += [slot for each in told if (slot := _slot(each, "", slots, serials))]
-    for key in ("failed stripes", "defunct stripes", "defunct segments"):
-        odd = main.get(key).casefold() not in {"no", "", "not applicable"}
-        if odd and state.health in {Health.OK, Health.BUSY}:
-            # Their data are lost, and the word is 'Optimal' all the same.
-            state = replace(state, health=Health.ATTENTION, word=f"{state.word}, {key}")
+    lost = [
+        key
+        for key in ("failed stripes", "defunct stripes", "defunct segments")
+        if main.get(key).casefold() not in {"no", "", "not applicable"}
+    ]
+    # Their data are lost, and the word is 'Optimal' all the same.
+    state = states.doubted(state, lost[:1])
     parent = main.get("array")
     unique = main.get("volume unique identifier", "unique identifier")
     aacraid = not group and not main.get("volume unique identifier", "disk name")
@@ -191,10 +192,9 @@ def _array_state(word: str, meanings: Mapping[str, Health]) -> State:
 
 def _with_member(state: State, segment: str, word: str) -> State:
     """Return the state of an array with a member that is not present, where it does not say so."""
-    if word.casefold() == "present" or state.health not in {Health.OK, Health.BUSY}:
-        return state
+    odd = [] if word.casefold() == "present" else [f"{segment} {output.shown(word)}"]
     health = Health.REBUILDING if word.casefold() == "rebuilding" else Health.DEGRADED
-    return replace(state, health=health, word=f"{state.word}, {segment} {output.shown(word)}")
+    return states.doubted(state, odd, health)
 
 
 def _slot(

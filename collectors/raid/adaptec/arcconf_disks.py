@@ -11,13 +11,13 @@ from dataclasses import replace
 
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.adaptec.arcconf_output import (
+    DEGREES,
     Block,
-    celsius_of,
     megabytes,
     serial_of,
     switch,
 )
-from iowarden.collectors.raid.controller import Health, PhysicalDisk, State
+from iowarden.collectors.raid.controller import Health, PhysicalDisk
 
 _DISK_WORDS = {
     **states.DEAD,
@@ -154,7 +154,8 @@ def _disk(record: Block) -> PhysicalDisk:
     state = states.judged(word, _DISK_WORDS)
     for key in _FOREBODING:
         if (told := record.get(key)).casefold() not in _NOT_FOREBODING:
-            state = foreboding(state, f"{key.upper()} {output.shown(told)}")
+            odd = [f"{key.upper()} {output.shown(told)}"]
+            state = states.doubted(state, odd, Health.FAILING)
     counters, odd = _counters(record)
     state = states.doubted(state, odd)
     parent = record.get("array")
@@ -168,18 +169,11 @@ def _disk(record: Block) -> PhysicalDisk:
         size_bytes=megabytes(record.get("total size", "size")),
         usage=output.shown(record.get("drive configuration type") or word),
         array=f"array {int(parent)}" if re.fullmatch(r"\d{1,6}", parent, re.ASCII) else "",
-        temperature_celsius=celsius_of(
-            record.get("current temperature") or record.get("temperature")
+        temperature_celsius=output.leading(
+            DEGREES, record.get("current temperature") or record.get("temperature")
         ),
         errors_total=counters,
     )
-
-
-def foreboding(state: State, why: str) -> State:
-    """Return the state of a disk that works and says that it is going to fail."""
-    if state.health in {Health.OK, Health.BUSY}:
-        return replace(state, health=Health.FAILING, word=f"{state.word}, {why}")
-    return state
 
 
 def _counters(record: Block) -> tuple[dict[str, int], list[str]]:

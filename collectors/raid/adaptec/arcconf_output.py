@@ -28,7 +28,8 @@ _SECTIONS = {
 _MAXCACHE = re.compile(r"maxcache(?: [0-9.]{1,8})? information", re.ASCII)
 _CONTINUED = frozenset({"supercap information", "life-time temperature recorded"})
 """Headings within one part."""
-_DEGREES = re.compile(r"(-?\d{1,3}) (?:deg )?C\b", re.ASCII)
+DEGREES = re.compile(r"(-?\d{1,3}) (?:deg )?C\b", re.ASCII)
+"""As '23 C/ 73 F (Normal)' or '23 deg C' begin."""
 
 
 @dataclass(slots=True)
@@ -99,12 +100,6 @@ def serial_of(text: str) -> str:
 def megabytes(text: str) -> int | None:
     """Return '953869 MB' in bytes, None where it is no size."""
     return output.size_bytes(text, 1024) or None
-
-
-def celsius_of(text: str) -> float | None:
-    """Return the degrees of '23 C/ 73 F (Normal)' or '23 deg C'."""
-    found = _DEGREES.match(text)
-    return float(found[1]) if found else None
 
 
 def switch(word: str) -> bool | None:

@@ -9,9 +9,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.raid import output
+from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.adaptec.arcconf_arrays import TASK_WORDS
-from iowarden.collectors.raid.adaptec.arcconf_disks import foreboding
 from iowarden.collectors.raid.adaptec.arcconf_output import (
     COMPLETED,
     FOUND,
@@ -100,7 +99,7 @@ def _at_work(state: State, task: Task) -> State:
     runs = task.status.casefold() == "in progress"
     health = TASK_WORDS.get(task.operation.casefold(), Health.ATTENTION)
     done = state.done_ratio if task.done_ratio is None else task.done_ratio
-    if state.health in {Health.OK, Health.BUSY}:
+    if state.health in states.WELL:
         health = health if runs else Health.ATTENTION
         return State(health, f"{state.word}, {task.operation}: {task.status}", done)
     if state.health is Health.DEGRADED and runs and health is Health.REBUILDING:
@@ -159,7 +158,8 @@ def with_errors(found: Controller, log: DeviceLog, config: Config) -> Controller
         totals = log.by_serial.get(each.serial) if each.serial else None
         if totals is None and place is not None:
             totals = log.by_channel.get(place)
-        state = foreboding(each.state, "smartError") if each.serial in log.failing else each.state
+        odd = ["smartError"] if each.serial in log.failing else []
+        state = states.doubted(each.state, odd, Health.FAILING)
         return replace(
             each, state=state, errors_total={**each.errors_total, **(totals or no_errors)}
         )

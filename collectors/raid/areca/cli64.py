@@ -56,6 +56,7 @@ _USAGE_WORDS = {
     "free": Health.OK,
     "rebuilding": Health.REBUILDING,
 }
+_CELSIUS = re.compile(r"(\d{1,3})(?:\s*(?:\(?C|º|°)|\s*$)")
 _MEMBER = re.compile(r"Raid ?Set Member ?\(?(\d{1,3})\)?|Raid Set # ?\d{1,3}", re.IGNORECASE)
 """How a member is called where the name of its raid set is not: old firmware, a name by default."""
 _DISK_WORDS = {**states.DEAD, "normal": Health.OK, "rebuilding": Health.REBUILDING}
@@ -259,7 +260,9 @@ def parse_disk_detail(text: str) -> PhysicalDisk:
         model=output.printable(model),
         serial=output.printable(told("serial number", "serial num.", "serial#")),
         firmware=output.printable(told("firmware rev.", "firmware revision")),
-        temperature_celsius=_celsius(told("device temperature", "disk temperature")),
+        temperature_celsius=output.leading(
+            _CELSIUS, told("device temperature", "disk temperature")
+        ),
         errors_total=counts,
     )
 
@@ -291,7 +294,7 @@ def parse_hardware(text: str) -> Hardware:
                 continue
             disk = re.fullmatch(r"HDD\s*#\s*(\d{1,3})\s*Temp\.?", name, re.IGNORECASE)
             if disk:
-                degrees = _celsius(value)
+                degrees = output.leading(_CELSIUS, value)
                 if degrees:
                     disks[int(disk[1])] = degrees
             elif name.casefold().startswith("battery"):
@@ -307,12 +310,10 @@ def _battery(value: str) -> Battery:
     state = states.judged(value, _BATTERY_WORDS)
     if state.done_ratio is not None and state.word.casefold() in {"", value.casefold()}:
         state = replace(state, health=Health.OK, word=output.printable(value))
-    # While its capacity is measured it keeps the cache, or the card writes through.
-    unsure = state.health is Health.ABSENT or state.word.casefold() in states.LEARNING
     return Battery(
         name="battery",
         state=replace(state, done_ratio=None),
-        ready=None if unsure else state.health is Health.OK,
+        ready=states.ready(state.health, state.word),
         charge_ratio=state.done_ratio,
     )
 
@@ -328,11 +329,6 @@ def _sensor(name: str, value: str) -> Sensor:
     if "fan" in lower:
         return Sensor(name, fan_rpm=number)
     return Sensor(name, voltage_volts=number)
-
-
-def _celsius(value: str) -> float | None:
-    found = re.match(r"(\d{1,3})(?:\s*(?:\(?C|º|°)|\s*$)", value)
-    return float(found[1]) if found else None
 
 
 def parse_system(text: str) -> Controller:

@@ -8,7 +8,6 @@ from memory of that appendix and were not checked. The log itself has no level.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 
 from iowarden.collectors.event import Event
 from iowarden.collectors.raid import output
@@ -93,12 +92,8 @@ _SYNONYMS = {
 }
 
 
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", text.casefold()).strip("_")
-
-
 KINDS = {
-    **{f"areca_{_slug(text)}": meaning for text, (_, meaning) in TEXTS.items()},
+    **{f"areca_{output.slug(text)}": meaning for text, (_, meaning) in TEXTS.items()},
     OTHER: "an event of a text that is not known",
 }
 """Every kind of event this module tells, and what it means."""
@@ -106,7 +101,7 @@ KINDS = {
 
 def _bare(text: str) -> str:
     """Return a text without what may stand between its words, or not: 'TimeOut Error'."""
-    return _slug(text).replace("_", "")
+    return output.slug(text).replace("_", "")
 
 
 _KNOWN = {_bare(text): text for text in TEXTS} | {_bare(t): of for t, of in _SYNONYMS.items()}
@@ -172,7 +167,7 @@ def _event(row: str, name: str) -> Event:
     if known is not None:
         device, kind = known["device"] or "", _KNOWN[_bare(known["text"])]
         word = TEXTS[kind][0]
-        kind = f"areca_{_slug(kind)}"
+        kind = f"areca_{output.slug(kind)}"
         code = f"{int(known['errors'])} errors" if int(known["errors"] or 0) else ""
     else:
         device, kind = _device(rest), OTHER
@@ -184,7 +179,7 @@ def _event(row: str, name: str) -> Event:
         place=_place(" ".join(device.split())),
         code=code,
         word=word,
-        clock_seconds=clock_seconds(*map(int, found.groups()[:6])),
+        clock_seconds=output.clock_seconds(found.groups()[:6]),
     )
 
 
@@ -203,12 +198,3 @@ def _place(device: str) -> str:
     if found := _ENCLOSURE.fullmatch(device):
         return f"enclosure {int(found[1])} slot {int(found[2])}"
     return "" if _WHOLE.fullmatch(device) else output.printable(device)
-
-
-def clock_seconds(*parts: int) -> float | None:
-    """Return year, month, day, hour, minute, second as if they were UTC; None: no such time."""
-    year, month, day, hour, minute, second = parts
-    try:
-        return datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
-    except (ValueError, OverflowError):
-        return None

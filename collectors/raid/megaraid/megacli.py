@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import SECTOR_BYTES
@@ -171,7 +170,7 @@ def parse_adapters(text: str) -> dict[int, Adapter]:
     """Return the adapters of '-AdpAllInfo', by number. Errors: ParseError."""
     lines = _lines("-AdpAllInfo", text)
     found: dict[int, Adapter] = {}
-    for head, below in _blocks(lines, _ADAPTER):
+    for head, below in output.blocks(lines, _ADAPTER):
         pairs = _first(_pairs(below))
         if "product name" not in pairs:
             raise _refused("-AdpAllInfo", f"'Product Name' of adapter {head[1]}", text)
@@ -193,7 +192,7 @@ def _adapter(pairs: Mapping[str, str]) -> Adapter:
     sensors = [
         Sensor(name, temperature_celsius=degrees)
         for key, name in (("roc temperature", "ROC"), ("controller temperature", "controller"))
-        if (degrees := _celsius(pairs.get(key, ""))) is not None
+        if (degrees := output.leading(_CELSIUS, pairs.get(key, ""))) is not None
     ]
     battery = pairs.get("bbu", "")
     return Adapter(
@@ -226,13 +225,12 @@ def uncounted(
     Source: 'Device Present' of '-AdpAllInfo'. That 'Critical Disks' are those that predict their
     failure is unchecked.
     """
-    well = {Health.OK, Health.BUSY}
 
     def count(*words: str) -> str:
         return str(sum(adapter.counts.get(word, 0) for word in words))
 
-    ill_arrays = sum(each.state.health not in well for each in arrays)
-    ill_disks = sum(each.state.health not in well for each in disks)
+    ill_arrays = sum(each.state.health not in states.WELL for each in arrays)
+    ill_disks = sum(each.state.health not in states.WELL for each in disks)
     return tuple(
         reason
         for what, counted, listed in (
@@ -254,11 +252,7 @@ def clock_seconds(text: str) -> float | None:
     found = _CLOCK.fullmatch(text)
     if found is None:
         return None
-    hour, minute, second, month, day, year = map(int, found.groups())
-    try:
-        return datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
-    except (ValueError, OverflowError):
-        return None
+    return output.clock_seconds(found.group(6, 4, 5, 1, 2, 3))
 
 
 def parse_addresses(text: str) -> dict[int, str]:
@@ -316,7 +310,7 @@ def parse_volumes(text: str) -> tuple[Array, ...]:
     """
     lines = _lines("-LdPdInfo", text)
     _one_adapter("-LdPdInfo", lines)
-    found = tuple(_volume(head, below) for head, below in _blocks(lines, _VOLUME))
+    found = tuple(_volume(head, below) for head, below in output.blocks(lines, _VOLUME))
     if not found and not _NO_VOLUME.search("\n".join(lines)):
         raise _refused("-LdPdInfo", "'Virtual Drive: 0 (Target Id: 0)'", text)
     return found
@@ -336,8 +330,8 @@ def _volume(head: re.Match[str], lines: Sequence[str]) -> Array:
     if head[1] and not word:
         state = State(Health.OK, "CacheCade")  # a cache on flash, of which no state is printed
     bad = own.get("bad blocks exist", "No")
-    if bad != "No" and state.health is Health.OK:
-        state = State(Health.ATTENTION, output.printable(f"{word}, Bad Blocks Exist: {bad}"))
+    odd = [] if bad == "No" else [output.printable(f"Bad Blocks Exist: {bad}")]
+    state = states.doubted(state, odd)
     if state.health is Health.OK and (running := _running(lines[:below])):
         state = State(Health.BUSY, f"{state.word}, {running[0]}", running[1])
     slots = tuple(dict.fromkeys(disk.slot for disk in _disks(list(_pairs(lines[below:])))))
@@ -442,7 +436,7 @@ def _disks(pairs: Sequence[Pair]) -> Iterator[PhysicalDisk]:
 
 
 def _disk(block: Mapping[str, str], array: str) -> PhysicalDisk:
-    slot = slot_name(block[_ENCLOSURE], block.get("slot number", ""))
+    slot = output.slot_name(block[_ENCLOSURE], block.get("slot number", ""))
     number = block.get("device id", "")
     counts, odd = states.counts((name, block.get(key, "")) for key, name in COUNTS.items())
     sata = block.get("pd type", "") == "SATA"
@@ -458,17 +452,9 @@ def _disk(block: Mapping[str, str], array: str) -> PhysicalDisk:
         usage=_usage(block),
         array=array,
         kind=f"megaraid,{int(number)}" if re.fullmatch(r"[0-9]{1,3}", number) else "",
-        temperature_celsius=_celsius(block.get("drive temperature", "")),
+        temperature_celsius=output.leading(_CELSIUS, block.get("drive temperature", "")),
         errors_total=counts,
     )
-
-
-def slot_name(enclosure: str, slot: str) -> str:
-    """Return 'enclosure 252 slot 3'; 'slot 3' without enclosure ('N/A'); '' where it is none."""
-    if not re.fullmatch(r"[0-9]{1,5}", slot):
-        return ""
-    known = re.fullmatch(r"[0-9]{1,5}", enclosure)
-    return (f"enclosure {int(enclosure)} " if known else "") + f"slot {int(slot)}"
 
 
 def _disk_state(block: Mapping[str, str], predicted: int, odd: Iterable[str]) -> State:
@@ -573,7 +559,7 @@ def parse_battery(text: str) -> Battery:
         state=State(health, output.printable(", ".join(filter(None, (w for _, w in said))))),
         ready=None if health is Health.BUSY else health is Health.OK,
         charge_ratio=min(int(charge[1]), 100) / 100 if charge else None,
-        temperature_celsius=_celsius(own.get("temperature", "")),
+        temperature_celsius=output.leading(_CELSIUS, own.get("temperature", "")),
     )
 
 
@@ -618,7 +604,7 @@ def parse_rebuilds(text: str) -> dict[str, float]:
     found = {
         slot: min(int(done), 100) / 100
         for enclosure, number, done in _REBUILD.findall(lines)
-        if (slot := slot_name(enclosure, number))
+        if (slot := output.slot_name(enclosure, number))
     }
     if not found and "is not in rebuild process" not in lines:
         raise _refused("-PDRbld -ShowProg", "'Rebuild Progress on Device ...'", text)
@@ -642,16 +628,6 @@ def _lines(command: str, text: str) -> list[str]:
     if not codes or any(int(code, 16) for code in codes):
         raise _refused(command, "'Exit Code: 0x00' at its end", text)
     return plain.splitlines()
-
-
-def _blocks(
-    lines: Sequence[str], head: re.Pattern[str]
-) -> Iterator[tuple[re.Match[str], Sequence[str]]]:
-    """Yield each head with the lines below it."""
-    found = [(at, match) for at, line in enumerate(lines) if (match := head.fullmatch(line))]
-    ends = [*(at for at, _ in found), len(lines)][1:]
-    for (at, match), end in zip(found, ends, strict=False):
-        yield match, lines[at + 1 : end]
 
 
 def _one_adapter(command: str, lines: Sequence[str]) -> None:
@@ -678,11 +654,6 @@ def _first(pairs: Iterable[Pair]) -> dict[str, str]:
     for key, value in pairs:
         found.setdefault(key, value)
     return found
-
-
-def _celsius(value: str) -> float | None:
-    found = _CELSIUS.match(value)
-    return float(found[1]) if found else None
 
 
 def _refused(command: str, expected: str, got: str) -> ParseError:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import ParseError
@@ -28,10 +27,10 @@ from iowarden.collectors.raid.megaraid.storcli_answer import (
     Tree,
     celsius_of,
     flattened,
+    nothing_of,
     objects,
     parse_answers,
     parse_whole,
-    place_of,
     rows_of,
     slot_of,
     text_of,
@@ -213,8 +212,7 @@ def parse_controllers(text: str, prefix: str = "megaraid c") -> dict[int, Told]:
         if text_of(answer.data, "product name") or isinstance(answer.data.get("basics"), dict)
     }
     if not found:
-        failed = "; ".join(each.description for each in answers)
-        raise output.refused("storcli /cN show all", "a controller", failed)
+        raise nothing_of("storcli /cN show all", "a controller", answers)
     return found
 
 
@@ -312,8 +310,7 @@ def _batteries(data: Tree, flat: Mapping[str, str]) -> tuple[Battery, ...]:
                 Battery(
                     output.printable(name) or "battery",
                     state,
-                    # It keeps the cache while its capacity is measured, or the card writes through.
-                    None if word.casefold() in states.LEARNING else state.health is Health.OK,
+                    states.ready(state.health, word),
                     temperature_celsius=celsius_of(
                         text_of(row, "temp") or text_of(row, "temperature(c)")
                     ),
@@ -363,15 +360,16 @@ def parse_progress(text: str) -> tuple[Progress, ...]:
         named = re.fullmatch(r"\d{1,4}", number, re.ASCII)
         found.append(
             Progress(
-                place_of(drive[1], drive[2]) if drive else slot_of(text_of(row, "eid:slt")),
+                output.slot_name(drive[1] or "", drive[2])
+                if drive
+                else slot_of(text_of(row, "eid:slt")),
                 f"virtual drive {int(number)}" if named else "",
                 output.printable(text_of(row, "operation")),
                 min(int(percent[1]), 100) / 100 if percent else None,
             )
         )
     if not rows:
-        failed = "; ".join(each.description for each in answers)
-        raise output.refused("storcli", "'Progress%'", failed)
+        raise nothing_of("storcli", "'Progress%'", answers)
     return tuple(found)
 
 
@@ -409,8 +407,7 @@ def parse_patrol_read(text: str) -> Sensor:
             if text_of(row, "ctrl_prop").casefold() == "pr current state":
                 word = output.printable(text_of(row, "value"))
                 return Sensor("patrol read", states.judged(word, _PATROL_WORDS))
-    failed = "; ".join(each.description for each in answers)
-    raise output.refused("storcli /cN show patrolread", "'PR Current State'", failed)
+    raise nothing_of("storcli /cN show patrolread", "'PR Current State'", answers)
 
 
 def pci_address(text: str) -> str:
@@ -425,8 +422,4 @@ def clock_seconds(text: str) -> float | None:
     if found is None:
         return None
     told = [found[name] or found[f"{name}_"] for name in ("year", "month", "day")]
-    try:
-        parts = map(int, (*told, found["hour"], found["minute"], found["second"]))
-        return datetime(*parts, tzinfo=UTC).timestamp()  # type: ignore[misc,arg-type]
-    except (ValueError, OverflowError):
-        return None
+    return output.clock_seconds((*told, found["hour"], found["minute"], found["second"]))

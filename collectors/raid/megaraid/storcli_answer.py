@@ -19,7 +19,7 @@ from iowarden.collectors.raid import output
 from iowarden.collectors.raid.megaraid.storcli_text import UNREAD, parse_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _HARMLESS = frozenset(
     {"command invalid", "un-supported command", "unsupported command", "none", "-", ""}
@@ -157,6 +157,14 @@ def flattened(tree: Tree) -> dict[str, str]:
     return found
 
 
+def nothing_of(
+    command: str, expected: str, answers: Iterable[Answer], unread: Iterable[str] = ()
+) -> ParseError:
+    """Return the error of answers that lack what was asked for: as they describe it themselves."""
+    told = "; ".join([*(each.description for each in answers), *unread])
+    return output.refused(command, expected, told)
+
+
 def rows_of(value: Any) -> list[Tree]:  # noqa: ANN401 - JSON
     """Return the rows of a table, none where there is no such table."""
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
@@ -172,12 +180,7 @@ def text_of(row: Tree, key: str) -> str:
 def slot_of(text: str) -> str:
     """Return the place of '252:3' or ':3', '' of what is none."""
     found = SLOT.fullmatch(text.strip())
-    return place_of(found[1], found[2]) if found else ""
-
-
-def place_of(enclosure: str | None, slot: str) -> str:
-    """Return the place of a disk; one in no enclosure has a slot alone."""
-    return f"enclosure {int(enclosure)} slot {int(slot)}" if enclosure else f"slot {int(slot)}"
+    return output.slot_name(found[1], found[2]) if found else ""
 
 
 def size_of(row: Tree) -> int | None:

@@ -16,9 +16,9 @@ from iowarden.collectors.raid.megaraid.storcli_answer import (
     Tree,
     celsius_of,
     flattened,
+    nothing_of,
     objects,
     parse_answers,
-    place_of,
     size_of,
     slot_of,
     text_of,
@@ -85,8 +85,7 @@ def parse_disks(text: str) -> tuple[tuple[PhysicalDisk, ...], tuple[str, ...]]:
     unread = [error for answer in answers for error in (*answer.unread, *answer.errors)]
     disks = [disk for answer in answers for disk in disks_of(answer.data, unread, adapter=False)]
     if not disks:
-        failed = "; ".join([*(each.description for each in answers), *unread])
-        raise output.refused("storcli /cN/eall/sall show all", "disks", failed)
+        raise nothing_of("storcli /cN/eall/sall show all", "disks", answers, unread)
     return tuple(disks), tuple(unread)
 
 
@@ -202,7 +201,7 @@ def _details(data: Tree) -> dict[str, dict[str, str]]:
                 return
             for key, each in tree.items():
                 if (drive := _DRIVE.fullmatch(key)) and isinstance(each, dict):
-                    add(place_of(drive[1], drive[2]), each)
+                    add(output.slot_name(drive[1] or "", drive[2]), each)
                 else:
                     walk(each)
         elif isinstance(tree, list):

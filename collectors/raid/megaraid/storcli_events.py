@@ -20,7 +20,6 @@ from iowarden.collectors.raid import output
 from iowarden.collectors.raid.controller import Log
 from iowarden.collectors.raid.megaraid import storcli
 from iowarden.collectors.raid.megaraid.storcli_event_codes import NAMES
-from iowarden.collectors.raid.threeware.alarms import clock_seconds as date_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -255,7 +254,7 @@ def _word(told: str) -> str:
 
 
 def _clock(told: str) -> float | None:
-    found = date_seconds(told)
+    found = output.date_seconds(told)
     return storcli.clock_seconds(told) if found is None else found
 
 

@@ -22,6 +22,7 @@ from iowarden.collectors.raid.megaraid.storcli_answer import (
     SLOT,
     Tree,
     flattened,
+    nothing_of,
     objects,
     parse_whole,
     rows_of,
@@ -115,12 +116,11 @@ def volumes_of(
         seen.add(name)
         state = states.judged(output.printable(text_of(row, "state")), _ARRAY_WORDS)
         access = text_of(row, "access")
-        if access.casefold() not in _ACCESS and state.health is Health.OK:
-            state = State(Health.ATTENTION, output.printable(f"{state.word}, access {access}"))
+        odd = [] if access.casefold() in _ACCESS else [output.printable(f"access {access}")]
         parent = f"drive group {int(place[1])}" if place[1].isdecimal() else ""
         yield Array(
             name,
-            state,
+            states.doubted(state, odd),
             level=output.printable(text_of(row, "type")),
             label=output.printable(text_of(row, "name")),
             parent=parent,
@@ -188,10 +188,8 @@ def parse_volumes(text: str) -> dict[str, Array]:
                 word = re.sub(r"[^a-z]", "", default.casefold())
                 policy = replace(policy, default_write_back=back.get(word))
             bad = told.get("bad block exists", told.get("bad blocks exist", "No"))
-            state = each.state
-            if bad.casefold() not in {"no", "-", "n/a"} and state.health is Health.OK:
-                word = f"{state.word}, bad blocks exist: {bad}"
-                state = State(Health.ATTENTION, output.printable(word))
+            well = bad.casefold() in {"no", "-", "n/a"}
+            odd = [] if well else [output.printable(f"bad blocks exist: {bad}")]
             serial = told.get("serial number", "") or told.get("scsi naa id", "")
             disk_cache = told.get("disk cache policy", "") or told.get(
                 "drive write cache policy", ""
@@ -199,13 +197,12 @@ def parse_volumes(text: str) -> dict[str, Array]:
             found[each.name] = replace(
                 each,
                 policy=policy,
-                state=state,
+                state=states.doubted(each.state, odd),
                 serial=output.printable(serial),
                 disk_cache=_SWITCH.get(disk_cache.casefold(), each.disk_cache),
             )
     if not found:
-        failed = "; ".join(each.description for each in answers)
-        raise output.refused("storcli /cN/vall show all", "virtual drives", failed)
+        raise nothing_of("storcli /cN/vall show all", "virtual drives", answers)
     return found
 
 

@@ -137,7 +137,7 @@ def _volume(
     health = state.health
     if _RESYNC in flags:
         health = {Health.OK: Health.BUSY, Health.DEGRADED: Health.REBUILDING}.get(health, health)
-    if health in {Health.OK, Health.BUSY} and (odd or "ENABLED" not in flags):
+    if health in states.WELL and (odd or "ENABLED" not in flags):
         health = Health.ATTENTION
     words = [told["state"], *(flag for flag in flags if flag != "ENABLED")]
     kind = told.get("type", "")

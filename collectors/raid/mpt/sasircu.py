@@ -140,11 +140,11 @@ def parse_display(text: str, name: str) -> Controller:
         for title, head, once in zip(_SECTIONS[1:], (_VOLUME, _DEVICE), _ONCE, strict=True)
         for reason in _unheaded(sections[title], head, once)
     ]
-    volumes = [_volume(block) for _, block in _blocks(sections[_SECTIONS[1]], _VOLUME)]
+    volumes = [_volume(block) for _, block in output.blocks(sections[_SECTIONS[1]], _VOLUME)]
     parents = {slot: each.name for each in volumes for slot in each.slots}
     places: Counter[str] = Counter()
     disks = []
-    for head, block in _blocks(sections[_SECTIONS[2]], _DEVICE):
+    for head, block in output.blocks(sections[_SECTIONS[2]], _DEVICE):
         disk = _disk(head[1], block)
         if disk is not None:
             places[disk.slot] += 1
@@ -175,7 +175,7 @@ def _unheaded(lines: Sequence[str], head: re.Pattern[str], once: Sequence[str]) 
     """
     key, heading = once
     first = next((at for at, line in enumerate(lines) if head.fullmatch(line)), len(lines))
-    blocks = [lines[:first], *(block for _, block in _blocks(lines, head))]
+    blocks = [lines[:first], *(block for _, block in output.blocks(lines, head))]
     for number, block in enumerate(blocks):
         keys = [name for name, _ in _pairs(block)]
         if number == 0 and key in keys:
@@ -227,9 +227,7 @@ def _disk(kind: str, lines: Sequence[str]) -> PhysicalDisk | None:
 
 
 def _slot(enclosure: str, slot: str) -> str:
-    if not (re.fullmatch(r"[0-9]{1,5}", enclosure) and re.fullmatch(r"[0-9]{1,5}", slot)):
-        return ""
-    return f"enclosure {int(enclosure)} slot {int(slot)}"
+    return output.slot_name(enclosure, slot) if re.fullmatch(r"[0-9]{1,5}", enclosure) else ""
 
 
 def _state(word: str, meanings: Mapping[str, Health]) -> State:
@@ -237,7 +235,7 @@ def _state(word: str, meanings: Mapping[str, Health]) -> State:
     found = _STATE.fullmatch(word)
     state = states.judged(found[1] if found else word, meanings)
     code = _CODES.get(found[2]) if found else None
-    if found and code not in {None, state.health} and state.health in {Health.OK, Health.BUSY}:
+    if found and code not in {None, state.health} and state.health in states.WELL:
         return State(Health.ATTENTION, output.printable(word))
     return replace(state, word=output.printable(found[1] if found else word))
 
@@ -255,7 +253,7 @@ def parse_status(text: str) -> dict[str, Task]:
     if _NO_VOLUMES.search(plain):
         return {}
     found = {}
-    for _, block in _blocks(_whole("STATUS", plain), _VOLUME):
+    for _, block in output.blocks(_whole("STATUS", plain), _VOLUME):
         own = dict(_pairs(block))
         operation = own.get("current operation", "")
         done = _PERCENT.match(own.get("percentage complete", ""))
@@ -278,7 +276,7 @@ def parse_states(text: str) -> tuple[Array, ...]:
     return tuple(
         with_task(Array(name, _state(own.get("volume state", ""), words)), tasks.get(name))
         for tasks in (parse_status(text),)
-        for _, block in _blocks(output.plain(text).splitlines(), _VOLUME)
+        for _, block in output.blocks(output.plain(text).splitlines(), _VOLUME)
         for own in (dict(_pairs(block)),)
         for name in (volume_name(own.get("volume id", "")),)
     )
@@ -288,9 +286,8 @@ def with_task(array: Array, task: Task | None) -> Array:
     """Return a volume with what runs at it: that makes it whole, or leaves it as it is."""
     if task is None:
         return array
-    state = array.state
-    if task.status.casefold() not in {"enabled", ""} and state.health in {Health.OK, Health.BUSY}:
-        state = State(Health.ATTENTION, f"{state.word}, {task.status}")
+    odd = [] if task.status.casefold() in {"enabled", ""} else [task.status]
+    state = states.doubted(array.state, odd)
     if not task.operation:
         return replace(array, state=state)
     health = state.health
@@ -325,15 +322,6 @@ def _sections(lines: Sequence[str]) -> dict[str, list[str]]:
         elif title:
             found[title].append(line)
     return found
-
-
-def _blocks(
-    lines: Sequence[str], head: re.Pattern[str]
-) -> Iterator[tuple[re.Match[str], Sequence[str]]]:
-    found = [(at, match) for at, line in enumerate(lines) if (match := head.fullmatch(line))]
-    ends = [*(at for at, _ in found), len(lines)][1:]
-    for (at, match), end in zip(found, ends, strict=False):
-        yield match, lines[at + 1 : end]
 
 
 def _pairs(lines: Sequence[str]) -> Iterator[Pair]:

@@ -188,7 +188,7 @@ def _told(card: _Card, found: re.Match[str]) -> None:
 
 def _worse(volume: Array, *why: str) -> Array:
     """Return a logical drive that is whole, but of whose disks something is told."""
-    if not why or volume.state.health not in {Health.OK, Health.BUSY}:
+    if not why or volume.state.health not in states.WELL:
         return volume
     word = output.shown(", ".join([volume.state.word, *why]))
     return replace(volume, state=State(Health.ATTENTION, word))

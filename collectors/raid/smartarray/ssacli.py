@@ -410,10 +410,7 @@ def _with_volume(volume: Array, key: str, value: str) -> Array:
 
 def _worse(volume: Array, why: str) -> Array:
     """Return a logical drive of which something is wrong, whatever its state says."""
-    if volume.state.health not in {Health.OK, Health.BUSY}:
-        return volume
-    state = replace(volume.state, health=Health.ATTENTION, word=f"{volume.state.word}, {why}")
-    return replace(volume, state=state)
+    return replace(volume, state=states.doubted(volume.state, [why]))
 
 
 def _with_disk(disk: PhysicalDisk, key: str, value: str) -> PhysicalDisk:
@@ -433,9 +430,8 @@ def _with_disk(disk: PhysicalDisk, key: str, value: str) -> PhysicalDisk:
         case "current temperature (c)":
             return replace(disk, temperature_celsius=output.number(value))
         case "ssd smart trip wearout" if value.casefold() not in _NO_WARNING:
-            worn = disk.state.health in {Health.OK, Health.BUSY}
-            word = f"{disk.state.word}, SSD SMART trip wearout {output.shown(value)}"
-            return replace(disk, state=State(Health.FAILING, word)) if worn else disk
+            odd = [f"SSD SMART trip wearout {output.shown(value)}"]
+            return replace(disk, state=states.doubted(disk.state, odd, Health.FAILING))
     return disk
 
 
@@ -484,12 +480,10 @@ def _controller(card: _Card) -> Controller:
 def _battery(word: str, pairs: Mapping[str, str]) -> Battery:
     """Return the battery of 'OK', 'Recharging', 'Failed (Replace Batteries/Capacitors)'."""
     state = states.judged(word.partition(" (")[0], _BATTERY_WORDS)
-    # While its capacity is measured it keeps the cache, or the card writes through.
-    unsure = state.health is Health.ABSENT or state.word.casefold() in states.LEARNING
     return Battery(
         "battery",
         replace(state, word=output.shown(word)),
-        None if unsure else state.health is Health.OK,
+        states.ready(state.health, state.word),
         temperature_celsius=output.number(pairs.get("capacitor temperature (c)", "")),
     )
 

@@ -8,7 +8,6 @@ alarm and is not derived from its code. Where the guide's text was not at hand i
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 
 from iowarden.collectors.event import Event
 from iowarden.collectors.raid import output
@@ -133,27 +132,19 @@ NAMES = {
 """What an AEN is called, by its code; the first name is the one its kind is made of."""
 
 
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", text.casefold()).strip("_")
-
-
-_CODES = {_slug(name): code for code, names in NAMES.items() for name in names}
+_CODES = {output.slug(name): code for code, names in NAMES.items() for name in names}
 KINDS = {
     **{
-        f"3ware_{_slug(names[0])}": f"AEN 0x{code:04X}: {names[0]}" for code, names in NAMES.items()
+        f"3ware_{output.slug(names[0])}": f"AEN 0x{code:04X}: {names[0]}"
+        for code, names in NAMES.items()
     },
     OTHER: "an alarm of a text that is not known",
 }
 """Every kind of event this module tells, and what it is."""
 
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _HEADER = re.compile(r"\s*Ctl\s+Date\s+Severity\b.*", re.IGNORECASE)
 _ERROR = re.compile(r"^[ \t]*error:.*$", re.MULTILINE | re.IGNORECASE)
 _ALARM = re.compile(r"\s*/?c\d{1,2}(?:/e\d{1,3})?\s+\[([^\]]*)\]\s+(\S+)\s*(.*?)\s*", re.ASCII)
-_DATE = re.compile(
-    r"\s*\w{3}\s+(\w{3})\s+(\d{1,2})\s+(?:(\d{4})\s+)?(\d{1,2}):(\d{2}):(\d{2})(?:\s+(\d{4}))?\s*",
-    re.ASCII,
-)
 _ARGUMENT = re.compile(
     r"\b(port|phy|unit|subunit|slot|enclosure|encl|LBA)\s*[=#]\s*(0x[0-9a-f]{1,16}|\d{1,10})\b",
     re.IGNORECASE,
@@ -163,7 +154,7 @@ _ARGUMENT = re.compile(
 def kind_of(code: int) -> str:
     """Return the kind of an AEN, by its code: also of one that the kernel logged."""
     names = NAMES.get(code)
-    return f"3ware_{_slug(names[0])}" if names else OTHER
+    return f"3ware_{output.slug(names[0])}" if names else OTHER
 
 
 def parse_alarms(text: str, name: str) -> Log:
@@ -193,7 +184,7 @@ def _event(row: str, name: str) -> Event:
         text = output.printable(" ".join(row.split()))
         return Event(SOURCE, OTHER, text, controller=name)
     message = " ".join(found[3].split())
-    code = _CODES.get(_slug(message.partition(":")[0]))
+    code = _CODES.get(output.slug(message.partition(":")[0]))
     told = {key.casefold(): value for key, value in _ARGUMENT.findall(message)}
     address = told.get("lba")
     return Event(
@@ -205,7 +196,7 @@ def _event(row: str, name: str) -> Event:
         sector=None if address is None else int(address, 16 if "x" in address.casefold() else 10),
         code="" if code is None else f"0x{code:04X}",
         word=output.printable(found[2]),
-        clock_seconds=clock_seconds(found[1]),
+        clock_seconds=output.date_seconds(found[1]),
     )
 
 
@@ -214,17 +205,3 @@ def _place(told: dict[str, str]) -> str:
     if "slot" in told:
         return f"enclosure {enclosure} slot {told['slot']}" if enclosure else f"slot {told['slot']}"
     return next((f"{key} {told[key]}" for key in ("port", "phy", "unit") if key in told), "")
-
-
-def clock_seconds(text: str) -> float | None:
-    """Return 'Fri Mar 21 2008 14:19:00', or 'Tue Jul  8 14:52:10 2008', as if it were UTC."""
-    found = _DATE.fullmatch(text)
-    year = found and (found[3] or found[7])
-    if not found or not year or found[1].casefold() not in _MONTHS:
-        return None
-    month = _MONTHS.index(found[1].casefold()) + 1
-    day, hour, minute, second = map(int, found.group(2, 4, 5, 6))
-    try:
-        return datetime(int(year), month, day, hour, minute, second, tzinfo=UTC).timestamp()
-    except (ValueError, OverflowError):
-        return None

@@ -337,7 +337,7 @@ def _state(word: str, meanings: dict[str, Health], *done: str) -> State:
     """Return what a word means; with a '*' behind it a disk of the unit had an error."""
     state = states.judged(word.rstrip("*").replace("_", "-"), meanings)
     health = state.health
-    if word.endswith("*") and health in {Health.OK, Health.BUSY}:
+    if word.endswith("*") and health in states.WELL:
         health = Health.ATTENTION
     ratios = (re.match(r"(\d{1,3})%", each, re.ASCII) for each in done)
     ratio = next((min(int(each[1]), 100) / 100 for each in ratios if each), None)
