@@ -7,30 +7,21 @@ keeps apart.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import (
-    AbsentError,
-    LateError,
-    MissingError,
-    ParseError,
-    ReadError,
-    StuckError,
-)
+from iowarden.collectors.model import ReadError
 from iowarden.collectors.program import run_program
-from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.areca import cli64, event_info
-from iowarden.collectors.raid.backend import Backend
+from iowarden.collectors.raid.backend import Backend, Parts, first_installed
+from iowarden.collectors.raid.controller import Controller
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import TypeVar
+    from collections.abc import Sequence
 
     from iowarden.collectors.machine import Root
-    from iowarden.collectors.raid.areca.cli64 import Bay
-    from iowarden.collectors.raid.controller import Array, Controller, Log, PhysicalDisk
+    from iowarden.collectors.raid.controller import Log, PhysicalDisk
 
-    _T = TypeVar("_T")
 
 _PROGRAMS = ("cli64", "areca-cli", "cli32")
 _SECONDS = 60.0
@@ -38,15 +29,9 @@ _SECONDS = 60.0
 
 def run_cli64(root: Root, which: tuple[str, ...], *command: str) -> str:
     """Return what Areca's tool printed. Errors: AbsentError, ReadError, ParseError."""
-    missing: list[AbsentError] = []
-    for program in _PROGRAMS:
-        try:
-            return run_program(root, _SECONDS, program, *which, *command)
-        except AbsentError as error:
-            if not isinstance(error, MissingError) and not root.path:
-                raise
-            missing.append(error)
-    raise missing[0]
+    return first_installed(
+        root, _PROGRAMS, lambda program: run_program(root, _SECONDS, program, *which, *command)
+    )
 
 
 def _find(_: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -57,29 +42,17 @@ def _find(_: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _state(root: Root, name: str, which: tuple[str, ...], former: Controller | None) -> Controller:
-    unread: list[str] = []
-
-    def part(command: tuple[str, ...], parse: Callable[[str], _T], default: _T) -> _T:
-        """Return a part, the default where it cannot be read and others may."""
-        try:
-            return parse(run_cli64(root, which, *command))
-        except (LateError, StuckError):
-            raise
-        except (AbsentError, ReadError, ParseError) as error:
-            if isinstance(error, AbsentError) and not root.path:
-                raise  # no program, no probe: there is no other part either
-            unread.append(str(error))
-            return default
-
-    system = part(("sys", "info"), cli64.parse_system, controller.Controller(name, "areca"))
-    no_arrays: tuple[Array, ...] = ()
-    no_bays: tuple[Bay, ...] = ()
-    raid_sets = part(("rsf", "info"), lambda text: cli64.parse_raid_sets(text, unread), no_arrays)
-    volumes = part(
-        ("vsf", "info"), lambda text: cli64.parse_volumes(text, raid_sets, unread), no_arrays
+    parts = Parts(partial(run_cli64, root, which), raises_absent=not root.path)
+    unread = parts.unread
+    system = parts.read(cli64.parse_system, Controller(name, "areca"), "sys", "info")
+    raid_sets = parts.read(partial(cli64.parse_raid_sets, unread=unread), (), "rsf", "info")
+    volumes = parts.read(
+        partial(cli64.parse_volumes, raid_sets=raid_sets, unread=unread), (), "vsf", "info"
     )
-    bays = part(("disk", "info"), lambda text: cli64.parse_bays(text, raid_sets, unread), no_bays)
-    hardware = part(("hw", "info"), cli64.parse_hardware, cli64.Hardware())
+    bays = parts.read(
+        partial(cli64.parse_bays, raid_sets=raid_sets, unread=unread), (), "disk", "info"
+    )
+    hardware = parts.read(cli64.parse_hardware, cli64.Hardware(), "hw", "info")
     if not bays and not raid_sets:
         raise ReadError("; ".join(unread) or f"'{name}': expected disks or raid sets, got none")
     found = replace(
@@ -104,24 +77,17 @@ def _state(root: Root, name: str, which: tuple[str, ...], former: Controller | N
     )
     if former is not None and _same_disks(found, former):
         return replace(found, disks=_identified(found.disks, former.disks))
+    other = Parts(parts.run)  # a disk's slot and model are known all the same
     details = {
         bay.disk.slot: detail
         for bay in bays
         if bay.disk is not None and not bay.disk.serial
-        if (detail := _detail(root, which, bay.number)) is not None
+        if (
+            detail := other.read(cli64.parse_disk_detail, None, "disk", "info", f"drv={bay.number}")
+        )
     }
     known = [replace(each, slot=slot) for slot, each in details.items()]
     return replace(found, disks=_identified(found.disks, known))
-
-
-def _detail(root: Root, which: tuple[str, ...], number: int) -> PhysicalDisk | None:
-    """Return who a disk is. Errors: LateError, StuckError."""
-    try:
-        return cli64.parse_disk_detail(run_cli64(root, which, "disk", "info", f"drv={number}"))
-    except (LateError, StuckError):
-        raise
-    except (AbsentError, ReadError, ParseError):
-        return None  # its slot and model are known all the same
 
 
 def _same_disks(found: Controller, former: Controller) -> bool:

@@ -14,18 +14,13 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import (
-    AbsentError,
-    LateError,
-    MissingError,
-    ParseError,
-    ReadError,
-    StuckError,
-)
+from iowarden.collectors.model import ParseError, ReadError
 from iowarden.collectors.program import run_program
 from iowarden.collectors.raid import output, states
+from iowarden.collectors.raid.backend import Parts, first_installed
 from iowarden.collectors.raid.controller import Battery, Controller, Health, State
 from iowarden.collectors.raid.megaraid import megacli
+from iowarden.collectors.raid.pci_hosts import adapters_of
 from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
@@ -52,38 +47,23 @@ def find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     Of hosts that are not listed nobody knows which they are: they are one more, 'unlisted'.
     Errors: AbsentError, ReadError (among others: MegaCli must not be run here), ParseError.
     """
-    at = _addresses(root)
-    missing: list[AbsentError] = []
-    for program in PROGRAMS:
+    at = adapters_of(root, DRIVER)
+
+    def listed(program: str) -> dict[str, tuple[str, ...]]:
         if not root.path:
             _refuse_aero(root, at)
-        try:
-            text = _run(root, program, "-AdpGetPciInfo", "-aALL")
-        except AbsentError as error:
-            if not isinstance(error, MissingError) and not root.path:
-                raise
-            missing.append(error)
-            continue
         found: dict[str, tuple[str, ...]] = {
-            f"megaraid c{number}": (program, str(number), at.get(address, ""))
-            for number, address in megacli.parse_addresses(text).items()
+            f"megaraid c{number}": (program, str(number), next(iter(at.get(address, ())), ""))
+            for number, address in megacli.parse_addresses(
+                _run(root, program, "-AdpGetPciInfo", "-aALL")
+            ).items()
         }
         if len(found) < len(hosts):
             expected = f"'{program} -AdpGetPciInfo': expected {len(hosts)} controllers"
             found["megaraid unlisted"] = ("", f"{expected}, got {len(found)}", "")
         return found
-    raise missing[0]
 
-
-def _addresses(root: Root) -> dict[str, str]:
-    """Return the host of each adapter of the driver, '' where it has none, by PCI address."""
-    found = {}
-    for address in scsi_hosts.listed(root, f"{scsi_hosts.PCI_DRIVERS}/{DRIVER}", []):
-        if re.fullmatch(scsi_hosts.ADAPTER, address, re.ASCII):
-            entries = scsi_hosts.listed(root, f"{scsi_hosts.PCI_DRIVERS}/{DRIVER}/{address}", [])
-            hosts = (each for each in entries if re.fullmatch(r"host[0-9]{1,9}", each))
-            found[address] = next(hosts, "")
-    return found
+    return first_installed(root, PROGRAMS, listed)
 
 
 def _refuse_aero(root: Root, addresses: Iterable[str]) -> None:
@@ -105,19 +85,11 @@ def state(root: Root, name: str, handle: tuple[str, ...], _: Controller | None) 
     program, number, host = handle
     if not program:
         raise ReadError(number)  # why
-    unread: list[str] = []
-
-    def part(command: tuple[str, ...], parse: Callable[[str], _T], default: _T) -> _T:
-        """Return a part, the default where it cannot be read and others may."""
-        try:
-            return parse(_run(root, program, *command, f"-a{number}"))
-        except (LateError, StuckError):
-            raise
-        except (AbsentError, ReadError, ParseError) as error:
-            if isinstance(error, AbsentError) and not root.path:
-                raise  # no program, no probe: there is no other part either
-            unread.append(str(error))
-            return default
+    parts = Parts(
+        lambda *command: _run(root, program, *command, f"-a{number}"),
+        raises_absent=not root.path,
+    )
+    unread = parts.unread
 
     def listed(parse: Callable[[str], _T]) -> Callable[[str], _T]:
         """Return what reads a list, and says where two of it stand below one heading."""
@@ -135,15 +107,13 @@ def state(root: Root, name: str, handle: tuple[str, ...], _: Controller | None) 
         return found[int(number)]
 
     before = time.time()
-    adapter = part(("-AdpAllInfo",), own, megacli.Adapter(Controller(name, "megaraid")))
+    adapter = parts.read(own, megacli.Adapter(Controller(name, "megaraid")), "-AdpAllInfo")
     asked_seconds = (before + time.time()) / 2
     offset = None
     if adapter.clock_seconds is not None and not root.path:
         offset = adapter.clock_seconds - asked_seconds
-    no_disks: tuple[PhysicalDisk, ...] = ()
-    nothing_listed: tuple[tuple[Array, ...], tuple[PhysicalDisk, ...]] = ((), ())
-    arrays, members = part(("-LdPdInfo",), listed(_volumes), nothing_listed)
-    disks = part(("-PDList",), listed(megacli.parse_disks), no_disks)
+    arrays, members = parts.read(listed(_volumes), ((), ()), "-LdPdInfo")
+    disks = parts.read(listed(megacli.parse_disks), (), "-PDList")
     disks, odd = states.agreed(disks, members, ("MegaCli -PDList", "MegaCli -LdPdInfo"))
     unread += output.few(odd)
     if not arrays and not disks and unread:
@@ -152,14 +122,13 @@ def state(root: Root, name: str, handle: tuple[str, ...], _: Controller | None) 
     # Without one, a cache that is forced on keeps nothing.
     battery: Battery | None = Battery("battery", State(Health.ABSENT, "Absent"))
     if adapter.battery is not False:
-        battery = part(("-AdpBbuCmd", "-GetBbuStatus"), megacli.parse_battery, None)
+        battery = parts.read(megacli.parse_battery, None, "-AdpBbuCmd", "-GetBbuStatus")
     parents = {slot: each.name for each in reversed(arrays) for slot in each.slots}
-    nothing: dict[str, float] = {}
     rebuilt: dict[str, float] = {}
     for disk in disks:
         if disk.state.health is Health.REBUILDING and disk.state.done_ratio is None:
             which = ("-PDRbld", "-ShowProg", "-PhysDrv", f"[{_place(disk.slot)}]")
-            rebuilt |= part(which, megacli.parse_rebuilds, nothing)
+            rebuilt |= parts.read(megacli.parse_rebuilds, {}, *which)
     return replace(
         adapter.controller,
         name=name,

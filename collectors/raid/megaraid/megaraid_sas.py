@@ -25,7 +25,7 @@ from iowarden.collectors.model import (
     StuckError,
 )
 from iowarden.collectors.program import run_program
-from iowarden.collectors.raid.backend import Backend
+from iowarden.collectors.raid.backend import Backend, Parts
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.megaraid import (
     megacli_reader,
@@ -35,16 +35,15 @@ from iowarden.collectors.raid.megaraid import (
     storcli_events,
     storcli_volumes,
 )
+from iowarden.collectors.raid.pci_hosts import adapters_of
 from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import TypeVar
+    from collections.abc import Mapping, Sequence
 
     from iowarden.collectors.machine import Root
-    from iowarden.collectors.raid.controller import Array, Controller, Log, PhysicalDisk, Sensor
+    from iowarden.collectors.raid.controller import Controller, Log, Sensor
 
-    _T = TypeVar("_T")
 
 SECONDS = 90.0
 """'show all' of a card with many disks takes long, and of a sick one longer."""
@@ -88,8 +87,8 @@ def _run(root: Root, program: str, *command: str) -> str:
     return run_program(root, SECONDS, program, *command, "nolog")
 
 
-def _ask(root: Root, program: str, parse: Callable[[str], _T], *command: str) -> _T:
-    """Return what was asked for in JSON; where that is damaged, what the text says.
+def _ask(root: Root, program: str, *command: str) -> str:
+    """Return what was asked for in JSON; where that is damaged, the text.
 
     Errors: AbsentError, ReadError, ParseError.
     """
@@ -98,8 +97,8 @@ def _ask(root: Root, program: str, parse: Callable[[str], _T], *command: str) ->
         storcli_answer.parse_answers(text)
     except ParseError:
         # Some versions print JSON that is none, as with a name that has a quotation mark in it.
-        text = _run(root, program, *command)
-    return parse(text)
+        return _run(root, program, *command)
+    return text
 
 
 def _find(family: _Family, root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -115,7 +114,7 @@ def _find(family: _Family, root: Root, hosts: Sequence[str]) -> dict[str, tuple[
     lost: list[str] = []
     for program in family.programs:
         try:
-            listed = _ask(root, program, partial(storcli.parse_list, unread=lost), "show")
+            listed = storcli.parse_list(_ask(root, program, "show"), lost)
         except AbsentError as error:
             if not isinstance(error, MissingError) and not root.path:
                 raise
@@ -190,13 +189,9 @@ def _with_volumes(
     rest = [each for each in hosts if shown[each] is scsi_hosts.Shown.VOLUMES]
     unknown = 0
     for program, number, *_ in listed.values() if rest else ():
-        question = (f"/c{number}", "show", "all")
-        try:
-            told = _ask(root, program, storcli.parse_controllers, *question).get(int(number))
-        except (LateError, StuckError):
-            raise
-        except (AbsentError, ReadError, ParseError):
-            told = None  # that is told where it is read
+        parts = Parts(partial(_ask, root, program))  # why it is not read is told where it is read
+        found = parts.read(storcli.parse_controllers, {}, f"/c{number}", "show", "all")
+        told = found.get(int(number))
         host = _host(root, family.driver, told.address) if told else ""
         unknown += not host
         rest = [each for each in rest if each != host]
@@ -212,30 +207,13 @@ def _state(
     program, number, *counts = handle
     if not program:
         raise ReadError(number)
-    unread: list[str] = []
-    no_arrays: tuple[Array, ...] = ()
-    no_patrol: tuple[Sensor, ...] = ()
-    no_progress: tuple[storcli.Progress, ...] = ()
-    no_disks: tuple[tuple[PhysicalDisk, ...], tuple[str, ...]] = ((), ())
-
-    def part(parse: Callable[[str], _T], default: _T, *command: str, known: bool = True) -> _T:
-        """Return a part, the default where it cannot be read and others may.
-
-        `known`: it is a question that each card and program knows.
-        """
-        try:
-            return _ask(root, program, parse, f"/c{number}{command[0]}", *command[1:])
-        except (LateError, StuckError):
-            raise
-        except (AbsentError, ReadError, ParseError) as error:
-            if isinstance(error, AbsentError) and not root.path:
-                raise  # no program, no probe: there is no other part either
-            if known or not _UNKNOWN.search(str(error)):
-                unread.append(str(error))
-            return default
-
+    parts = Parts(
+        lambda place, *command: _ask(root, program, f"/c{number}{place}", *command),
+        raises_absent=not root.path,
+    )
+    unread = parts.unread
     before = time.time()
-    listed = _ask(root, program, storcli.parse_controllers, f"/c{number}", "show", "all")
+    listed = storcli.parse_controllers(parts.run("", "show", "all"))
     asked_seconds = (before + time.time()) / 2
     told = listed.get(int(number))
     if told is None:
@@ -249,20 +227,20 @@ def _state(
         *(["/sall"] if told.bare else []),
     ]
     for place in places:
-        details, errors = part(storcli_disks.parse_disks, no_disks, place, "show", "all")
+        details, errors = parts.read(storcli_disks.parse_disks, ((), ()), place, "show", "all")
         unread += errors
         found = storcli_disks.with_details(found, details)
     if any(each.name.startswith("virtual drive") for each in found.arrays):
         found = storcli_volumes.with_volumes(
-            found, part(storcli_volumes.parse_volumes, {}, "/vall", "show", "all")
+            found, parts.read(storcli_volumes.parse_volumes, {}, "/vall", "show", "all")
         )
     if any(disk.usage == "foreign" for disk in found.disks):
-        foreign = part(storcli_volumes.parse_foreign, no_arrays, "/fall", "show")
+        foreign = parts.read(storcli_volumes.parse_foreign, (), "/fall", "show")
         found = replace(found, arrays=(*found.arrays, *foreign))
     for subject, place in _running(found, places, running=told.running):
-        progress = part(storcli.parse_progress, no_progress, place, "show", subject, known=False)
+        progress = parts.read(storcli.parse_progress, (), place, "show", subject, harmless=_UNKNOWN)
         found = storcli.with_progress(found, progress)
-    patrol = part(_patrol, no_patrol, "", "show", "patrolread", known=False)
+    patrol = parts.read(_patrol, (), "", "show", "patrolread", harmless=_UNKNOWN)
     found = replace(found, sensors=(*found.sensors, *patrol))
     unread += found.unread or storcli.uncounted(program, found, *counts)
     return replace(found, unread=tuple(dict.fromkeys(unread)))
@@ -292,10 +270,7 @@ def _running(found: Controller, places: Sequence[str], *, running: bool) -> list
 
 def _host(root: Root, driver: str, address: str) -> str:
     """Return the SCSI host of a PCI address, '' where the driver has none there."""
-    if not address:
-        return ""
-    names = scsi_hosts.listed(root, f"{scsi_hosts.PCI_DRIVERS}/{driver}/{address}", [])
-    return next((each for each in names if re.fullmatch(r"host\d{1,9}", each, re.ASCII)), "")
+    return next(iter(adapters_of(root, driver).get(address, ())), "")
 
 
 def _log(root: Root, name: str, handle: tuple[str, ...]) -> Log:

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
 from iowarden.collectors.program import run_program
-from iowarden.collectors.raid.backend import Backend
+from iowarden.collectors.raid.backend import Backend, Parts
 from iowarden.collectors.raid.controller import Controller
 from iowarden.collectors.raid.mpt import mpt_status, sasircu
+from iowarden.collectors.raid.pci_hosts import adapters_of
 from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
@@ -109,10 +111,8 @@ def _addresses(root: Root) -> dict[str, str]:
     return {
         address: entry
         for driver in _IRCU_DRIVERS
-        for address in scsi_hosts.listed(root, f"{scsi_hosts.PCI_DRIVERS}/{driver}", [])
-        if re.fullmatch(scsi_hosts.ADAPTER, address, re.ASCII)
-        for entry in scsi_hosts.listed(root, f"{scsi_hosts.PCI_DRIVERS}/{driver}/{address}", [])
-        if re.fullmatch(r"host[0-9]{1,9}", entry)
+        for address, hosts in adapters_of(root, driver).items()
+        for entry in hosts
     }
 
 
@@ -121,15 +121,8 @@ def _ircu_state(root: Root, name: str, handle: tuple[str, ...], _: Controller | 
     if not program:
         raise ReadError(index)  # why
     found = sasircu.parse_display(run_program(root, _SECONDS, program, index, "DISPLAY"), name)
-    unread = found.unread
-    tasks: dict[str, sasircu.Task] = {}
-    if found.arrays:
-        try:
-            tasks = sasircu.parse_status(run_program(root, _SECONDS, program, index, "STATUS"))
-        except (LateError, StuckError):
-            raise
-        except (AbsentError, ReadError, ParseError) as error:
-            unread = (*unread, str(error))
+    parts = Parts(partial(run_program, root, _SECONDS, program, index), [*found.unread])
+    tasks = parts.read(sasircu.parse_status, {}, "STATUS") if found.arrays else {}
     volumes = _seen(root, [host]).get(host, _Seen(())).volumes
     arrays = (sasircu.with_task(each, tasks.get(each.name)) for each in found.arrays)
     return replace(
@@ -139,7 +132,7 @@ def _ircu_state(root: Root, name: str, handle: tuple[str, ...], _: Controller | 
             replace(each, address=_address(root, each, volumes, alone=len(found.arrays) == 1))
             for each in arrays
         ),
-        unread=unread,
+        unread=tuple(parts.unread),
     )
 
 
@@ -163,13 +156,7 @@ def _address(root: Root, array: Array, volumes: Sequence[str], *, alone: bool) -
 def _status_find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Name the adapters that have arrays as the kernel does, 'ioc0'."""
     seen = _seen(root, hosts)
-    parallel = scsi_hosts.listed(root, f"{scsi_hosts.PCI_DRIVERS}/mptspi", [])
-    spi = {
-        entry
-        for address in parallel
-        if re.fullmatch(scsi_hosts.ADAPTER, address, re.ASCII)
-        for entry in scsi_hosts.listed(root, f"{scsi_hosts.PCI_DRIVERS}/mptspi/{address}", [])
-    }
+    spi = {entry for entries in adapters_of(root, "mptspi").values() for entry in entries}
     found = {}
     for host, each in seen.items():
         unit = scsi_hosts.text_of(root, f"{scsi_hosts.HOSTS}/{host}/unique_id").strip()

@@ -22,8 +22,8 @@ from iowarden.collectors.model import (
     StuckError,
 )
 from iowarden.collectors.program import run_program
-from iowarden.collectors.raid.adaptec import aacraid
-from iowarden.collectors.raid.backend import Backend
+from iowarden.collectors.raid import pci_hosts
+from iowarden.collectors.raid.backend import Backend, first_installed, not_listed
 from iowarden.collectors.raid.smartarray import cciss_vol_status, ssacli
 from iowarden.collectors.smart import scsi_hosts
 
@@ -59,7 +59,7 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Backend:
         try:
             listed = ask(root, "ctrl", "all", "show", "status")
         except AbsentError as error:
-            hiding = aacraid.hiding(root, own, _DRIVERS)
+            hiding = pci_hosts.hiding(root, own, _DRIVERS)
             nodes = {host: node for host in hiding if (node := _node(root, host))}
             if not nodes or not (isinstance(error, MissingError) or root.path):
                 raise
@@ -68,10 +68,12 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Backend:
             each.controller.name: _handle(each.controller.name, index)
             for index, each in enumerate(listed)
         }
-        wanted = own if len(found) >= len(own) else aacraid.hiding(root, own, _DRIVERS)
+        wanted = own if len(found) >= len(own) else pci_hosts.hiding(root, own, _DRIVERS)
         if len(found) < len(wanted):
-            expected = f"expected {len(wanted)} controllers ({', '.join(wanted)}), got {len(found)}"
-            found["hp unlisted"] = ("", f"'ssacli ctrl all show status': {expected}")
+            found["hp unlisted"] = (
+                "",
+                not_listed("ssacli ctrl all show status", wanted, len(found)),
+            )
         return found
 
     def state(
@@ -92,7 +94,7 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Backend:
                 f" {len(listed)}"
             )
         one = listed[index]
-        addresses = aacraid.hosts_of(root, _DRIVERS, _all_hosts(root))
+        addresses = pci_hosts.addresses_of(root, _DRIVERS, _all_hosts(root))
         at = [host for host, address in addresses.items() if address == one.pci_address]
         whole = replace(one.controller, name=name, host=at[0] if len(at) == 1 else "")
         return _completed(root, whole, index, partial(ask, root, "ctrl", which, "show", "config"))
@@ -117,25 +119,20 @@ def _completed(
 
 
 def _hiding(root: Root, hosts: Sequence[str]) -> list[str]:
-    return aacraid.hiding(root, _own(root, hosts), _DRIVERS)
+    return pci_hosts.hiding(root, _own(root, hosts), _DRIVERS)
 
 
 def _ask(root: Root, *command: str) -> tuple[ssacli.Found, ...]:
     """Run what there is of the maker's programs. Errors: AbsentError, ReadError, ParseError."""
-    missing: list[AbsentError] = []
-    for program in _PROGRAMS:
-        try:
-            text = run_program(root, _SECONDS, program, *command)
-        except AbsentError as error:
-            if not isinstance(error, MissingError) and not root.path:
-                raise
-            missing.append(error)
-            continue
+
+    def told(program: str) -> tuple[ssacli.Found, ...]:
+        text = run_program(root, _SECONDS, program, *command)
         return tuple(
             replace(each, controller=replace(each.controller, program=program))
             for each in ssacli.parse_controllers(text)
         )
-    raise missing[0]
+
+    return first_installed(root, _PROGRAMS, told)
 
 
 def _handle(name: str, index: int) -> tuple[str, ...]:
@@ -149,9 +146,9 @@ def _handle(name: str, index: int) -> tuple[str, ...]:
 
 
 def _own(root: Root, hosts: Sequence[str]) -> list[str]:
-    shared = aacraid.hosts_of(root, ("smartpqi",), hosts)
-    own = set(aacraid.hosts_of(root, ("hpsa",), hosts))
-    own.update(host for host, address in shared.items() if aacraid.made_by_hp(root, address))
+    shared = pci_hosts.addresses_of(root, ("smartpqi",), hosts)
+    own = set(pci_hosts.addresses_of(root, ("hpsa",), hosts))
+    own.update(host for host, address in shared.items() if pci_hosts.made_by_hp(root, address))
     return sorted(own)
 
 

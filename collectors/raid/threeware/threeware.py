@@ -7,11 +7,12 @@ An alarm is taken by whoever fetches it first, so a running 3dm2 may leave the l
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
+from iowarden.collectors.model import ReadError
 from iowarden.collectors.program import run_program
-from iowarden.collectors.raid.backend import Backend
+from iowarden.collectors.raid.backend import Backend, Parts, not_listed
 from iowarden.collectors.raid.threeware import alarms, tw_cli
 
 if TYPE_CHECKING:
@@ -43,8 +44,7 @@ def _find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
         for each in listed
     }
     if found and len(found) < len(hosts):
-        expected = f"expected {len(hosts)} controllers ({', '.join(hosts)}), got {len(found)}"
-        found["3ware unlisted"] = (f"'tw_cli show': {expected}",)
+        found["3ware unlisted"] = (not_listed("tw_cli show", hosts, len(found)),)
     return found
 
 
@@ -66,33 +66,22 @@ def _state(root: Root, name: str, handle: tuple[str, ...], former: Controller | 
             unread=(*found.unread, *units.unread, *ports.unread),
         )
     serials = {each.name: each.serial for each in former.arrays} if former else {}
+    # A spare has none; the unit's number tells where it is shown all the same.
+    told = Parts(partial(_run, root))
     for each in found.arrays:
         if each.name not in serials:
-            serials[each.name] = _unit_serial(root, name, each.name)
+            path = f"/{name}/{each.name}"
+            serials[each.name] = told.read(tw_cli.parse_unit_serial, "", path, "show", "serial")
     arrays = tuple(replace(each, serial=serials[each.name]) for each in found.arrays)
     found = replace(found, arrays=arrays)
     unread = list(found.unread) or list(tw_cli.uncounted("tw_cli show", found, *counts))
+    parts = Parts(told.run, unread, raises_absent=True)
     for number in enclosures:
-        try:
-            text = _run(root, f"/{name}/e{number}", "show", "all")
-            part = tw_cli.parse_controller(text, name)
+        parse = partial(tw_cli.parse_controller, name=name)
+        if part := parts.read(parse, None, f"/{name}/e{number}", "show", "all"):
             found = replace(found, sensors=(*found.sensors, *part.sensors))
             unread += part.unread
-        except (LateError, StuckError):
-            raise
-        except (ReadError, ParseError) as error:
-            unread.append(str(error))
     return replace(found, unread=tuple(unread))
-
-
-def _unit_serial(root: Root, name: str, unit: str) -> str:
-    """Return a unit's serial number, '' where it has none. Errors: LateError, StuckError."""
-    try:
-        return tw_cli.parse_unit_serial(_run(root, f"/{name}/{unit}", "show", "serial"))
-    except (LateError, StuckError):
-        raise
-    except (AbsentError, ReadError, ParseError):
-        return ""  # a spare; the unit's number tells where it is shown all the same
 
 
 def _log(root: Root, name: str, handle: tuple[str, ...]) -> Log:

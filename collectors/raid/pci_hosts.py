@@ -1,0 +1,58 @@
+"""SCSI hosts of RAID controllers by their PCI driver and address, as sysfs tells."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.smart import scsi_hosts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from iowarden.collectors.machine import Root
+
+_HP = frozenset({"0x103c", "0x1590", "0x0e11"})
+"""PCI vendors: HP, HPE, Compaq."""
+_HOST = re.compile(r"host[0-9]{1,9}")
+
+
+def adapters_of(root: Root, driver: str) -> dict[str, tuple[str, ...]]:
+    """Return the hosts of each PCI address of a driver; some have none."""
+    at = f"{scsi_hosts.PCI_DRIVERS}/{driver}"
+    return {
+        address: tuple(filter(_HOST.fullmatch, scsi_hosts.listed(root, f"{at}/{address}", [])))
+        for address in scsi_hosts.listed(root, at, [])
+        if re.fullmatch(scsi_hosts.ADAPTER, address, re.ASCII)
+    }
+
+
+def addresses_of(root: Root, drivers: Iterable[str], hosts: Sequence[str]) -> dict[str, str]:
+    """Return the PCI address of each of the hosts that is of one of the drivers."""
+    return {
+        host: address
+        for driver in drivers
+        for address, found in adapters_of(root, driver).items()
+        for host in found
+        if host in hosts
+    }
+
+
+def made_by_hp(root: Root, address: str) -> bool:
+    """Return whether HP sells an adapter of the driver smartpqi; its own programs tell most of it.
+
+    Where that cannot be read, it is.
+    """
+    vendor = scsi_hosts.text_of(root, f"/sys/bus/pci/devices/{address}/subsystem_vendor")
+    return not vendor or vendor.lower() in _HP
+
+
+def hiding(root: Root, hosts: Iterable[str], drivers: Iterable[str]) -> list[str]:
+    """Return the hosts of drivers that may hide disks: not those that show drives alone."""
+    at = {host: driver for driver in drivers for host in addresses_of(root, (driver,), [*hosts])}
+    drives = scsi_hosts.Shown.DRIVES
+    return [
+        each
+        for each in hosts
+        if each not in at or scsi_hosts.shown(root, each, at[each]) is not drives
+    ]
