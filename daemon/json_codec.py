@@ -11,7 +11,10 @@ import json
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
+
+Document = TypeVar("Document")
+"""Of a type that `encode` takes."""
 
 
 class CodecError(ValueError):
@@ -23,17 +26,18 @@ def encode(value: object) -> str:
     return json.dumps(_plain(value), separators=(",", ":"), ensure_ascii=False)
 
 
-def decode(cls: Any, text: str) -> Any:  # noqa: ANN401 - any type that `encode` takes
+def decode(cls: type[Document], text: str) -> Document:
     """Return the value of type `cls` that a text holds.
 
     Errors: CodecError naming the place; a field that is missing takes its default, an unknown one
     is ignored, so that a command and a service of two versions understand each other.
     """
     try:
-        return _typed(cls, json.loads(text), "$")
+        found: Document = _typed(cls, json.loads(text), "$")
     except (json.JSONDecodeError, TypeError, KeyError, ValueError) as error:
         message = f"expected {getattr(cls, '__name__', cls)} as JSON, got {text[:80]!r}: {error}"
         raise CodecError(message) from error
+    return found
 
 
 def text(found: Mapping[str, Any], name: str) -> str:

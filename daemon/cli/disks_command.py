@@ -2,7 +2,7 @@
 
 Exit status of 'coverage', as that of 'check': 0 every physical disk is read or asleep, 1 one is
 not, 2 one that the configuration names is missing, 3 nothing is read, or nobody answers. The others
-as in daemon.console.
+as in daemon.cli.service_client.
 """
 
 from __future__ import annotations
@@ -11,20 +11,22 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
+from iowarden.daemon.cli import columns
 from iowarden.daemon.cli.console import (
-    ServiceError,
-    Table,
-    alert_text,
     at_text,
-    command_of,
-    decoded,
     printable,
-    requested,
     say,
     say_json,
     show,
     since_text,
     table_of,
+)
+from iowarden.daemon.cli.service_client import (
+    ServiceError,
+    command_of,
+    decoded,
+    requested,
+    shown,
 )
 from iowarden.daemon.control.documents import Coverage, DiskDetail, DiskHistory, DiskLine
 from iowarden.rules.quantity import quantity, size
@@ -34,10 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iowarden.daemon.cli.command import Add
+    from iowarden.daemon.cli.console import Columns, Sections
 
 EXIT_STATUS = {"ok": 0, "warning": 1, "critical": 2, "unknown": 3}
 _BARS = "▁▂▃▄▅▆▇█"
 _PLAIN_BARS = "_.,-=+*#"
+_FINE = ("read", "asleep")
 MOST_BARS = 60
 MOST_ROWS = 40
 
@@ -45,22 +49,15 @@ MOST_ROWS = 40
 def add_commands(add: Add) -> None:
     """Add the commands of this module, by a function that takes name, what runs, and help."""
     words = "which disks are read, which are not, and why; exit status 0 only if all are"
-    covered = command_of(add("coverage", _coverage, words), _coverage)
-    covered.add_argument("--json", action="store_true", help="the answer as data")
+    command_of(add("coverage", _coverage, words), _coverage, data=True)
     disk = add("disk", _list, "the disks of this machine, and what they say of themselves")
     actions = disk.add_subparsers(required=True, metavar="ACTION")
-    listed = command_of(actions.add_parser("list", help="all disks, one a line"), _list)
-    shown = command_of(actions.add_parser("show", help="all that is known of a disk"), _show)
-    past = command_of(
-        actions.add_parser("history", help="what an attribute of a disk was over time"), _history
-    )
-    gone = command_of(
-        actions.add_parser("forget", help="say that a missing disk was taken out"), _forget
-    )
-    for parser in (listed, shown, past):
-        parser.add_argument("--json", action="store_true", help="the answer as data")
-    for parser in (shown, past, gone):
-        parser.add_argument(
+    command_of(actions.add_parser("list", help="all disks, one a line"), _list, data=True)
+    one = actions.add_parser("show", help="all that is known of a disk")
+    past = actions.add_parser("history", help="what an attribute of a disk was over time")
+    gone = actions.add_parser("forget", help="say that a missing disk was taken out")
+    for parser, run in ((one, _show), (past, _history), (gone, _forget)):
+        command_of(parser, run, data=parser is not gone).add_argument(
             "disk", metavar="SERIAL", help="its serial number, the beginning of it, or its device"
         )
     past.add_argument(
@@ -98,23 +95,16 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    answer = requested(arguments, "disk show", {"disk": arguments.disk})
-    if arguments.json:
-        say_json(answer)
-    else:
-        show(detail_sections(decoded(DiskDetail, answer)))
-    return 0
+    return shown(arguments, "disk show", DiskDetail, detail_sections, {"disk": arguments.disk})
 
 
 def _history(arguments: argparse.Namespace) -> int:
-    asked = {"disk": arguments.disk, "attribute": arguments.attribute}
-    answer = requested(arguments, "disk history", asked)
-    if arguments.json:
-        say_json(answer)
-    else:
+    def sections(found: DiskHistory) -> Sections:
         most = math.inf if arguments.all else MOST_ROWS
-        show(history_sections(decoded(DiskHistory, answer), most, sys.stdout.encoding))
-    return 0
+        return history_sections(found, most, sys.stdout.encoding)
+
+    asked = {"disk": arguments.disk, "attribute": arguments.attribute}
+    return shown(arguments, "disk history", DiskHistory, sections, asked)
 
 
 def _forget(arguments: argparse.Namespace) -> int:
@@ -126,113 +116,109 @@ def _forget(arguments: argparse.Namespace) -> int:
 # --- showing
 
 
-def coverage_sections(found: Coverage) -> list[str | Table]:
+def coverage_sections(found: Coverage) -> Sections:
     """Return what is shown of the coverage: who is not read comes first, with the reason."""
-    now = found.now_seconds
-    looked = "not yet" if found.found_seconds is None else since_text(found.found_seconds, now)
-    sections: list[str | Table] = [f"{found.verdict}: {found.summary}"]
-    sections += [f"trouble: {problem}" for problem in found.problems]
-    fine = ("read", "asleep")
-    silent = [d for d in found.disks if d.physical and d.cover not in fine]
-    if silent:
-        lost = [(_name(d), d.disk, d.cover, _last_read(d, now), d.reason) for d in silent]
-        headings = ("disk", "serial", "cover", "last read", "reason")
-        sections.append(table_of("not read", headings, lost))
-        cures = {d.cover: d.cure for d in silent if d.cure}
-        sections += [f"{cover}: {cure}" for cover, cure in cures.items()]
-    read = [d for d in found.disks if d.physical and d.cover in fine]
-    if read:
-        rows = [
-            (
-                _name(d),
-                d.disk,
-                d.cover,
-                since_text(d.read_seconds, now),
-                d.how,
-                ", ".join(d.expected_by),
-                "; ".join(d.not_read) or "-",
-            )
-            for d in read
-        ]
-        columns = ("disk", "serial", "cover", "last read", "way", "known by", "does not say")
-        sections.append(table_of("read", columns, rows))
-    others = [(_name(d), d.cover, d.reason) for d in found.disks if not d.physical]
-    if others:
-        sections.append(table_of("nothing to read", ("disk", "cover", "reason"), others))
-    sections.append(f"disks were looked for: {looked}")
-    return sections
-
-
-def list_sections(found: Coverage) -> list[str | Table]:
-    """Return all disks, one a line."""
-    rows = [
-        (
-            _name(d),
-            d.disk,
-            d.model or "-",
-            "-" if d.capacity_bytes is None else size(d.capacity_bytes),
-            d.kind or "-",
-            d.health or "-",
-            "-" if d.temperature_celsius is None else f"{d.temperature_celsius:g} C",
-            "-" if d.power_on_hours is None else f"{d.power_on_hours:g} h",
-            d.cover,
-            ", ".join(d.alerts) or "-",
-        )
-        for d in found.disks
+    of_disks = _columns(found.now_seconds)
+    physical = [d for d in found.disks if d.physical]
+    silent = [d for d in physical if d.cover not in _FINE]
+    fine = [d for d in physical if d.cover in _FINE]
+    others = [d for d in found.disks if not d.physical]
+    lost = ("disk", "serial", "cover", "last read", "reason")
+    read = ("disk", "serial", "cover", "last read", "way", "known by", "does not say")
+    cures = {d.cover: d.cure for d in silent if d.cure}
+    never = found.found_seconds is None
+    looked = "not yet" if never else since_text(found.found_seconds, found.now_seconds)
+    return [
+        f"{found.verdict}: {found.summary}",
+        *(f"trouble: {problem}" for problem in found.problems),
+        *table_of("not read", silent, of_disks, *lost),
+        *(f"{cover}: {cure}" for cover, cure in cures.items()),
+        *table_of("read", fine, of_disks, *read),
+        *table_of("nothing to read", others, of_disks, "disk", "cover", "reason"),
+        f"disks were looked for: {looked}",
     ]
-    columns = ("disk", "serial", "model", "size", "kind", "health", "now", "on", "cover", "alerts")
-    return [table_of("disks", columns, rows) if rows else "no disk", found.summary]
 
 
-def detail_sections(found: DiskDetail) -> list[str | Table]:
+def list_sections(found: Coverage) -> Sections:
+    """Return all disks, one a line."""
+    titles = ("disk", "serial", "model", "size", "kind", "health", "now", "on", "cover", "alerts")
+    disks = table_of("disks", found.disks, _columns(found.now_seconds), *titles)
+    return [*(disks or ("no disk",)), found.summary]
+
+
+def _columns(now: float) -> Columns[DiskLine]:
+    return {
+        "disk": _name,
+        "serial": lambda d: d.disk,
+        "model": lambda d: d.model or "-",
+        "size": lambda d: "-" if d.capacity_bytes is None else size(d.capacity_bytes),
+        "kind": lambda d: d.kind or "-",
+        "health": lambda d: d.health or "-",
+        "now": lambda d: "-" if d.temperature_celsius is None else f"{d.temperature_celsius:g} C",
+        "on": lambda d: "-" if d.power_on_hours is None else f"{d.power_on_hours:g} h",
+        "cover": lambda d: d.cover,
+        "last read": lambda d: _last_read(d, now),
+        "reason": lambda d: d.reason,
+        "way": lambda d: d.how,
+        "known by": lambda d: ", ".join(d.expected_by),
+        "does not say": lambda d: "; ".join(d.not_read) or "-",
+        "alerts": lambda d: ", ".join(d.alerts) or "-",
+    }
+
+
+def detail_sections(found: DiskDetail) -> Sections:
     """Return all that is known of a disk, what is wrong first."""
     line, now = found.line, found.now_seconds
-    read = since_text(line.read_seconds, now)
-    cover = f"{line.cover}; last read {read}" if line.read_seconds is not None else line.cover
-    sections: list[str | Table] = [line.object, f"  cover: {cover}"]
-    sections += [f"  reason: {line.reason}"] if line.reason else []
-    sections += [f"  what to do: {line.cure}"] if line.cure else []
-    sections += [f"  known by: {', '.join(line.expected_by)}"]
-    sections += [f"  slot: {line.slot}"] if line.slot else []
-    sections += [f"  carries: {', '.join(found.carries)}"] if found.carries else []
-    sections += [f"  does not say: {'; '.join(line.not_read)}"] if line.not_read else []
-    if found.alerts:
-        alerts = [
-            (a.severity, a.state, a.name, since_text(a.since_seconds, now), alert_text(a, now))
-            for a in found.alerts
-        ]
-        columns = ("severity", "state", "alert", "since", "summary")
-        sections.append(table_of("alerts", columns, alerts))
-    if found.facts:
-        sections.append(table_of("what it says", ("what", "value"), list(found.facts)))
-    if found.attributes:
-        of_attributes = ("id", "attribute", "value", "worst", "threshold", "failed", "raw")
-        attributes = [
-            (str(a.id), a.name, a.value, a.worst, a.threshold, a.failed or "-", a.raw or "hidden")
-            for a in found.attributes
-        ]
-        sections.append(table_of("attributes", of_attributes, attributes))
-    if found.self_tests:
-        of_tests = ("self-test", "result", "status", "at", "first bad sector")
-        tests = [
-            (
-                t.kind,
-                t.result or "-",
-                t.status,
-                "-" if t.hours is None else f"{t.hours} h",
-                "-" if t.lba is None else str(t.lba),
-            )
-            for t in found.self_tests
-        ]
-        sections.append(table_of("self-tests, the newest first", of_tests, tests))
-    sections += [f"other way: {way}" for way in found.ways]
-    sections += [f"smartctl: {text}" for text in found.messages]
-    return sections
+    last = "" if line.read_seconds is None else f"; last read {since_text(line.read_seconds, now)}"
+    facts = {
+        "cover": f"{line.cover}{last}",
+        "reason": line.reason,
+        "what to do": line.cure,
+        "known by": ", ".join(line.expected_by),
+        "slot": line.slot,
+        "carries": ", ".join(found.carries),
+        "does not say": "; ".join(line.not_read),
+    }
+    of_alerts = ("severity", "state", "alert", "since", "summary")
+    return [
+        line.object,
+        *(
+            f"  {name}: {text}"
+            for name, text in facts.items()
+            if text or name in ("cover", "known by")
+        ),
+        *table_of("alerts", found.alerts, columns.of_alerts(now), *of_alerts),
+        *table_of("what it says", found.facts, {"what": lambda f: f[0], "value": lambda f: f[1]}),
+        *table_of(
+            "attributes",
+            found.attributes,
+            {
+                "id": lambda a: str(a.id),
+                "attribute": lambda a: a.name,
+                "value": lambda a: a.value,
+                "worst": lambda a: a.worst,
+                "threshold": lambda a: a.threshold,
+                "failed": lambda a: a.failed or "-",
+                "raw": lambda a: a.raw or "hidden",
+            },
+        ),
+        *table_of(
+            "self-tests, the newest first",
+            found.self_tests,
+            {
+                "self-test": lambda t: t.kind,
+                "result": lambda t: t.result or "-",
+                "status": lambda t: t.status,
+                "at": lambda t: "-" if t.hours is None else f"{t.hours} h",
+                "first bad sector": lambda t: "-" if t.lba is None else str(t.lba),
+            },
+        ),
+        *(f"other way: {way}" for way in found.ways),
+        *(f"smartctl: {text}" for text in found.messages),
+    ]
 
 
-def history_sections(
-    found: DiskHistory, most_rows: float, encoding: str | None
-) -> list[str | Table]:
+def history_sections(found: DiskHistory, most_rows: float, encoding: str | None) -> Sections:
     """Return what an attribute was: a line of bars, then a row for each time that it changed."""
     values = [value for _, value in found.samples]
     unit = found.attribute
@@ -245,14 +231,17 @@ def history_sections(
             rows.append((at_text(at), quantity(unit, value), change))
         before = value
     left = max(len(rows) - most_rows, 0)
-    sections: list[str | Table] = [
+    of_changes: Columns[tuple[str, str, str]] = {
+        "time": lambda row: row[0],
+        "value": lambda row: row[1],
+        "change": lambda row: row[2],
+    }
+    return [
         f"{found.disk}: {found.attribute}, from {lowest} to {highest}",
         f"  {sparkline(found.samples, encoding)}",
+        *table_of("changes", rows[int(left) :], of_changes),
+        *([f"{left:.0f} earlier ones: --all"] if left else []),
     ]
-    sections.append(table_of("changes", ("time", "value", "change"), rows[int(left) :]))
-    if left:
-        sections.append(f"{left:.0f} earlier ones: --all")
-    return sections
 
 
 def sparkline(samples: Sequence[tuple[float, float]], encoding: str | None) -> str:

@@ -1,37 +1,33 @@
 """'iowarden events' and 'iowarden incident': what happened, and what became of it.
 
-Exit status as in daemon.console.
+Exit status as in daemon.cli.service_client.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import shutil
 import sys
-import time
-from datetime import datetime
 from typing import TYPE_CHECKING
 
+from iowarden.daemon.cli import columns
+from iowarden.daemon.cli.arguments import count, time_past
+from iowarden.daemon.cli.columns import mails_text, matchers_text
 from iowarden.daemon.cli.console import (
-    Table,
     at_text,
-    command_of,
-    count,
-    decoded,
-    exchange,
-    incident_text,
-    matchers_text,
     printable,
-    requested,
-    say_json,
     say_raw,
-    show,
     since_text,
     table_of,
 )
-from iowarden.daemon.clock import local_zone
+from iowarden.daemon.cli.service_client import (
+    command_of,
+    decoded,
+    exchange,
+    shown,
+    take_json,
+)
 from iowarden.daemon.control.documents import (
     AskEvents,
     EventLine,
@@ -39,16 +35,17 @@ from iowarden.daemon.control.documents import (
     IncidentDetail,
     Incidents,
 )
-from iowarden.daemon.duration import duration_seconds
 from iowarden.daemon.sanitize import shorten
 from iowarden.daemon.storage.event_rows import OWN, Wanted
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from iowarden.daemon.cli.command import Add
-    from iowarden.daemon.control.documents import IncidentLine, MemberLine
+    from iowarden.daemon.cli.console import Columns, Sections
+    from iowarden.daemon.control.documents import EvidenceLine, MemberLine
 
 LAST = 50
 
@@ -61,7 +58,7 @@ def add_commands(add: Add) -> None:
     )
     for name, words in (("--since", "from then on"), ("--until", "until then")):
         happened.add_argument(
-            name, type=_moment, metavar="TIME", help=f"{words}: 2d (ago), or 2026-11-22T06:00"
+            name, type=time_past, metavar="TIME", help=f"{words}: 2d (ago), or 2026-11-22T06:00"
         )
     happened.add_argument(
         "--disk",
@@ -87,10 +84,10 @@ def add_commands(add: Add) -> None:
     actions = incident.add_subparsers(required=True, metavar="ACTION")
     listed = command_of(actions.add_parser("list", help="the open incidents"), _list)
     listed.add_argument("--all", action="store_true", help="and those that were closed lately")
-    shown = command_of(actions.add_parser("show", help="all that is known of one"), _show)
-    shown.add_argument("incident", metavar="INCIDENT", help="as listed, or its beginning")
-    for parser in (listed, shown):
-        parser.add_argument("--json", action="store_true", help="the answer as data")
+    take_json(listed)
+    one = actions.add_parser("show", help="all that is known of one")
+    command_of(one, _show, data=True)
+    one.add_argument("incident", metavar="INCIDENT", help="as listed, or its beginning")
 
 
 # --- the commands
@@ -128,39 +125,12 @@ def _events(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    answer = requested(arguments, "incident list", {"all": arguments.all})
-    if arguments.json:
-        say_json(answer)
-    else:
-        show(list_sections(decoded(Incidents, answer)))
-    return 0
+    return shown(arguments, "incident list", Incidents, list_sections, {"all": arguments.all})
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    answer = requested(arguments, "incident show", {"incident": arguments.incident})
-    if arguments.json:
-        say_json(answer)
-    else:
-        show(detail_sections(decoded(IncidentDetail, answer)))
-    return 0
-
-
-# --- arguments
-
-
-def _moment(text: str) -> float:
-    """Return the Unix time of a duration ago, or of ISO 8601; without an offset it is local."""
-    try:
-        return time.time() - duration_seconds(text)
-    except ValueError:
-        pass
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"expected a duration ago such as 2d, or a time such as 2026-11-22T06:00, got '{text}'"
-        ) from None
-    return (found if found.tzinfo else found.replace(tzinfo=local_zone())).timestamp()
+    asked = {"incident": arguments.incident}
+    return shown(arguments, "incident show", IncidentDetail, detail_sections, asked)
 
 
 def _wanted(asked: AskEvents, found: Events) -> Wanted:
@@ -209,84 +179,57 @@ def _text(event: EventLine) -> str:
     return printable(event.text) + (f" ({event.count} times)" if event.count > 1 else "")
 
 
-def list_sections(found: Incidents) -> list[str | Table]:
+def list_sections(found: Incidents) -> Sections:
     """Return incidents, one a line, those that are closed below."""
-    now = found.now_seconds
-    sections: list[str | Table] = []
+    of_incidents = columns.of_incidents(found.now_seconds)
     opened = [i for i in found.incidents if i.closed_seconds is None]
-    if opened:
-        rows = [
-            (
-                i.severity,
-                i.identifier,
-                i.object,
-                since_text(i.opened_seconds, now),
-                _mails(i, now),
-                incident_text(i, now),
-            )
-            for i in opened
-        ]
-        of_open = ("severity", "incident", "object", "since", "mails", "summary")
-        sections.append(table_of("open incidents", of_open, rows))
-    else:
-        sections.append("no incident is open")
-    closed = [
-        (
-            i.identifier,
-            i.object,
-            since_text(i.opened_seconds, now),
-            since_text(i.closed_seconds, now),
-            _mails(i, now),
-        )
-        for i in found.incidents
-        if i.closed_seconds is not None
+    closed = [i for i in found.incidents if i.closed_seconds is not None]
+    of_open = ("severity", "incident", "object", "since", "mails", "summary")
+    of_closed = ("incident", "object", "since", "closed", "mails")
+    return [
+        *(table_of("open incidents", opened, of_incidents, *of_open) or ("no incident is open",)),
+        *table_of("closed lately", closed, of_incidents, *of_closed),
     ]
-    if closed:
-        of_closed = ("incident", "object", "since", "closed", "mails")
-        sections.append(table_of("closed lately", of_closed, closed))
-    return sections
 
 
-def detail_sections(found: IncidentDetail) -> list[str | Table]:
+def detail_sections(found: IncidentDetail) -> Sections:
     """Return all of an incident, in the order of its mails."""
-    line, now = found.line, found.now_seconds
+    line = found.line
     severity = f"{line.severity}: " if line.severity else ""
-    sections: list[str | Table] = [f"{severity}incident {line.identifier}: {line.object}"]
+    sections: Sections = [f"{severity}incident {line.identifier}: {line.object}"]
     sections += [f"  {line.summary}"] if line.summary else []
     sections += [f"  {text}" for text in _facts(found)]
-    if found.happened:
-        sections += _paragraph(sections, "what happened:", found.happened)
-    if found.meaning:
-        sections += _paragraph(sections, "what it means:", found.meaning)
-    if found.members:
-        times = [_member(each, now) for each in found.members]
-        of_times = ("alert", "state", "since", "cleared", "events", "last")
-        sections.append(table_of("times", of_times, times))
-    if found.evidence:
-        rows = [(at_text(e.at_seconds), e.source, e.text) for e in found.evidence]
-        sections.append(table_of("evidence", ("time", "source", "text"), rows))
+    for title, texts in (("what happened:", found.happened), ("what it means:", found.meaning)):
+        sections += _paragraph(sections, title, texts) if texts else []
+    sections += table_of("times", found.members, _times(found.now_seconds))
+    of_evidence: Columns[EvidenceLine] = {
+        "time": lambda e: at_text(e.at_seconds),
+        "source": lambda e: e.source,
+        "text": lambda e: e.text,
+    }
+    sections += table_of("evidence", found.evidence, of_evidence)
     for title, texts in (
-        ("what it hits", found.affected),
-        ("what to do", found.advice),
-        ("what is not known", found.unknown),
+        ("what it hits:", found.affected),
+        ("what to do:", found.advice),
+        ("what is not known:", found.unknown),
     ):
-        if texts:
-            lines = [each for text in texts for each in text.splitlines() if each.strip()]
-            sections += _paragraph(sections, f"{title}:", lines)
-    if found.events:
-        events = [
-            (at_text(e.at_seconds), e.severity, e.source, _about(e), _text(e)) for e in found.events
-        ]
-        of_events = ("time", "severity", "source", "object", "text")
-        sections.append(table_of("its last events", of_events, events))
+        lines = [each for text in texts for each in text.splitlines() if each.strip()]
+        sections += _paragraph(sections, title, lines) if texts else []
+    of_events: Columns[EventLine] = {
+        "time": lambda e: at_text(e.at_seconds),
+        "severity": lambda e: e.severity,
+        "source": lambda e: e.source,
+        "object": _about,
+        "text": _text,
+    }
+    sections += table_of("its last events", found.events, of_events)
     sections += _paragraph(sections, found.note) if found.note else []
     return [*sections, *_paragraph(sections, f"journalctl IOWARDEN_INCIDENT={line.identifier}")]
 
 
-def _paragraph(before: Sequence[str | Table], title: str, lines: Sequence[str] = ()) -> list[str]:
+def _paragraph(before: Sections, title: str, lines: Sequence[str] = ()) -> list[str]:
     """Return lines below a title; tables have an empty line around them anyway."""
-    space = [""] if isinstance(before[-1], str) else []
-    return [*space, title, *(f"  {line}" for line in lines)]
+    return [*([""] if isinstance(before[-1], str) else []), title, *(f"  {each}" for each in lines)]
 
 
 def _facts(found: IncidentDetail) -> list[str]:
@@ -296,7 +239,7 @@ def _facts(found: IncidentDetail) -> list[str]:
         state = f"closed since {since_text(line.closed_seconds, now)}"
     facts = [f"state: {state}", f"opened: {since_text(line.opened_seconds, now)}"]
     facts += [f"came again: {line.recurrences} times"] if line.recurrences else []
-    facts.append(f"mails: {_mails(line, now)}")
+    facts.append(f"mails: {mails_text(line, now)}")
     if (known := line.acknowledged) is not None:
         reason = f": {known.reason}" if known.reason else ""
         facts.append(f"acknowledged by {known.who}, {since_text(known.at_seconds, now)}{reason}")
@@ -308,21 +251,21 @@ def _facts(found: IncidentDetail) -> list[str]:
     return facts
 
 
-def _mails(line: IncidentLine, now: float) -> str:
-    if not line.mails:
-        return "none yet"
-    last = f" ('{line.last_reason}')" if line.last_reason else ""
-    at = "" if line.mailed_seconds is None else f", {since_text(line.mailed_seconds, now)}"
-    return f"{line.mails}, last{last}{at}"
+def _times(now: float) -> Columns[MemberLine]:
+    """Return when each alert of an incident was."""
 
+    def state(member: MemberLine) -> str:
+        words = member.state if member.over_seconds is None else "cleared"
+        return f"{words}, silenced" if member.silenced else words
 
-def _member(member: MemberLine, now: float) -> tuple[str, ...]:
-    state = member.state if member.over_seconds is None else "cleared"
-    return (
-        member.name,
-        f"{state}, silenced" if member.silenced else state,
-        since_text(member.since_seconds, now),
-        "-" if member.over_seconds is None else since_text(member.over_seconds, now),
-        str(member.count) if member.count else "-",
-        "-" if member.last_seconds is None else since_text(member.last_seconds, now),
-    )
+    def since(at: float | None) -> str:
+        return "-" if at is None else since_text(at, now)
+
+    return {
+        "alert": lambda m: m.name,
+        "state": state,
+        "since": lambda m: since(m.since_seconds),
+        "cleared": lambda m: since(m.over_seconds),
+        "events": lambda m: str(m.count) if m.count else "-",
+        "last": lambda m: since(m.last_seconds),
+    }

@@ -18,7 +18,9 @@ from iowarden.collectors.model import ParseError
 from iowarden.collectors.tool_output import Kind
 from iowarden.daemon.check.explain import NOT_UNDERSTOOD, explain
 from iowarden.daemon.check.report import count
-from iowarden.daemon.cli import command, console
+from iowarden.daemon.cli import command
+from iowarden.daemon.cli.console import printable, show, table_of
+from iowarden.daemon.cli.service_client import guarded
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_events, load_shipped
 from iowarden.daemon.sanitize import one_line
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.check.explain import EventLine, Explanation, Object
     from iowarden.daemon.cli.command import Add
+    from iowarden.daemon.cli.console import Columns, Table
 
 _EXAMPLES = """\
 examples:
@@ -51,7 +54,7 @@ SHOWN_UNREAD = 20
 def add_commands(add: Add) -> None:
     """Add the command, by a function that takes name, what runs, and help."""
     words = "say what iowarden makes of a text that a tool or the kernel printed"
-    parser = add("explain", functools.partial(console.guarded, _explain), words)
+    parser = add("explain", functools.partial(guarded, _explain), words)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLES
     parser.add_argument(
@@ -73,14 +76,14 @@ def _explain(arguments: argparse.Namespace) -> int:
         parsed = tool_output.parse(text, kind, log=arguments.log)
     except (OSError, ParseError) as error:
         told = error.strerror if isinstance(error, OSError) else str(error)
-        sys.stderr.write(f"{console.printable(f'{shown}: {told}')}\n")
+        sys.stderr.write(f"{printable(f'{shown}: {told}')}\n")
         return NOT_UNDERSTOOD
     settings = parse_config("", command.DEFAULT_CONFIG, "text")
     found = explain(parsed, load_shipped(settings), load_events())
     if arguments.json:
         sys.stdout.write(found.json() + "\n")
     else:
-        console.show([*sections(found)])
+        show(sections(found))
     return found.status
 
 
@@ -97,59 +100,74 @@ def _content(path: str) -> bytes:
 # --- showing
 
 
-def sections(found: Explanation) -> Iterator[str | console.Table]:
+def sections(found: Explanation) -> Iterator[str | Table]:
     """Return what `iowarden explain` shows."""
     yield f"{found.kind}: {', '.join(found.outputs) or 'not understood'}"
-    if found.objects:
-        yield console.table_of(
-            "objects",
-            ("type", "name", "of", "state", "word", "details"),
-            [
-                (o.type, o.name, o.of or "-", o.state, o.word or "-", _details(o))
-                for o in found.objects
-            ],
-        )
-    if found.events:
-        columns: tuple[str, ...] = ("line", "severity", "class", "object", "sector", "text")
-        rows = [*_event_rows(found.events)]
-        begin = all(each.line is None for each in found.events)
-        yield console.table_of("events", columns[begin:], [row[begin:] for row in rows])
-        yield from dict.fromkeys(f"  {each.kind}: {each.meaning}" for each in found.events)
+    yield from table_of(
+        "objects",
+        found.objects,
+        {
+            "type": lambda o: o.type,
+            "name": lambda o: o.name,
+            "of": lambda o: o.of or "-",
+            "state": lambda o: o.state,
+            "word": lambda o: o.word or "-",
+            "details": _details,
+        },
+    )
+    of_events: Columns[tuple[EventLine, str]] = {
+        "line": lambda e: "-" if e[0].line is None else str(e[0].line),
+        "severity": lambda e: e[0].severity,
+        "class": lambda e: e[0].kind,
+        "object": lambda e: e[0].object,
+        "sector": lambda e: _range(e[0]),
+        "text": lambda e: e[1],
+    }
+    titles = [*of_events][all(each.line is None for each in found.events) :]
+    yield from table_of("events", _shown(found.events), of_events, *titles)
+    yield from dict.fromkeys(f"  {each.kind}: {each.meaning}" for each in found.events)
     if found.lines_read:
         yield (
             f"{count(found.lines_read, 'line')} of a log, {found.lines_other} of them no event"
             " of storage"
         )
-    if found.alerts:
-        yield console.table_of(
-            "alerts at first sight",
-            ("severity", "state", "alert", "object", "summary"),
-            [(a.severity, a.state, a.alert, a.object, a.text) for a in found.alerts],
-        )
-    if found.unread:
-        rows = [
-            ("-" if each.line is None else str(each.line), each.text or "-", each.reason)
-            for each in found.unread[:SHOWN_UNREAD]
-        ]
-        yield console.table_of("not understood", ("line", "text", "why"), rows)
-        if (more := len(found.unread) - SHOWN_UNREAD) > 0:
-            yield f"  and {more} more: --json has them all"
+    yield from table_of(
+        "alerts at first sight",
+        found.alerts,
+        {
+            "severity": lambda a: a.severity,
+            "state": lambda a: a.state,
+            "alert": lambda a: a.alert,
+            "object": lambda a: a.object,
+            "summary": lambda a: a.text,
+        },
+    )
+    yield from table_of(
+        "not understood",
+        found.unread[:SHOWN_UNREAD],
+        {
+            "line": lambda u: "-" if u.line is None else str(u.line),
+            "text": lambda u: u.text or "-",
+            "why": lambda u: u.reason,
+        },
+    )
+    if (more := len(found.unread) - SHOWN_UNREAD) > 0:
+        yield f"  and {more} more: --json has them all"
     yield found.summary()
 
 
-def _event_rows(events: Sequence[EventLine]) -> Iterator[tuple[str, ...]]:
-    """Return a row for each event, of a storm for the first ones and how many more there are."""
+def _shown(events: Sequence[EventLine]) -> Iterator[tuple[EventLine, str]]:
+    """Yield events with their texts, of a storm the first ones and how many more there are."""
     totals = Counter((each.kind, each.object) for each in events)
     shown: Counter[tuple[str, str]] = Counter()
     for each in events:
         own = each.kind, each.object
         shown[own] += 1
-        line = "-" if each.line is None else str(each.line)
         if shown[own] <= SHOWN_EVENTS:
-            yield line, each.severity, each.kind, each.object, _range(each), each.text
+            yield each, each.text
         elif shown[own] == totals[own]:
-            more = f"... {totals[own] - SHOWN_EVENTS} more of these, this is the last: {each.text}"
-            yield line, each.severity, each.kind, each.object, _range(each), more
+            more = totals[own] - SHOWN_EVENTS
+            yield each, f"... {more} more of these, this is the last: {each.text}"
 
 
 def _range(event: EventLine) -> str:

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.daemon.cli import command
-from iowarden.daemon.cli.console import ServiceError, guarded, say, say_json
+from iowarden.daemon.cli.console import say, say_json
+from iowarden.daemon.cli.service_client import ServiceError, guarded
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.locate.locate import MOST_SECTORS, LocateError, locate
 from iowarden.rules.quantity import size

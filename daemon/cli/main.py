@@ -23,7 +23,7 @@ MODULES = {
     "run_command": ("run",),
     "check_command": ("check", "config"),
     "explain_command": ("explain",),
-    "console": ("status", "silence", "ack", "query"),
+    "status_command": ("status", "silence", "ack", "query"),
     "events_command": ("events", "incident"),
     "disks_command": ("coverage", "disk"),
     "selftest_command": ("selftest",),

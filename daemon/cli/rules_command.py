@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iowarden.daemon import json_codec
 from iowarden.daemon.cli import command, console
+from iowarden.daemon.cli.service_client import ServiceError, decoded, guarded, requested
 from iowarden.daemon.config.load import machine_name
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import SHIPPED, load_files, load_rules, notes, read_text
@@ -50,7 +50,7 @@ def add_commands(add: Add) -> None:
     test.set_defaults(command=_test)
     test.add_argument("files", nargs="+", metavar="FILE", help="with tests")
     listed = command.configured(actions.add_parser("list", help="the rules, and how they stand"))
-    listed.set_defaults(command=lambda arguments: console.guarded(_list, arguments))
+    listed.set_defaults(command=lambda arguments: guarded(_list, arguments))
     listed.add_argument("--json", action="store_true", help="as data")
     listed.add_argument("--socket", metavar="PATH", help=f"default: {control_socket.SOCKET}")
 
@@ -128,15 +128,10 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _alerts(arguments: argparse.Namespace) -> Sequence[AlertLine] | None:
     """Return the alerts of the service; None when it does not answer."""
-    path = arguments.socket or control_socket.SOCKET
-    if arguments.state_directory is not None and arguments.socket is None:
-        path = str(Path(arguments.state_directory).resolve() / control_socket.FILE_NAME)
     try:
-        answer = json.dumps(console.ask(path, "status"))
-        status: Status = json_codec.decode(Status, answer)
-    except (console.ServiceError, json_codec.CodecError):
+        return decoded(Status, requested(arguments, "status")).alerts
+    except ServiceError:
         return None
-    return status.alerts
 
 
 def _lines(groups: Sequence[RuleGroup], alerts: Sequence[AlertLine] | None) -> list[dict[str, Any]]:

@@ -11,21 +11,23 @@ import time
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.cli.console import (
-    ServiceError,
-    Table,
     at_text,
-    command_of,
-    decoded,
     printable,
-    requested,
     say,
     say_json,
     show,
     since_text,
+    span,
     table_of,
 )
+from iowarden.daemon.cli.service_client import (
+    ServiceError,
+    command_of,
+    decoded,
+    requested,
+    take_json,
+)
 from iowarden.daemon.control.documents import SelfTestRun, SelfTests
-from iowarden.rules.quantity import quantity
 from iowarden.rules.selftest_schedule import KINDS
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from iowarden.daemon.cli.command import Add
+    from iowarden.daemon.cli.console import Columns, Sections
 
 EXIT_FAILED, EXIT_COULD_NOT = 1, 2
 BEGIN_SECONDS = 300.0
@@ -62,7 +65,7 @@ def add_commands(add: Add) -> None:
     shown = command_of(actions.add_parser("status", help="what runs, waits and was"), _status)
     shown.add_argument("disk", nargs="?", metavar="DISK", help=f"only this one: {_HELP}")
     shown.add_argument("--follow", action="store_true", help="until no test runs")
-    shown.add_argument("--json", action="store_true", help="the answer as data")
+    take_json(shown)
     ended = command_of(actions.add_parser("abort", help="end the self-test that runs"), _abort)
     ended.add_argument("disk", metavar="DISK", help=_HELP)
 
@@ -125,8 +128,7 @@ def _abort(arguments: argparse.Namespace) -> int:
 
 def _known(arguments: argparse.Namespace, disk: str | None) -> SelfTests:
     asked = {} if disk is None else {"disk": disk}
-    found: SelfTests = decoded(SelfTests, requested(arguments, "selftest status", asked))
-    return found
+    return decoded(SelfTests, requested(arguments, "selftest status", asked))
 
 
 def _run_of(found: SelfTests, kind: str) -> SelfTestRun:
@@ -197,30 +199,26 @@ def _bars() -> Generator[None, SelfTests, None]:
 # --- showing
 
 
-def status_sections(found: SelfTests) -> list[str | Table]:
+def status_sections(found: SelfTests) -> Sections:
     """Return what one screen shows."""
-    now = found.now_seconds
     if not found.runs:
         return ["no disk is tested, was, or is to be; 'iowarden selftest start DISK' begins a test"]
-    rows = [
-        (
-            run.disk,
-            run.device,
-            run.kind or "?",
-            _outcome(run),
-            "" if run.begun_seconds is None else since_text(run.begun_seconds, now),
-            "" if run.next_seconds is None else at_text(run.next_seconds),
-            f"since {since_text(run.due_seconds, now)}: {run.postponed or 'now'}"
-            if run.due_seconds is not None
-            else "",
-        )
-        for run in found.runs
-    ]
-    columns = ("disk", "device", "test", "status", "begun", "next", "reason")
-    sections: list[str | Table] = [table_of("self-tests", columns, rows)]
-    if not found.scheduled:
-        sections.append("none is scheduled: see 'self_tests' in the configuration")
-    return sections
+    now = found.now_seconds
+    of_runs: Columns[SelfTestRun] = {
+        "disk": lambda r: r.disk,
+        "device": lambda r: r.device,
+        "test": lambda r: r.kind or "?",
+        "status": _outcome,
+        "begun": lambda r: "" if r.begun_seconds is None else since_text(r.begun_seconds, now),
+        "next": lambda r: "" if r.next_seconds is None else at_text(r.next_seconds),
+        "reason": lambda r: (
+            f"since {since_text(r.due_seconds, now)}: {r.postponed or 'now'}"
+            if r.due_seconds is not None
+            else ""
+        ),
+    }
+    none = [] if found.scheduled else ["none is scheduled: see 'self_tests' in the configuration"]
+    return [*table_of("self-tests", found.runs, of_runs), *none]
 
 
 def line_of(run: SelfTestRun) -> str:
@@ -248,4 +246,4 @@ def _percent(run: SelfTestRun) -> int | None:
 def _left(run: SelfTestRun) -> str:
     if run.remaining_seconds is None:
         return ""
-    return f"about {quantity('_seconds', max(run.remaining_seconds, 0.0))} left"
+    return f"about {span(run.remaining_seconds)} left"

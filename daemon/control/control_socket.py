@@ -7,7 +7,7 @@ loop answers comes back by its `reply`. Who asks is told by the kernel (unix(7),
     {"command": "events", "follow": true}        {"answer": {...}}, then {"event": {...}} each
 
 Nobody is waited for: a client that is slow, silent, greedy or gone costs a bounded buffer for a
-bounded time. `daemon.status` has the documents.
+bounded time. `daemon.control.documents` has the documents.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from systemd.daemon import listen_fds_with_names
 
@@ -79,6 +79,7 @@ SO_PEERGROUPS = 59
 MOST_GROUPS_BYTES = 1024
 """As much as Python's getsockopt takes: 256 groups."""
 
+Document = TypeVar("Document")
 Reply = dict[str, Any]
 """{"answer": document} or {"error": text}; a document may be a dataclass."""
 
@@ -100,8 +101,8 @@ class Command:
     who: str
     reply: Callable[[Reply], object] = field(repr=False)
 
-    def read(self, cls: Any) -> Any:  # noqa: ANN401 - as `codec.decode`
-        """Return the arguments as a document of `daemon.status`. Errors: codec.CodecError."""
+    def read(self, cls: type[Document]) -> Document:
+        """Return the arguments as a document of `daemon.control.documents`. Errors: CodecError."""
         return json_codec.decode(cls, json.dumps(self.arguments))
 
 

@@ -1,6 +1,6 @@
 """What is said over the control socket: documents of `iowarden status` and its neighbours. Pure.
 
-The loop makes them, `daemon.codec` turns them into JSON, `daemon.console` shows them. Every field
+The loop makes them, `daemon.json_codec` turns them into JSON, `daemon.cli` shows them. Every field
 has a default, so that a client and a service of different versions understand each other.
 
     command         arguments                                     answer

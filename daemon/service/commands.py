@@ -1,6 +1,6 @@
 """Where people ask and say: commands of the control socket, silences, acknowledgements.
 
-For the loop's thread only. `daemon.status` has the documents, `daemon.control` the socket.
+For the loop's thread only. `daemon.control.documents` has what is asked and answered.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Desk:
             case "status":
                 return answers.answer(self._known(now))
             case "silence add":
-                asked: documents.AddSilence = command.read(documents.AddSilence)
+                asked = command.read(documents.AddSilence)
                 added = self._silence(command, asked, now)
                 line = answers.silence(added, realtime)
                 said = (*self._replaced(asked.matchers), self._note(added, now))
@@ -221,7 +221,7 @@ class Desk:
 
     def _events(self, command: Command) -> None:
         """Tell what is kept and what was said lately; without what is kept, if that hangs."""
-        asked: documents.AskEvents = command.read(documents.AskEvents)
+        asked = command.read(documents.AskEvents)
         try:
             found = (
                 inventory.find(answers.covered(self._engine), asked.disk) if asked.disk else None

@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from iowarden.daemon.cli import console, disks_command, events_command
+from iowarden.daemon.cli import disks_command, events_command, status_command
 from iowarden.daemon.control import control_socket
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def run(*words: str) -> int:
         made.set_defaults(command=command)
         return made
 
-    for module in (console, events_command, disks_command):
+    for module in (status_command, events_command, disks_command):
         module.add_commands(add)
     parsed = parser.parse_args(words)
     status: int = parsed.command(parsed)

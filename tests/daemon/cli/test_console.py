@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from support.service import Service, at, on_a_terminal, run
 
 from iowarden.daemon import json_codec
-from iowarden.daemon.cli import console
+from iowarden.daemon.cli import console, service_client, status_command
 from iowarden.daemon.control import control_socket
 from iowarden.daemon.control.documents import (
     AcknowledgementLine,
@@ -249,7 +249,7 @@ def test_a_service_that_says_nothing_is_not_waited_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is stopped by a debugger: the queue takes us, nobody answers, and we end."""
-    monkeypatch.setattr(console, "TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(service_client, "TIMEOUT_SECONDS", 0.05)
     path = str(tmp_path / "control.sock")
     with control_socket.bind(path):
         assert run("status", "--socket", path) == 1
@@ -370,7 +370,7 @@ def test_a_query_is_answered_as_promtool_would(
 @settings(max_examples=40)
 def test_whatever_a_status_holds_is_shown(status: Status) -> None:
     """Any text, any time, any number: no exception, and only what prints reaches the terminal."""
-    for section in console.status_sections(status):
+    for section in status_command.status_sections(status):
         if isinstance(section, str):
             lines = [console.printable(section)]
         else:

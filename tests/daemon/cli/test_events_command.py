@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import signal
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from support.service import Service, at, on_a_terminal, run
 
 from iowarden.daemon import json_codec
-from iowarden.daemon.cli import console, events_command
+from iowarden.daemon.cli import console, events_command, service_client
 from iowarden.daemon.control import control_socket
 from iowarden.daemon.control.documents import (
     AcknowledgementLine,
@@ -234,10 +235,12 @@ def test_a_quiet_night_does_not_end_following(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The time limit is for the answer; the first event may come hours later."""
-    monkeypatch.setattr(console, "TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(service_client, "TIMEOUT_SECONDS", 0.05)
     monkeypatch.setattr(control_socket, "IDLE_SECONDS", 0.3)
     service.answers["events"] = {"answer": Events()}
-    lines = console._exchange(service.path, "events", {"follow": True}, follow=True)
+    lines = service_client.exchange(
+        argparse.Namespace(socket=service.path), "events", {"follow": True}, follow=True
+    )
     assert next(lines)["answer"]["events"] == []
     got: list[dict[str, Any]] = []
     reader = threading.Thread(target=lambda: got.append(next(lines)))

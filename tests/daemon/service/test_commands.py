@@ -13,7 +13,7 @@ import pytest
 from support.disks import small_disk
 
 from iowarden.daemon import journal
-from iowarden.daemon.cli import console
+from iowarden.daemon.cli import console, status_command
 from iowarden.daemon.control import documents
 from iowarden.daemon.control.control_socket import Command
 from iowarden.daemon.service.commands import Desk
@@ -414,7 +414,7 @@ def test_what_does_not_hold_any_more_is_said_to_be_cleared() -> None:
     )
     shown = "\n".join(
         line
-        for section in console.status_sections(said)
+        for section in status_command.status_sections(said)
         for line in ([section] if isinstance(section, str) else console.columns(section))
     )
     assert "cleared 30 s ago; was: 70 C" in shown

@@ -1,0 +1,64 @@
+"""What people type on the command line, read: durations, times, counts.
+
+Errors: argparse.ArgumentTypeError, with what was expected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from datetime import datetime
+
+from iowarden.daemon.clock import local_zone
+from iowarden.daemon.duration import duration_seconds
+
+
+def duration(text: str) -> float:
+    """Return the seconds of '90m' or '1d12h'."""
+    try:
+        return duration_seconds(text)
+    except ValueError as error:
+        hint = f"; {error}" if str(error) else ""
+        raise argparse.ArgumentTypeError(
+            f"expected a duration such as 90m or 1d12h, got '{text}'{hint}"
+        ) from None
+
+
+def time_to_come(text: str) -> float:
+    """Return the Unix time of ISO 8601, which is not over."""
+    try:
+        at = _iso_8601(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected a time such as 2026-11-22T06:00, got '{text}'"
+        ) from None
+    if at <= time.time():
+        raise argparse.ArgumentTypeError(f"expected a time to come, got '{text}'")
+    return at
+
+
+def time_past(text: str) -> float:
+    """Return the Unix time of a duration ago, or of ISO 8601."""
+    try:
+        return time.time() - duration_seconds(text)
+    except ValueError:
+        pass
+    try:
+        return _iso_8601(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected a duration ago such as 2d, or a time such as 2026-11-22T06:00, got '{text}'"
+        ) from None
+
+
+def count(text: str) -> int:
+    """Return a number that was typed."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 6:
+        raise argparse.ArgumentTypeError(f"expected a number up to 999999, got '{text}'")
+    return int(text)
+
+
+def _iso_8601(text: str) -> float:
+    """Return a Unix time; without an offset it is local time. Errors: ValueError."""
+    found = datetime.fromisoformat(text)
+    return (found if found.tzinfo else found.replace(tzinfo=local_zone())).timestamp()

@@ -1,0 +1,101 @@
+"""How the documents of the control socket are shown: the columns of their tables, each once. Pure.
+
+A table of `daemon.cli.console` has all of them, or those that it names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iowarden.daemon.cli.console import at_text, since_text, span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iowarden.daemon.cli.console import Columns
+    from iowarden.daemon.control.documents import AlertLine, IncidentLine, SilenceLine
+    from iowarden.rules.matcher import Matcher
+
+
+def of_incidents(now: float) -> Columns[IncidentLine]:
+    """Return the columns of incidents, open or closed."""
+    return {
+        "severity": lambda i: i.severity,
+        "incident": lambda i: i.identifier,
+        "object": lambda i: i.object,
+        "since": lambda i: since_text(i.opened_seconds, now),
+        "closed": lambda i: since_text(i.closed_seconds, now),
+        "mails": lambda i: mails_text(i, now),
+        "summary": lambda i: _incident(i, now),
+    }
+
+
+def of_alerts(now: float) -> Columns[AlertLine]:
+    """Return the columns of alerts."""
+    return {
+        "severity": lambda a: a.severity,
+        "state": lambda a: a.state,
+        "alert": lambda a: a.name,
+        "object": lambda a: a.object,
+        "since": lambda a: since_text(a.since_seconds, now),
+        "summary": lambda a: _alert(a, now),
+    }
+
+
+def of_silences(now: float) -> Columns[SilenceLine]:
+    """Return the columns of silences that hold."""
+    return {
+        "silence": lambda s: s.identifier,
+        "alerts": lambda s: matchers_text(s.matchers),
+        "ends": lambda s: f"{at_text(s.ends_seconds)} ({span(s.ends_seconds - now)} left)",
+        "by": lambda s: s.who,
+        "reason": lambda s: s.reason,
+    }
+
+
+def mails_text(incident: IncidentLine, now: float) -> str:
+    """Return how many mails there were about an incident, and the last one."""
+    if not incident.mails:
+        return "none yet"
+    last = f" ('{incident.last_reason}')" if incident.last_reason else ""
+    at = "" if incident.mailed_seconds is None else f", {since_text(incident.mailed_seconds, now)}"
+    return f"{incident.mails}, last{last}{at}"
+
+
+def matchers_text(matchers: Sequence[Matcher]) -> str:
+    """Return matchers as they would be typed."""
+    return " ".join(f"{m.label}{m.operator}{quoted(m.text)}" for m in matchers)
+
+
+def quoted(text: str) -> str:
+    """Return a label's value as PromQL has it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _incident(incident: IncidentLine, now: float) -> str:
+    """Return what an incident is, and what is done about it."""
+    marks = [] if incident.firing else ["not resolved yet"]
+    if (known := incident.acknowledged) is not None:
+        reason = f": {known.reason}" if known.reason else ""
+        marks.append(f"acknowledged by {known.who}{reason}")
+    marks += _silenced(incident.silences)
+    marks += [] if incident.mails else ["not mailed yet"]
+    return _marked(incident.summary, incident.cleared_seconds, now, marks)
+
+
+def _alert(alert: AlertLine, now: float) -> str:
+    """Return what an alert says, what it said until it was cleared, and who silenced it."""
+    marks = [alert.unknown_reason] if alert.unknown_reason else []
+    marks += _silenced(alert.silences)
+    return _marked(alert.summary or alert.value, alert.cleared_seconds, now, marks)
+
+
+def _silenced(silences: Sequence[str]) -> list[str]:
+    return [f"silenced by {', '.join(silences)}"] if silences else []
+
+
+def _marked(summary: str, cleared_seconds: float | None, now: float, marks: Sequence[str]) -> str:
+    if cleared_seconds is not None:
+        summary = f"cleared {span(now - cleared_seconds)} ago; was: {summary}"
+    return summary + "".join(f" [{mark}]" for mark in marks)

@@ -1,0 +1,209 @@
+"""The commands `iowarden status`, `silence`, `ack` and `query`, which ask the running service."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from iowarden.daemon.cli import columns
+from iowarden.daemon.cli.arguments import duration, time_to_come
+from iowarden.daemon.cli.columns import matchers_text, quoted
+from iowarden.daemon.cli.console import at_text, say, say_json, since_text, span, table_of
+from iowarden.daemon.cli.service_client import command_of, decoded, requested, shown
+from iowarden.daemon.control.documents import (
+    Acknowledge,
+    AddSilence,
+    IncidentLine,
+    Result,
+    SilenceLine,
+    Silences,
+    Status,
+)
+from iowarden.daemon.duration import duration_seconds
+
+if TYPE_CHECKING:
+    import argparse
+
+    from iowarden.daemon.cli.command import Add
+    from iowarden.daemon.cli.console import Sections
+    from iowarden.daemon.control.documents import MailLine, ProbeLine
+
+DEFAULT_FOR = "2h"
+
+
+def add_commands(add: Add) -> None:
+    """Add the commands of this module, by a function that takes name, what runs, and help."""
+    words = "what is wrong now, as the running service sees it"
+    command_of(add("status", _status, words), _status, data=True)
+    words = "have no mail about some alerts for a while"
+    actions = add("silence", _status, words).add_subparsers(required=True, metavar="ACTION")
+    new = command_of(actions.add_parser("add", help="begin a silence"), _silence_add)
+    new.add_argument(
+        "matchers",
+        nargs="+",
+        metavar="MATCHER",
+        help="label=value, label!=value, label=~regex, label!~regex, or an alert's name; all match",
+    )
+    end = new.add_mutually_exclusive_group()
+    end.add_argument(
+        "--for",
+        dest="for_seconds",
+        type=duration,
+        default=duration_seconds(DEFAULT_FOR),
+        metavar="DURATION",
+        help=f"such as 90m or 1d12h; default: {DEFAULT_FOR}",
+    )
+    end.add_argument(
+        "--until", type=time_to_come, metavar="TIME", help="such as 2026-11-22T06:00, local time"
+    )
+    new.add_argument("--reason", required=True, metavar="TEXT", help="why; others will read it")
+    listed = actions.add_parser("list", help="the silences that hold")
+    command_of(listed, _silence_list, data=True)
+    expire = command_of(actions.add_parser("expire", help="end a silence now"), _silence_expire)
+    expire.add_argument("identifier", metavar="ID", help="as listed, or its beginning")
+    words = "say that an incident is known: no mail about it until it gets worse"
+    known = command_of(add("ack", _ack, words), _ack)
+    known.add_argument("incident", metavar="INCIDENT", help="as in its mails, or its beginning")
+    known.add_argument("--reason", default="", metavar="TEXT", help="for others to read")
+    known.add_argument("--undo", action="store_true", help="it is to be mailed again")
+    words = "evaluate a rule's expression now"
+    query = command_of(add("query", _query, words), _query, data=True)
+    query.add_argument("expression", metavar="EXPR", help="PromQL, as far as rules may use it")
+
+
+# --- the commands
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    return shown(arguments, "status", Status, status_sections)
+
+
+def _silence_add(arguments: argparse.Namespace) -> int:
+    for_seconds = arguments.for_seconds
+    if arguments.until is not None:
+        for_seconds = arguments.until - time.time()
+    asked = AddSilence(tuple(arguments.matchers), for_seconds, arguments.reason)
+    made = decoded(SilenceLine, requested(arguments, "silence add", asked))
+    ends, about = at_text(made.ends_seconds), matchers_text(made.matchers)
+    sooner = f"end it sooner: iowarden silence expire {made.identifier}"
+    say(f"silence {made.identifier} until {ends}: {about}; {sooner}")
+    if made.note:
+        say(made.note)
+    return 0
+
+
+def _silence_list(arguments: argparse.Namespace) -> int:
+    return shown(arguments, "silence list", Silences, _silences)
+
+
+def _silence_expire(arguments: argparse.Namespace) -> int:
+    ended = requested(arguments, "silence expire", {"identifier": arguments.identifier})
+    line = decoded(SilenceLine, ended)
+    say(f"silence {line.identifier} is over: {matchers_text(line.matchers)}")
+    return 0
+
+
+def _ack(arguments: argparse.Namespace) -> int:
+    asked = Acknowledge(arguments.incident, arguments.reason, arguments.undo)
+    line = decoded(IncidentLine, requested(arguments, "ack", asked))
+    then = "mailed again" if arguments.undo else "no mail until it gets worse or is over"
+    say(f"incident {line.identifier} ({line.severity}, {line.object}): {then}")
+    return 0
+
+
+def _query(arguments: argparse.Namespace) -> int:
+    answer = requested(arguments, "query", {"expression": arguments.expression})
+    if arguments.json:
+        say_json(answer)
+        return 0
+    result = decoded(Result, answer)
+    for sample in result.samples:
+        say(f"{_metric(sample.labels)} {sample.value}".strip())
+    if not result.samples:
+        sys.stderr.write("the result is empty\n")
+    return 0
+
+
+# --- showing
+
+
+def _silences(found: Silences) -> Sections:
+    silences = table_of("silences", found.silences, columns.of_silences(time.time()))
+    return [*silences] or ["no silence holds"]
+
+
+def status_sections(status: Status) -> Sections:
+    """Return what one screen shows of a status, the worst first."""
+    now = status.now_seconds
+    age = span(now - status.started_seconds)
+    sections: Sections = [
+        f"iowarden {status.version} on {status.host}, running for {age}",
+        status.summary,
+    ]
+    if not status.ready:
+        sections.append("not ready: not everything has been read yet, so what is missing may come")
+    if status.refused_reload is not None:
+        since = since_text(status.refused_reload.at_seconds, now)
+        sections.append(f"reload refused, since {since}; the configuration before is in force:")
+        sections += [f"  {problem}" for problem in status.refused_reload.problems]
+    of_incidents = ("severity", "incident", "object", "since", "summary")
+    return [
+        *sections,
+        *(f"trouble: {text}" for text in status.troubles),
+        *table_of("open incidents", status.incidents, columns.of_incidents(now), *of_incidents),
+        *table_of("alerts", status.alerts, columns.of_alerts(now)),
+        *table_of(
+            "programs that cannot be killed, a sign of a failing disk",
+            status.probe.stuck,
+            {
+                "pid": lambda s: str(s.pid),
+                "program": lambda s: s.command,
+                "disk": lambda s: ", ".join(s.devices),
+                "since": lambda s: since_text(s.since_seconds, now),
+            },
+        ),
+        *table_of(
+            "sources that are not ok",
+            status.sources,
+            {
+                "source": lambda s: s.name,
+                "outcome": lambda s: s.outcome,
+                "last ok": lambda s: since_text(s.since_seconds, now),
+                "error": lambda s: s.error,
+            },
+        ),
+        *table_of("silences", status.silences, columns.of_silences(now)),
+        *([status.disks] if status.disks else []),
+        f"sources: {status.sources_ok} ok, {len(status.sources)} not",
+        f"mail: {_mail(status.mail, now)}",
+        f"probe: {_probe(status.probe)}",
+    ]
+
+
+def _mail(mail: MailLine, now: float) -> str:
+    to = f"goes to {mail.destination}" if mail.destination else ""
+    if not mail.waiting:
+        return f"none waits; {to}".rstrip("; ")
+    parts = [f"{mail.waiting} wait" if mail.waiting > 1 else "1 waits", to]
+    if mail.oldest_seconds is not None:
+        parts.append(f"the oldest since {since_text(mail.oldest_seconds, now)}")
+    if mail.refused:
+        parts.append(f"{mail.refused} refused for good")
+    if mail.next_seconds is not None:
+        parts.append(f"next attempt in {span(mail.next_seconds - now)}")
+    if mail.error:
+        parts.append(f"last error: {mail.error}")
+    return "; ".join(part for part in parts if part)
+
+
+def _probe(probe: ProbeLine) -> str:
+    if not probe.connected:
+        return f"not connected: {probe.error}" if probe.error else "not needed now"
+    found = ", ".join(f"{name} ({path})" for name, path in sorted(probe.programs.items()))
+    return f"connected; programs: {found or 'none found'}"
+
+
+def _metric(labels: dict[str, str]) -> str:
+    pairs = [f"{k}={quoted(v)}" for k, v in sorted(labels.items()) if k != "__name__"]
+    return labels.get("__name__", "") + (f"{{{', '.join(pairs)}}}" if pairs else "")
