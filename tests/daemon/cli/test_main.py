@@ -51,7 +51,13 @@ def test_who_does_not_know_the_command_is_told_all_there_are(
         ("coverage", ["rules.engine", "collectors.registry", "daemon.config", "daemon.service"]),
         (
             "run",
-            ["daemon.cli.console", "daemon.check", "daemon.replay", "daemon.cli.rules_command"],
+            [
+                "daemon.cli.console",
+                "daemon.cli.service_client",
+                "daemon.check",
+                "daemon.replay",
+                "daemon.cli.rules_command",
+            ],
         ),
         ("rules", ["daemon.service", "daemon.notify", "daemon.storage", "daemon.http"]),
     ],
