@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from iowarden.daemon.probe.protocol import Stuck
-    from iowarden.daemon.storage.event_rows import EventRow
     from iowarden.rules.topology import device_identity
 
 _NO_NEWS = frozenset({incidents.Change.CLOSED, incidents.Change.LIFTED})
@@ -102,7 +101,7 @@ class Telling:
 
     def happened(
         self,
-        row: EventRow,
+        event: EventLine,
         kind: journal.Kind,
         priority: int,
         message: str,
@@ -110,7 +109,7 @@ class Telling:
     ) -> None:
         """Say a line about a storage event; who asks for events is shown the event itself."""
         self.log.send(kind, priority, message, **fields)
-        self._show(event_line(row))
+        self._show(event)
 
     def _show(self, event: EventLine) -> None:
         self.events.append(event)
@@ -203,23 +202,6 @@ class Telling:
             IOWARDEN_DEVICE=event.name,
             IOWARDEN_STATE=event.change.value,
         )
-
-
-def event_line(row: EventRow) -> EventLine:
-    """Return a storage event as a line."""
-    return EventLine(
-        at_seconds=row.realtime_seconds,
-        severity=row.severity,
-        text=row.text,
-        object=row.object,
-        incident=row.incident,
-        source=row.source,
-        kind=row.kind,
-        device=row.device,
-        disk=row.disk,
-        count=row.count,
-        key=row.key,
-    )
 
 
 def _severity(priority: int) -> str:

@@ -110,7 +110,7 @@ def _events(arguments: argparse.Namespace) -> int:
     if found.note:
         sys.stderr.write(f"{printable(found.note)}\n")
     # A service of before knows nothing of what is asked for but how many.
-    told = [event for event in found.events if wanted.tells(event, event.at_seconds)]
+    told = [event for event in found.events if wanted.tells(event)]
     for event in told:
         _say_event(event, arguments)
     if not told and not arguments.follow:
@@ -118,7 +118,7 @@ def _events(arguments: argparse.Namespace) -> int:
     sys.stdout.flush()
     for line in lines:
         for event in decoded(Events, {"events": [line["event"]]}).events:
-            if wanted.tells(event, event.at_seconds):
+            if wanted.tells(event):
                 _say_event(event, arguments)
         sys.stdout.flush()
     return 0

@@ -235,23 +235,31 @@ class AskEvents:
 
 @dataclass(frozen=True, slots=True)
 class EventLine:
-    """Something that happened: to the storage, or what the program said, as the journal has it."""
+    """Something that happened: to the storage, or what the program said, as the journal has it.
+
+    That of the storage is a row of history.db, too.
+    """
 
     at_seconds: float = 0.0
     severity: str = ""
+    """Of a controller's event it may be another word, which then needs attention."""
     text: str = ""
     object: str = ""
+    """For people."""
     incident: str = ""
+    """'' where it belongs to none."""
     source: str = ""
     """Who tells it: 'kernel', 'md', 'areca' ...; 'iowarden' is the program itself."""
     kind: str = ""
     device: str = ""
+    """The name it had then."""
     disk: str = ""
-    """The disk's label: its serial number, mostly."""
+    """The disk's label: its serial number, mostly; '' where it is none or not known."""
     count: int = 1
-    """It is the last of so many."""
+    """It is so many, or the last of so many."""
     key: str = ""
-    """What tells it from any other; '' of what the program said."""
+    """What tells it from any other: Event.key, or one of its own for a row that stands for several;
+    '' of what the program said."""
 
 
 @dataclass(frozen=True, slots=True)

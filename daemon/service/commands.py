@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.model import Sample
     from iowarden.daemon.control.control_socket import Command
-    from iowarden.daemon.storage.event_rows import EventRow
     from iowarden.daemon.transition_log import Telling
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.events.event_table import Table
@@ -231,11 +230,13 @@ class Desk:
         wanted = incident_answers.wanted(asked, found)
         more = f"only the last {wanted.last} are told" if wanted.last < asked.last else ""
 
-        def then(rows: Sequence[EventRow], why: str, said: Sequence[documents.EventLine]) -> None:
+        def then(
+            rows: Sequence[documents.EventLine], why: str, said: Sequence[documents.EventLine]
+        ) -> None:
             missing = f"only what was said lately is told: {why}" if why else more
             command.reply({"answer": incident_answers.events(rows, said, wanted, missing)})
 
-        def later(rows: Sequence[EventRow], why: str) -> None:
+        def later(rows: Sequence[documents.EventLine], why: str) -> None:
             # What is said from the reply on is shown to who follows, and nothing of it twice.
             self._later.put(lambda: then(rows, why, tuple(self._telling.events)))
 
@@ -254,7 +255,7 @@ class Desk:
         whole = incident_answers.detail(known, found, self._telling.events)
         wanted = Wanted(incident_answers.SHOWN_EVENTS, incident=found.identifier)
 
-        def then(rows: Sequence[EventRow], why: str) -> None:
+        def then(rows: Sequence[documents.EventLine], why: str) -> None:
             command.reply({"answer": incident_answers.with_events(whole, rows, wanted, why)})
 
         self._past.look(partial(event_rows.read, wanted=wanted), then)

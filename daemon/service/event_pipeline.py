@@ -18,8 +18,8 @@ from iowarden.collectors.raid.log_alignment import Cursor as LogCursor
 from iowarden.collectors.raid.log_alignment import align, align_numbered
 from iowarden.collectors.raid.megaraid.storcli_events import SOURCE as NUMBERED
 from iowarden.daemon import journal
+from iowarden.daemon.control.documents import EventLine
 from iowarden.daemon.locate.affected_files import wanted
-from iowarden.daemon.storage.event_rows import EventRow
 from iowarden.daemon.transition_log import PRIORITY
 from iowarden.rules.events import (
     event_alerts,
@@ -329,7 +329,7 @@ class Happenings:
             self.kept = self.state, self.cursors
         return event_alerts.lesser(self.state, news)
 
-    def _say(self, news: News, row: EventRow) -> None:
+    def _say(self, news: News, row: EventLine) -> None:
         event, happening = news.event, news.happening
         times = f" ({row.count} times)" if row.count > 1 else ""
         twin = " (told before by another log)" if news.twin else ""
@@ -346,12 +346,12 @@ class Happenings:
             IOWARDEN_EVENT=event.kind,
         )
 
-    def _row(self, news: News, incident: str, now: float) -> EventRow:
+    def _row(self, news: News, incident: str, now: float) -> EventLine:
         event = news.event
         at = event.realtime_seconds
-        return EventRow(
+        return EventLine(
             key=event.key,
-            realtime_seconds=self._realtime(now) if at is None else at,
+            at_seconds=self._realtime(now) if at is None else at,
             source=event.source,
             kind=event.kind,
             severity=news.severity.name.lower(),

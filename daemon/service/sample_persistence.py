@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.model import Sample
     from iowarden.collectors.smart.drive import Disks
-    from iowarden.daemon.storage.history_db import EventRow, Value
+    from iowarden.daemon.control.documents import EventLine
+    from iowarden.daemon.storage.history_db import Value
     from iowarden.daemon.transition_log import Telling
     from iowarden.rules.engine.engine import Engine
 
@@ -46,7 +47,7 @@ class Store(Protocol):
     def note(self, realtime_seconds: float, values: Sequence[Value]) -> None:
         """Ask for what drives said to be kept."""
 
-    def tell(self, rows: Sequence[EventRow]) -> None:
+    def tell(self, rows: Sequence[EventLine]) -> None:
         """Ask for storage events to be kept."""
 
     def busy(self) -> bool:

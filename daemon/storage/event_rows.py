@@ -12,9 +12,10 @@ import time
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice, starmap
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
+from iowarden.daemon.control.documents import EventLine
 from iowarden.daemon.storage import sqlite
 from iowarden.rules.renames import NAMES, Kind, Renames
 from iowarden.rules.severity import Severity
@@ -57,47 +58,6 @@ CREATE TABLE event (
 
 
 @dataclass(frozen=True, slots=True)
-class EventRow:
-    """A storage event.
-
-    Fields: `key` is Event.key, or one of its own for a row that stands for several; `severity` is
-    a word of the rules' label, or another one, which then needs attention; `device` is the name it
-    had then, `disk` the label of the disk's series (its serial number), '' where it is none or not
-    known; `object` is for people; `incident` is '' where it belongs to none; `count`: it is so many
-    events, or the last one of so many.
-    """
-
-    key: str
-    realtime_seconds: float
-    source: str
-    kind: str
-    severity: str
-    device: str
-    disk: str
-    object: str
-    incident: str
-    text: str
-    count: int = 1
-
-
-class Told(Protocol):
-    """What is asked of an event: of a row, or of a line of `daemon.status`."""
-
-    @property
-    def source(self) -> str: ...  # noqa: D102 - as EventRow
-    @property
-    def severity(self) -> str: ...  # noqa: D102
-    @property
-    def device(self) -> str: ...  # noqa: D102
-    @property
-    def disk(self) -> str: ...  # noqa: D102
-    @property
-    def object(self) -> str: ...  # noqa: D102
-    @property
-    def incident(self) -> str: ...  # noqa: D102
-
-
-@dataclass(frozen=True, slots=True)
 class Wanted:
     """Which events: '' and None are any.
 
@@ -116,9 +76,9 @@ class Wanted:
     severity: str = ""
     """The least one. What has a word that is none of the known ones needs attention: it is told."""
 
-    def tells(self, event: Told, at: float) -> bool:
-        """Whether an event at a Unix time is one of these, wherever it is kept."""
-        since, until = self.since_seconds, self.until_seconds
+    def tells(self, event: EventLine) -> bool:
+        """Whether an event is one of these, wherever it is kept."""
+        at, since, until = event.at_seconds, self.since_seconds, self.until_seconds
         return (
             (since is None or at >= since)
             and (until is None or at <= until)
@@ -128,7 +88,7 @@ class Wanted:
             and (not self.about or self._is_about(event))
         )
 
-    def _is_about(self, event: Told) -> bool:
+    def _is_about(self, event: EventLine) -> bool:
         if self.devices is not None:
             own = not event.disk and event.device in self.devices
             return event.disk == self.about or own
@@ -143,16 +103,12 @@ def lesser(severity: str) -> tuple[str, ...]:
     return tuple(each.name.lower() for each in Severity if each < Severity[severity.upper()])
 
 
-_INSERT = """
-    INSERT OR REPLACE INTO event
-        (key, realtime_seconds, source, kind, severity, device, disk, object, incident, text, count)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-_SELECT = """
-    SELECT key, realtime_seconds, source, kind, severity, device, disk, object, incident, text,
-        count
-    FROM event WHERE realtime_seconds BETWEEN ? AND ?
-"""
+_COLUMNS = (
+    "realtime_seconds, severity, text, object, incident, source, kind, device, disk, count, key"
+)
+"""In the order of the fields of EventLine."""
+_INSERT = f"INSERT OR REPLACE INTO event ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - ours
+_SELECT = f"SELECT {_COLUMNS} FROM event WHERE realtime_seconds BETWEEN ? AND ?"  # noqa: S608 - ours
 _NEWEST = " ORDER BY realtime_seconds DESC, rowid DESC"
 _OF_ANY = _SELECT + _NEWEST
 _OF_INCIDENT = _SELECT + " AND incident >= ? AND incident < ?" + _NEWEST
@@ -171,14 +127,14 @@ class Table:
         """Count anew: a transaction failed."""
         self._most = None
 
-    def write(self, rows: Sequence[EventRow]) -> None:
+    def write(self, rows: Sequence[EventLine]) -> None:
         """Write rows and delete what is too old or too much, as much as one write may."""
         if not rows:
             return
         self._run_many(_INSERT, [_values(row) for row in rows])
         # By the younger clock: neither may a wrong one of a controller delete what is new, nor
         # today's all of a recording of long ago.
-        newest = max(_moment(row.realtime_seconds) for row in rows)
+        newest = max(_moment(row.at_seconds) for row in rows)
         self._run(
             "DELETE FROM event WHERE rowid IN (SELECT rowid FROM event WHERE realtime_seconds >= ?"
             " AND realtime_seconds < ? ORDER BY realtime_seconds LIMIT ?)",
@@ -212,7 +168,7 @@ class Table:
         return deleted.rowcount
 
 
-def read(path: str, wanted: Wanted, names: Renames = NAMES) -> list[EventRow]:
+def read(path: str, wanted: Wanted, names: Renames = NAMES) -> list[EventLine]:
     """Return the events that are kept and wanted, the newest last. Errors: database.FAULTS."""
     since, until = wanted.since_seconds, wanted.until_seconds
     values: list[object] = [
@@ -226,19 +182,21 @@ def read(path: str, wanted: Wanted, names: Renames = NAMES) -> list[EventRow]:
         if connection.execute(known).fetchone() is None:  # of a version that kept none
             return []
         rows = connection.execute(_OF_INCIDENT if wanted.incident else _OF_ANY, values)
-        found = (row for row in starmap(EventRow, rows) if wanted.tells(row, row.realtime_seconds))
+        found = (row for row in starmap(EventLine, rows) if wanted.tells(row))
         told = list(islice(found, wanted.last))[::-1]
     return [replace(row, kind=names.current(Kind.EVENT, row.kind)) for row in told]
 
 
-def _values(row: EventRow) -> tuple[object, ...]:
-    names = (row.source, row.kind, row.severity, row.device, row.disk, row.object, row.incident)
+def _values(row: EventLine) -> tuple[object, ...]:
+    """Return the values of _COLUMNS."""
+    names = (row.object, row.incident, row.source, row.kind, row.device, row.disk)
     return (
-        sqlite.encodable(row.key),
-        _moment(row.realtime_seconds),
-        *(sqlite.encodable(name[:MOST_NAME_CHARACTERS]) for name in names),
+        _moment(row.at_seconds),
+        sqlite.encodable(row.severity[:MOST_NAME_CHARACTERS]),
         sqlite.encodable(row.text[:MOST_TEXT_CHARACTERS]),
+        *(sqlite.encodable(name[:MOST_NAME_CHARACTERS]) for name in names),
         min(max(row.count, 0), _MOST_COUNT),
+        sqlite.encodable(row.key),
     )
 
 

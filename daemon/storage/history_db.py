@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import trace
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.storage import chunks, event_rows, sqlite
-from iowarden.daemon.storage.event_rows import EventRow
 from iowarden.rules.alerting.staleness import Watched
 from iowarden.rules.promql.store import LONG_SECONDS, MOST_SAMPLES, WHOLE_SECONDS, Row, thin
 from iowarden.rules.renames import NAMES, Kind, Renames
@@ -31,8 +30,9 @@ from iowarden.rules.renames import NAMES, Kind, Renames
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from iowarden.daemon.control.documents import EventLine
+
 __all__ = [
-    "EventRow",
     "History",
     "Tail",
     "TailLoaded",
@@ -169,7 +169,7 @@ class _Work:
     load: Mapping[str, float] | None = None
     tail: Tail | None = None
     notes: list[tuple[float, Sequence[Value]]] = field(default_factory=list)
-    events: dict[str, EventRow] = field(default_factory=dict)
+    events: dict[str, EventLine] = field(default_factory=dict)
     """By key: of a row that is told anew, the last."""
 
     def __bool__(self) -> bool:
@@ -248,7 +248,7 @@ class History:
                 self.lost_total += len(waiting.pop(0)[1])
             self._changed.notify()
 
-    def tell(self, rows: Sequence[EventRow]) -> None:
+    def tell(self, rows: Sequence[EventLine]) -> None:
         """Ask for storage events to be kept; a row takes the place of the one with its key."""
         if not rows:
             return
@@ -256,7 +256,7 @@ class History:
             self._take_events({row.key: row for row in rows})
             self._changed.notify()
 
-    def _take_events(self, rows: Mapping[str, EventRow]) -> None:
+    def _take_events(self, rows: Mapping[str, EventLine]) -> None:
         waiting = self._asked.events
         for key, row in rows.items():
             waiting.pop(key, None)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from iowarden.daemon.control import documents
 from iowarden.daemon.storage.event_rows import Wanted
-from iowarden.daemon.transition_log import event_line
 from iowarden.daemon.views import answers
 from iowarden.rules.incidents.incidents import CLOSED_QUIETLY, Due
 from iowarden.rules.notice import Reason
@@ -16,7 +15,6 @@ from iowarden.rules.severity import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iowarden.daemon.storage.event_rows import EventRow
     from iowarden.daemon.views.answers import Known
     from iowarden.rules.incidents.incidents import Incident, Member
     from iowarden.rules.topology.inventory import Covered
@@ -55,7 +53,10 @@ def wanted(asked: documents.AskEvents, found: Covered | None) -> Wanted:
 
 
 def events(
-    rows: Iterable[EventRow], said: Iterable[documents.EventLine], asked: Wanted, note: str
+    rows: Iterable[documents.EventLine],
+    said: Iterable[documents.EventLine],
+    asked: Wanted,
+    note: str,
 ) -> documents.Events:
     """Return what is kept with what was said lately, each event once, the last ones."""
     disk = asked.about if asked.devices is not None else ""
@@ -63,11 +64,11 @@ def events(
 
 
 def _merged(
-    rows: Iterable[EventRow], said: Iterable[documents.EventLine], asked: Wanted
+    rows: Iterable[documents.EventLine], said: Iterable[documents.EventLine], asked: Wanted
 ) -> tuple[documents.EventLine, ...]:
-    lines = [event_line(row) for row in rows]
+    lines = [*rows]
     kept = {line.key for line in lines}
-    lines += [e for e in said if e.key not in kept and asked.tells(e, e.at_seconds)]
+    lines += [e for e in said if e.key not in kept and asked.tells(e)]
     lines.sort(key=lambda line: line.at_seconds)
     return tuple(lines[-asked.last :] if asked.last else ())
 
@@ -145,7 +146,7 @@ def detail(
 
 
 def with_events(
-    whole: documents.IncidentDetail, rows: Iterable[EventRow], asked: Wanted, why: str
+    whole: documents.IncidentDetail, rows: Iterable[documents.EventLine], asked: Wanted, why: str
 ) -> documents.IncidentDetail:
     """Return an incident with the events that are kept of it, or why these are not there."""
     note = f"of its events only those of late are told: {why}" if why else ""

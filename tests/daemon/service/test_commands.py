@@ -16,9 +16,9 @@ from iowarden.daemon import journal
 from iowarden.daemon.cli import console, status_command
 from iowarden.daemon.control import documents
 from iowarden.daemon.control.control_socket import Command
+from iowarden.daemon.control.documents import EventLine
 from iowarden.daemon.service.commands import Desk
 from iowarden.daemon.storage import event_rows, history_reader
-from iowarden.daemon.storage.event_rows import EventRow
 from iowarden.daemon.storage.history_db import History
 from iowarden.daemon.transition_log import Telling
 from iowarden.daemon.views import answers
@@ -56,11 +56,12 @@ class Quiet:
         """End."""
 
 
-def row(number: int = 0, **changed: object) -> EventRow:
+def row(number: int = 0, **changed: object) -> EventLine:
     """Return a line of the kernel about a disk, a second after the one before."""
-    made = EventRow(
-        f"k{number}", START + number, "kernel", "block_io_error", "warning", "sda", "WD-1",
-        "sda (ACME DISK-9, serial WD-1)", "3f2a9c01de", f"I/O error, dev sda, sector {number}",
+    made = EventLine(
+        START + number, "warning", f"I/O error, dev sda, sector {number}",
+        "sda (ACME DISK-9, serial WD-1)", "3f2a9c01de", "kernel", "block_io_error", "sda", "WD-1",
+        key=f"k{number}",
     )  # fmt: skip
     return replace(made, **changed)  # type: ignore[arg-type]  # any field
 
@@ -181,7 +182,7 @@ class Office:
         return str(self.replies.get(timeout=DEADLINE_SECONDS)["error"])
 
 
-def kept(directory: Path, *rows: EventRow) -> str:
+def kept(directory: Path, *rows: EventLine) -> str:
     """Keep events; return the file."""
     path = str(directory / "history.db")
     history = History(path, lambda _: None)
@@ -296,7 +297,7 @@ class Hanging:
         monkeypatch.setattr(event_rows, "read", self.read)
         monkeypatch.setattr(history_reader, "PATIENCE_SECONDS", 0.01)
 
-    def read(self, path: str, wanted: event_rows.Wanted) -> list[EventRow]:
+    def read(self, path: str, wanted: event_rows.Wanted) -> list[EventLine]:
         """Hang."""
         self.reads += 1
         self.hung.set()
@@ -330,7 +331,7 @@ def test_a_bug_of_ours_is_told_and_the_next_one_is_answered(
 ) -> None:
     """Neither does a client wait for nothing, nor is the file taken for ever."""
 
-    def poison(path: str, wanted: event_rows.Wanted) -> list[EventRow]:
+    def poison(path: str, wanted: event_rows.Wanted) -> list[EventLine]:
         raise KeyError(path)
 
     monkeypatch.setattr(event_rows, "read", poison)

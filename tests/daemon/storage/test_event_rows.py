@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from support.disks import small_disk
 
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
+from iowarden.daemon.control.documents import EventLine
 from iowarden.daemon.storage import event_rows, history_db, sqlite
-from iowarden.daemon.storage.event_rows import EventRow, Wanted
+from iowarden.daemon.storage.event_rows import Wanted
 from iowarden.daemon.storage.history_db import History, Written
 
 if TYPE_CHECKING:
@@ -32,11 +33,12 @@ MANY = 1_000_000
 ALL = Wanted(MANY)
 
 
-def row(number: int = 0, **changed: object) -> EventRow:
+def row(number: int = 0, **changed: object) -> EventLine:
     """Return a line of the kernel about a disk, a second after the one before."""
-    made = EventRow(
-        f"k{number}", START + number, "kernel", "block_io_error", "warning", "sda", "WD-1",
-        "sda (ACME DISK-9, serial WD-1)", "3f2a9c01de", f"I/O error, dev sda, sector {number}",
+    made = EventLine(
+        START + number, "warning", f"I/O error, dev sda, sector {number}",
+        "sda (ACME DISK-9, serial WD-1)", "3f2a9c01de", "kernel", "block_io_error", "sda", "WD-1",
+        key=f"k{number}",
     )  # fmt: skip
     return replace(made, **changed)  # type: ignore[arg-type]  # any field
 
@@ -52,13 +54,13 @@ def opened(path: Path, **options: float) -> Iterator[tuple[History, queue.Queue[
         kept.close(DEADLINE_SECONDS)
 
 
-def keep(path: Path, *rows: EventRow, **options: float) -> None:
+def keep(path: Path, *rows: EventLine, **options: float) -> None:
     """Keep events, and end."""
     with opened(path, **options) as (kept, _):
         kept.tell(rows)
 
 
-def found(path: Path, wanted: Wanted = ALL) -> list[EventRow]:
+def found(path: Path, wanted: Wanted = ALL) -> list[EventLine]:
     """Return what is kept."""
     return event_rows.read(str(path), wanted)
 
@@ -141,10 +143,10 @@ _NUMBER = st.floats(allow_nan=True, allow_infinity=True).filter(
 """Any time but one that is old: that goes."""
 
 
-@given(st.lists(st.builds(EventRow, _TEXT, _NUMBER, *(_TEXT,) * 8, st.integers()), max_size=5))
+@given(st.lists(st.builds(EventLine, _NUMBER, *(_TEXT,) * 8, st.integers(), _TEXT), max_size=5))
 @settings(max_examples=40, phases=(Phase.generate,))  # a thread and a file for each
 def test_whatever_a_controller_sends_is_kept(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[EventRow]
+    tmp_path_factory: pytest.TempPathFactory, rows: list[EventLine]
 ) -> None:
     """Surrogates, controls, quotes, times that are none, huge counts: a row each, and no error."""
     path = tmp_path_factory.mktemp("any") / "history.db"
@@ -168,12 +170,12 @@ def test_a_text_without_end_is_cut(path: Path) -> None:
 def test_what_is_older_than_three_years_goes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a log of a controller that reaches back for years, read at the first sight, too."""
     monkeypatch.setattr(event_rows.time, "time", lambda: START + 4 * YEAR)
-    old, newer = row(0), row(1, realtime_seconds=START + 2 * YEAR)
+    old, newer = row(0), row(1, at_seconds=START + 2 * YEAR)
     keep(path, old)
     keep(path, newer)
     assert found(path) == [old, newer]
-    keep(path, row(2, realtime_seconds=START + 4 * YEAR))
-    assert found(path) == [newer, row(2, realtime_seconds=START + 4 * YEAR)]
+    keep(path, row(2, at_seconds=START + 4 * YEAR))
+    assert found(path) == [newer, row(2, at_seconds=START + 4 * YEAR)]
 
 
 def test_an_event_of_the_next_century_deletes_nothing(
@@ -181,7 +183,7 @@ def test_an_event_of_the_next_century_deletes_nothing(
 ) -> None:
     """A controller whose battery is empty tells the year 2099, and one the year 1970."""
     monkeypatch.setattr(event_rows.time, "time", lambda: START + 10)
-    rows = [row(0, realtime_seconds=5.0), row(1), row(2, realtime_seconds=START + 80 * YEAR)]
+    rows = [row(0, at_seconds=5.0), row(1), row(2, at_seconds=START + 80 * YEAR)]
     keep(path, *rows)
     keep(path, row(3))
     assert found(path) == [rows[0], rows[1], row(3), rows[2]]
@@ -369,5 +371,5 @@ def test_the_words_for_less_bad_are_those_of_the_rules(severity: str) -> None:
     """What is asked for is among what is told."""
     assert severity not in event_rows.lesser(severity) or severity == ""
     wanted = Wanted(9, severity=severity)
-    assert wanted.tells(row(severity=severity or "info"), START)
-    assert wanted.tells(row(severity="critical"), START)
+    assert wanted.tells(row(severity=severity or "info"))
+    assert wanted.tells(row(severity="critical"))

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from support.disks import small_disk
 from support.spoilt import SPOILT
 
+from iowarden.daemon.control.documents import EventLine
 from iowarden.daemon.storage import chunks, event_rows, sqlite
-from iowarden.daemon.storage.event_rows import EventRow
 from iowarden.daemon.storage.history_db import (
     MOST_WAITING,
     History,
@@ -340,7 +340,7 @@ def test_tables_of_a_newer_version_are_used_as_far_as_they_are_known(path: Path)
     tables = ("run", "chunk", "drive", "attribute", "daily", "changed", "event")
     run(path, *(f"ALTER TABLE {name} ADD COLUMN colour TEXT DEFAULT 'red'" for name in tables),
         "PRAGMA user_version = 99")  # fmt: skip
-    event = EventRow("k", START, "kernel", "x", "info", "sda", "S", "sda", "", "text")
+    event = EventLine(START, "info", "text", "sda", "", "kernel", "x", "sda", "S", key="k")
     with opened(path) as asked:
         assert asked.load().rows == [row(START, 10)]
         asked.history.note(START, [("S", "raw", 1.0, True), ("S", "hours", 2.0, False)])
