@@ -24,7 +24,7 @@ from iowarden.rules.promql.evaluator import (
     Sample,
     compile_expression,
 )
-from iowarden.rules.promql.go_format import quoted, shortest
+from iowarden.rules.promql.format import quoted, shortest
 from iowarden.rules.promql.store import Store
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
 from iowarden.rules.yaml_nodes import Nodes, compose, start

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from iowarden.rules.promql.errors import EvaluationError
-from iowarden.rules.promql.go_format import shortest
+from iowarden.rules.promql.format import shortest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

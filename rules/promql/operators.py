@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from iowarden.rules.promql.errors import EvaluationError
-from iowarden.rules.promql.go_format import quoted
+from iowarden.rules.promql.format import quoted
 from iowarden.rules.promql.signatures import COMPARISONS, METRIC_NAME, SET_OPERATORS
 from iowarden.rules.promql.store import Labels, VectorItem
 

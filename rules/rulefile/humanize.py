@@ -10,7 +10,7 @@ import ipaddress
 import math
 from typing import TYPE_CHECKING
 
-from iowarden.rules.promql.go_format import shortest
+from iowarden.rules.promql.format import shortest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

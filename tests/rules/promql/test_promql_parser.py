@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.recordings import CORPUS, cases_of_corpus
 from support.tiers import examples
+from support.unparse import unparse
 
 from iowarden.rules.promql.ast import (
     Aggregation,
@@ -31,7 +32,6 @@ from iowarden.rules.promql.ast import (
 )
 from iowarden.rules.promql.parser import PRECEDENCE, PromqlError, parse, result_type
 from iowarden.rules.promql.signatures import COMPARISONS, FUNCTIONS, SET_OPERATORS
-from iowarden.rules.promql.unparse import unparse
 
 REPOSITORY = Path(__file__).parents[3]
 

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.rules.promql.evaluator import EvaluationError, Sample
-from iowarden.rules.promql.go_format import shortest, sprintf
-from iowarden.rules.rulefile.template import TemplateError, compile_template
+from iowarden.rules.promql.format import shortest
+from iowarden.rules.rulefile.printf import sprintf
+from iowarden.rules.rulefile.template import compile_template
+from iowarden.rules.rulefile.template_parser import TemplateError
 
 LABELS = {"device": "sdb", "instance": "nas.example.org:9100"}
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING
+
+from iowarden.rules.promql.format import quoted, shortest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,17 +30,6 @@ Value = None | bool | int | float | str | dict[str, str] | list[Struct] | Struct
 _DIRECTIVE = re.compile(r"%([-+# 0]*)([0-9]{0,6})(?:(\.)([0-9]{0,6}))?(.?)", re.DOTALL)
 _MAXIMUM_WIDTH = 1000
 """Far more than an e-mail's line; Go's own limit is a million."""
-_QUOTED = {
-    "\a": r"\a",
-    "\b": r"\b",
-    "\f": r"\f",
-    "\n": r"\n",
-    "\r": r"\r",
-    "\t": r"\t",
-    "\v": r"\v",
-    "\\": r"\\",
-    '"': r"\"",
-}
 
 
 def type_name(value: Value) -> str:
@@ -78,27 +68,6 @@ def plain(value: Value) -> str:
         case Struct():
             return "{" + " ".join(plain(one) for one in value.fields.values()) + "}"
     return str(value)
-
-
-def shortest(value: float) -> str:
-    """Return the fewest digits that read back as the same number, with an exponent from 1e+06 on.
-
-    That is `%v`, and `%g` without a precision.
-    """
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
-    sign, digits, exponent = Decimal(repr(value)).as_tuple()
-    text = "".join(map(str, digits)).lstrip("0").rstrip("0") or "0"
-    # Place of the first digit: 1 stands at 0, 0.1 at -1.
-    place = 0 if value == 0 else len(digits) + int(exponent) - 1
-    minus = "-" if sign else ""
-    if place < -4 or place >= 6:
-        fraction = f".{text[1:]}" if len(text) > 1 else ""
-        return f"{minus}{text[0]}{fraction}e{'-' if place < 0 else '+'}{abs(place):02d}"
-    if place < 0:
-        return f"{minus}0.{'0' * (-place - 1)}{text}"
-    whole, fraction = text[: place + 1].ljust(place + 1, "0"), text[place + 1 :]
-    return f"{minus}{whole}.{fraction}" if fraction else minus + whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,24 +163,6 @@ class _Directive:
             digits = raw.hex(" ") if " " in self.flags else raw.hex()
             return digits if verb == "x" else digits.upper()
         return None
-
-
-def quoted(text: str) -> str:
-    """Return a Go string literal, with escapes for what does not print."""
-    body = "".join(
-        _QUOTED.get(one)
-        or (
-            one
-            if one.isprintable()
-            else rf"\x{ord(one):02x}"
-            if ord(one) < 0x80
-            else rf"\u{ord(one):04x}"
-            if ord(one) < 0x10000
-            else rf"\U{ord(one):08x}"
-        )
-        for one in text
-    )
-    return f'"{body}"'
 
 
 def sprint(values: Sequence[Value]) -> str:
