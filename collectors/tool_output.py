@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.kmsg import kernel_events, kernel_line
+from iowarden.collectors.kmsg import kernel_classifier, kernel_events, kernel_line
 from iowarden.collectors.md import md_detail, mdstat
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output, states
@@ -776,7 +776,7 @@ _TROUBLE = re.compile(
 
 
 def _kernel(text: str, found: Parsed) -> Parsed:
-    state = kernel_events.Classifier()
+    state = kernel_classifier.Classifier()
     events: list[Found] = []
     unread: list[Unread] = []
     held_at = others = count = 0

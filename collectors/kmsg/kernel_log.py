@@ -34,8 +34,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.event import Event
-from iowarden.collectors.kmsg.kernel_events import KINDS, Classifier, classify, finish
+from iowarden.collectors.kmsg.kernel_classifier import Classifier
+from iowarden.collectors.kmsg.kernel_events import classify, finish
 from iowarden.collectors.kmsg.kernel_journal import read_messages
+from iowarden.collectors.kmsg.kernel_kinds import KINDS
 from iowarden.collectors.kmsg.kernel_line import TEXT_CHARACTERS, from_message, parse_record
 from iowarden.collectors.model import AbsentError, Family, ParseError, ReadError, Sample, trace
 from iowarden.collectors.procfs import stat

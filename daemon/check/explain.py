@@ -30,7 +30,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.kmsg import kernel_events
+from iowarden.collectors.kmsg import kernel_kinds
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.raid.controller import Controllers, Health
 from iowarden.collectors.registry import SOURCES
@@ -230,7 +230,7 @@ def _weight(row: Row, event: Event) -> Severity:
     of a controller's log are mostly of what somebody did.
     """
     severity = row.severity_of(event) or Severity.INFO
-    if event.kind not in kernel_events.KINDS:
+    if event.kind not in kernel_kinds.KINDS:
         return Severity.INFO if severity is Severity.NOTICE else severity
     return max(severity, Severity.NOTICE) if row.consequence else severity
 

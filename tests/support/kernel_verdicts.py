@@ -17,8 +17,9 @@ import yaml
 from support.kernel_messages import TREES, Tree, line
 
 from iowarden.collectors.kmsg import kernel_drivers
+from iowarden.collectors.kmsg.kernel_classifier import Classifier
 from iowarden.collectors.kmsg.kernel_drivers import FAULT, QUIET
-from iowarden.collectors.kmsg.kernel_events import Classifier, classify, finish
+from iowarden.collectors.kmsg.kernel_events import classify, finish
 from iowarden.collectors.kmsg.kernel_line import Line
 from iowarden.collectors.kmsg.kernel_patterns import LEAD, LEADS
 

@@ -10,7 +10,9 @@ from support import kernel_verdicts
 from support.kernel_messages import Tree, line
 
 from iowarden.collectors.kmsg import kernel_drivers
-from iowarden.collectors.kmsg.kernel_events import KINDS, Classifier, classify, finish
+from iowarden.collectors.kmsg.kernel_classifier import Classifier
+from iowarden.collectors.kmsg.kernel_events import classify, finish
+from iowarden.collectors.kmsg.kernel_kinds import KINDS
 from iowarden.collectors.kmsg.kernel_line import Line
 from iowarden.rules.events.event_table import Table, parse_events_file
 from iowarden.rules.severity import Severity

@@ -10,7 +10,8 @@ from __future__ import annotations
 import pytest
 from support import kernel_verdicts
 
-from iowarden.collectors.kmsg.kernel_events import Classifier, classify, finish
+from iowarden.collectors.kmsg.kernel_classifier import Classifier
+from iowarden.collectors.kmsg.kernel_events import classify, finish
 from iowarden.collectors.kmsg.kernel_line import Line
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.severity import Severity

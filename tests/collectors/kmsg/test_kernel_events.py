@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from support.recordings import CORPUS, cases_of_corpus, needs_corpus
 
 from iowarden.collectors.kmsg import sense
-from iowarden.collectors.kmsg.kernel_events import KINDS, Classifier, classify, finish
+from iowarden.collectors.kmsg.kernel_classifier import Classifier
+from iowarden.collectors.kmsg.kernel_events import classify, finish
+from iowarden.collectors.kmsg.kernel_kinds import KINDS
 from iowarden.collectors.kmsg.kernel_line import Line, parse_record, parse_text
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from support.memory import Memory
 
 from iowarden.collectors.kmsg import kernel_log
-from iowarden.collectors.kmsg.kernel_events import KINDS
+from iowarden.collectors.kmsg.kernel_kinds import KINDS
 from iowarden.collectors.kmsg.kernel_log import BOOT_ID, PATH, Cursor, KernelLog, Reader, emit
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ParseError, ReadError

@@ -13,7 +13,8 @@ from support.machine import topology
 from iowarden.collectors.block.block_devices import Device, Md
 from iowarden.collectors.event import Event
 from iowarden.collectors.filesystem.mountinfo import Mount, parse_mountinfo
-from iowarden.collectors.kmsg.kernel_events import Classifier, classify
+from iowarden.collectors.kmsg.kernel_classifier import Classifier
+from iowarden.collectors.kmsg.kernel_events import classify
 from iowarden.collectors.kmsg.kernel_line import Line
 from iowarden.collectors.raid.controller import Array, Controller, Health, PhysicalDisk
 from iowarden.collectors.raid.controller import State as Told

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.recordings import CORPUS, needs_corpus
 
 from iowarden.collectors.event import Event
-from iowarden.collectors.kmsg import kernel_events
+from iowarden.collectors.kmsg import kernel_classifier, kernel_events, kernel_kinds
 from iowarden.collectors.kmsg.kernel_line import parse_text
 from iowarden.collectors.md import md_events
 from iowarden.collectors.raid.areca import event_info
@@ -47,7 +47,7 @@ def table() -> Table:
 def kernel(text: str) -> Event:
     """The event of one line of the kernel's log."""
     (line,) = parse_text(text)
-    state, events = kernel_events.classify(kernel_events.Classifier(), line)
+    state, events = kernel_events.classify(kernel_classifier.Classifier(), line)
     (event,) = (*events, *kernel_events.finish(state))
     return event
 
@@ -60,7 +60,7 @@ def medium_error(at: float, device: str = "sdb") -> Event:
 
 @pytest.mark.parametrize(
     "source",
-    [kernel_events, event_info, alarms, storcli_events, md_events, event_correlation],
+    [kernel_kinds, event_info, alarms, storcli_events, md_events, event_correlation],
 )
 def test_every_kind_of_every_source_has_a_row(table: Table, source: object) -> None:
     """None of them falls back on 'not known'."""
@@ -70,7 +70,7 @@ def test_every_kind_of_every_source_has_a_row(table: Table, source: object) -> N
 
 def test_no_row_is_of_a_kind_that_nothing_tells(table: Table) -> None:
     """A misspelled kind would never be found."""
-    logs = (kernel_events, event_info, alarms, storcli_events, md_events)
+    logs = (kernel_kinds, event_info, alarms, storcli_events, md_events)
     known = {kind for log in logs for kind in log.KINDS}
     assert set(table.rows) == known | set(event_correlation.KINDS)
 
@@ -355,7 +355,7 @@ def test_events_of_other_machines_all_mean_something(table: Table) -> None:
     """Every line of the corpus that is an event has a row, and none is only 'not known'."""
     told = 0
     for path in sorted((CORPUS / "kernel").rglob("*.log")):
-        state = kernel_events.Classifier()
+        state = kernel_classifier.Classifier()
         for line in parse_text(path.read_text(errors="replace")):
             state, events = kernel_events.classify(state, line)
             for event in events:

@@ -16,7 +16,8 @@ from support.recordings import corpus
 from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.event import Event
 from iowarden.collectors.filesystem.mountinfo import Mount
-from iowarden.collectors.kmsg.kernel_events import Classifier, classify, finish
+from iowarden.collectors.kmsg.kernel_classifier import Classifier
+from iowarden.collectors.kmsg.kernel_events import classify, finish
 from iowarden.collectors.kmsg.kernel_line import parse_text
 from iowarden.collectors.md import mdstat
 from iowarden.collectors.raid.areca import event_info

@@ -1,0 +1,132 @@
+"""Lines of the kernel's log about ATA ports, links and commands.
+
+Source: kernel, drivers/ata/libata-eh.c, ata_eh_report, ata_eh_link_report.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.kmsg import kernel_drivers
+from iowarden.collectors.kmsg.kernel_classifier import Classifier, Taken, added
+
+if TYPE_CHECKING:
+    from iowarden.collectors.kmsg.kernel_line import Line
+    from iowarden.collectors.kmsg.kernel_patterns import Fields
+
+
+_ATA = re.compile(r"(?P<device>(?P<port>ata[0-9]+)(?:\.[0-9]+)?): (?P<rest>.*)", re.DOTALL)
+_REGISTERS = re.compile(
+    r"(?:cmd|res) (?P<command>[0-9a-f]{2})/(?P<registers>[0-9a-f]{2}(?::[0-9a-f]{2}){4})"
+    r"/(?P<high>[0-9a-f]{2}(?::[0-9a-f]{2}){4})/(?P<drive>[0-9a-f]{2})"
+    r"(?:.*Emask 0x[0-9a-f]+ \((?P<mask>[^)]*)\))?",
+    re.ASCII,
+)
+_OF_AN_EMPTY_PORT = ("SATA link down", "NODEV after polling", "failed to resume link")
+"""Also printed at boot, of each port that nothing is on."""
+_QUEUED = frozenset({0x60, 0x61})
+_LONG = frozenset({0x24, 0x25, 0x29, 0x34, 0x35, 0x39, 0x3D, 0x42, 0xCE})
+_SHORT = frozenset({0x20, 0x21, 0x30, 0x31, 0x40, 0xC4, 0xC5, 0xC8, 0xCA})
+"""Commands with an address of 48 and of 28 bits. Source: ACS-3, clause 7."""
+_ATA_MASKS = {
+    "media error": "ata_media_error",
+    "timeout": "ata_timeout",
+    "ATA bus error": "ata_bus_error",
+    "host bus error": "ata_bus_error",
+}
+_ATA_SHAPES = tuple(
+    (re.compile(pattern), kind)
+    for pattern, kind in (
+        (r"exception Emask", "ata_exception"),
+        (r"failed command: (?P<code>.+)", "ata_failed_command"),
+        (r"status: \{ *(?P<code>.*?) *\}", "ata_status"),
+        (r"error: \{ *(?P<code>.*\bICRC\b.*?) *\}", "ata_interface_error"),
+        (r"error: \{ *(?P<code>.*\b(?:UNC|IDNF|AMNF)\b.*?) *\}", "ata_medium_error"),
+        (r"error: \{ *(?P<code>.*?) *\}", "ata_abort"),
+        (r"SError: \{ *(?P<code>.*?) *\}", "ata_serror"),
+        (r"(?P<code>(?:soft|hard) resetting) (?:port|link)", "ata_reset"),
+        (r".*\b(?:COMRESET|SRST|(?:soft|hard|link )reset) failed", "ata_reset_failed"),
+        (r"(?:device not ready .*forcing hardreset|reset failed)", "ata_reset_failed"),
+        (r"(?:revalidation failed|failed to (?:IDENTIFY|set xfermode|enable))", "ata_reset_failed"),
+        (r"EH pending after [0-9]+ tries, giving up", "ata_reset_failed"),
+        (r"(?:port|link) is slow to respond", "ata_slow"),
+        (r"(?:qc timeout|lost interrupt|command 0x[0-9a-f]+ timeout)", "ata_timeout"),
+        # to 2.6.17
+        (r"status=0x[0-9a-f]+ \{ *(?P<code>.*?) *\}", "ata_status"),
+        (r"error=0x[0-9a-f]+ \{ *(?P<code>.*\bBadCRC\b.*?) *\}", "ata_interface_error"),
+        (
+            r"error=0x[0-9a-f]+ \{ *(?P<code>.*(?:Uncorrectable|IdNotFound|MarkNotFound).*?) *\}",
+            "ata_medium_error",
+        ),
+        (r"error=0x[0-9a-f]+ \{ *(?P<code>.*?) *\}", "ata_abort"),
+        (r"limiting (?:SATA link )?speed to (?P<code>.+)", "ata_speed_limited"),
+        (r"NCQ disabled due to excessive errors", "ata_ncq_disabled"),
+        (r"(?:NODEV after polling detection|disabled?\b|detaching )", "ata_gone"),
+    )
+)
+
+
+def ata_line(state: Classifier, line: Line, text: str) -> Taken:
+    """Read 'ata3.00: ...', of a port, link or drive."""
+    found = _ATA.match(text)
+    if found is None:
+        return state, None
+    device, port, rest = found["device"], found["port"], found["rest"]
+    if rest.startswith("cmd "):
+        return registers(state._replace(ata_device=device), line, rest)
+    if rest.startswith("Entering standby power mode"):  # somebody lets the drive go
+        return state._replace(removed=added(state.removed, device)), None
+    if rest.startswith("disable device") and device in state.removed:
+        return state._replace(removed=state.removed - {device}), None
+    if rest.startswith(_OF_AN_EMPTY_PORT) and port not in state.ata_troubled:
+        return state, None
+    if rest.startswith(("SATA link down", "SATA link up")):
+        return _ata_link(state, device, rest)
+    if rest.startswith("EH complete"):
+        return state._replace(ata_troubled=state.ata_troubled - {port}), None
+    for pattern, kind in _ATA_SHAPES:
+        if (shape := pattern.match(rest)) is not None:
+            if kind in {"ata_exception", "ata_reset"}:
+                troubled = added(state.ata_troubled, port)
+                state = state._replace(ata_device=device, ata_troubled=troubled)
+            return state, (kind, {"device": device, **shape.groupdict()})
+    if kind := kernel_drivers.kind_of("ata", rest):
+        return state, (kind, {"device": device})
+    return state, None
+
+
+def _ata_link(state: Classifier, device: str, rest: str) -> Taken:
+    """Read that a link is down, or up again: at boot each link that is in use is up."""
+    down = state.ata_down
+    if rest.startswith("SATA link down"):
+        return state._replace(ata_down=added(down, device)), ("ata_link_down", {"device": device})
+    if device not in down:
+        return state, None
+    return state._replace(ata_down=down - {device}), ("ata_link_up", {"device": device})
+
+
+def registers(state: Classifier, _line: Line, text: str) -> Taken:
+    """Read 'cmd 60/08:00:68:cb:66/00:00:1f:00:00/40 ...', and the drive's answer, 'res ...'."""
+    found = _REGISTERS.match(text)
+    if found is None:
+        return state, None
+    low = bytes.fromhex(found["registers"].replace(":", ""))
+    high = bytes.fromhex(found["high"].replace(":", ""))
+    address = int.from_bytes((low[2], low[3], low[4], high[2], high[3], high[4]), "little")
+    fields: Fields = {"device": state.ata_device, "code": found["mask"] or ""}
+    if text.startswith("res "):
+        kind = _ATA_MASKS.get(found["mask"] or "", "ata_result")
+        if kind == "ata_media_error":  # in any other answer the address is left over
+            fields["block"] = address
+        return state, (kind, fields)
+    command = int(found["command"], 16)
+    fields["code"] = f"0x{command:02x}"
+    if command in _QUEUED:
+        fields |= {"block": address, "blocks": (low[0] | high[0] << 8) or 0x10000}
+    elif command in _LONG:
+        fields |= {"block": address, "blocks": (low[1] | high[1] << 8) or 0x10000}
+    elif command in _SHORT:
+        drive = int(found["drive"], 16)
+        fields |= {"block": address & 0xFFFFFF | (drive & 0x0F) << 24, "blocks": low[1] or 0x100}
+    return state, ("ata_command", fields)
