@@ -19,19 +19,18 @@ from iowarden.collectors.model import Chunk, Family, Labels, Outcome, Reading, S
 from iowarden.rules import scrape_labels
 from iowarden.rules.alerting import alerts as life
 from iowarden.rules.alerting.staleness import Watched, resumed
-from iowarden.rules.promql import evaluator
+from iowarden.rules.promql import evaluator, selectors
 from iowarden.rules.promql.ast import Selector
 from iowarden.rules.promql.errors import TooExpensiveError
 from iowarden.rules.promql.evaluator import (
-    MOST_WORK,
     SUBQUERY_STEP_SECONDS,
-    Budget,
     EvaluationError,
     compile_expression,
 )
 from iowarden.rules.promql.evidence import STEADY, Drift, drift
 from iowarden.rules.promql.lexer import PromqlError
 from iowarden.rules.promql.parser import parse
+from iowarden.rules.promql.run import MOST_WORK, Budget
 from iowarden.rules.promql.store import LOOKBACK_SECONDS, Row, Store
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.signals import table as signals
@@ -1270,7 +1269,7 @@ class Engine:
             return []
         if not isinstance(selector, Selector):
             return []
-        selects = evaluator.selects(selector)
+        selects = selectors.selects(selector)
         return [sample for sample in self._last(selector.name) if selects(sample[1])]
 
     def _plain_names(self, expression: evaluator.Expression) -> set[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import operator
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
@@ -26,7 +25,7 @@ from iowarden.rules.promql.ast import (
     Text,
     children,
 )
-from iowarden.rules.promql.errors import EvaluationError, TooExpensiveError
+from iowarden.rules.promql.errors import EvaluationError
 from iowarden.rules.promql.functions import (
     ELEMENTWISE,
     clamp,
@@ -41,95 +40,41 @@ from iowarden.rules.promql.operators import TESTS, computation, joined
 from iowarden.rules.promql.parser import (
     COMPARISONS,
     METRIC_NAME,
-    matches_empty,
     parse,
     result_type,
 )
-from iowarden.rules.promql.regex import compile_anchored
+from iowarden.rules.promql.run import (
+    ELEMENT_COST,
+    GROUPED_COST,
+    RELABELLED_COST,
+    ROW_COST,
+    STEP_COST,
+    Budget,
+    Row,
+    RowsFunction,
+    Run,
+    ScalarFunction,
+    Vector,
+    VectorFunction,
+)
+from iowarden.rules.promql.selectors import before, moment_of, newest, series_of
 from iowarden.rules.promql.store import (
     LOOKBACK_SECONDS,
     MOST_SAMPLES,
     Labels,
-    Series,
     Store,
-    VectorItem,
 )
 
 if TYPE_CHECKING:
-    from iowarden.rules.promql.ast import Matcher, Node
+    from collections.abc import Callable, Iterator, Mapping
+
+    from iowarden.rules.promql.ast import Node
+
 
 __all__ = ["EvaluationError", "Expression", "PromqlError", "Sample", "compile_expression"]
 
 SUBQUERY_STEP_SECONDS = 60.0
 """Of a subquery that says none, where nobody says otherwise. Source: Prometheus's default."""
-MOST_WORK = 10_000_000
-"""What one evaluation may cost; a unit is about 0.1 microseconds of a slow core, so it ends in 2 s.
-
-The loop waits for it. A unit is a sample of a window; the others are measured in that:
-"""
-SERIES_COST, ELEMENT_COST, STEP_COST = 15, 5, 3
-"""Of finding a series, of an element in an operation, of a node in a step of a subquery."""
-GROUPED_COST, RELABELLED_COST, ROW_COST = 10, 25, 50
-"""Beside that of an element: to group it, to give it other labels, to begin a subquery's series."""
-STATE_COST = 8
-"""Of a state of a regular expression's automaton, for each value that it may match."""
-
-
-class Budget:
-    """What some evaluations may cost together, because the same loop waits for all of them."""
-
-    __slots__ = ("left",)
-
-    def __init__(self, most: int = MOST_WORK) -> None:
-        """Begin with nothing spent."""
-        self.left = most
-
-
-class _Run:
-    """One evaluation: where it reads, the times that `@` names, and what it may still cost."""
-
-    __slots__ = ("end", "found", "left", "most", "start", "step_seconds", "store")
-
-    def __init__(
-        self, store: Store, start: float, end: float, step_seconds: float, most: int
-    ) -> None:
-        self.store = store
-        self.start = start
-        self.end = end
-        self.step_seconds = step_seconds
-        self.most = self.left = most
-        self.found: dict[int, _Found] = {}
-        """Series by selector, found once for all the steps of a subquery."""
-
-    def spend(self, cost: int) -> None:
-        """Count work, before it is done where that is known.
-
-        Errors: EvaluationError where it is too much.
-        """
-        self.left -= cost
-        if self.left < 0:
-            beside = "" if self.most >= MOST_WORK else " beside what else is asked now"
-            raise TooExpensiveError(
-                f"too expensive: one evaluation may read{beside} "
-                f"{self.most:,} samples, or find {self.most // SERIES_COST:,} series;"
-                " shorten its ranges, lengthen its steps or select less"
-            )
-
-    def relabel(self, labels: Labels, characters: int) -> None:
-        """Count a label of so many characters beside others, before it is made.
-
-        Errors: EvaluationError where it is too much: each `$1$1` doubles a text.
-        """
-        self.spend(RELABELLED_COST + len(labels) + characters)
-
-
-_Found = list[tuple[str, Series]]
-Vector = list[VectorItem]
-_Row = tuple[str, Labels, "array[float]", "array[float]"]
-_VectorFunction = Callable[[_Run, float], Vector]
-_ScalarFunction = Callable[[_Run, float], float]
-_SeriesFunction = Callable[[_Run], _Found]
-_RowsFunction = Callable[[_Run, float], Iterator[_Row]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +102,7 @@ class Expression:
     """
     any_retention_seconds: float
     """History needed for each metric that a selector without a fixed name may find."""
-    _function: _VectorFunction | _ScalarFunction = field(repr=False, compare=False)
+    _function: VectorFunction | ScalarFunction = field(repr=False, compare=False)
 
     def evaluate(
         self,
@@ -179,7 +124,7 @@ class Expression:
             self._check_history(store)
         budget = budget or Budget()
         first, last = at if start is None else start, at if end is None else end
-        run = _Run(store, first, last, step_seconds, min(MOST_WORK, max(0, budget.left)))
+        run = Run(store, first, last, step_seconds, budget)
         try:
             result = self._function(run, at)
         finally:
@@ -258,7 +203,7 @@ def _size(node: Node) -> int:
 # --- scalars ---
 
 
-def _scalar(node: Node) -> _ScalarFunction:
+def _scalar(node: Node) -> ScalarFunction:
     match node:
         case Number():
             constant = node.value
@@ -277,7 +222,7 @@ def _scalar(node: Node) -> _ScalarFunction:
         case Call(function="scalar"):
             vector = _vector(node.arguments[0])
 
-            def only(run: _Run, at: float) -> float:
+            def only(run: Run, at: float) -> float:
                 items = vector(run, at)
                 return items[0][2] if len(items) == 1 else math.nan
 
@@ -292,11 +237,11 @@ def _told(node: Node) -> str:
 # --- vectors ---
 
 
-def _vector(node: Node) -> _VectorFunction:
+def _vector(node: Node) -> VectorFunction:
     """Return the function of a node that gives a vector; what it gives is counted as work."""
     evaluate = _operation(node)
 
-    def counted(run: _Run, at: float) -> Vector:
+    def counted(run: Run, at: float) -> Vector:
         items = evaluate(run, at)
         run.spend(len(items) * ELEMENT_COST)
         return items
@@ -304,14 +249,14 @@ def _vector(node: Node) -> _VectorFunction:
     return counted
 
 
-def _operation(node: Node) -> _VectorFunction:
+def _operation(node: Node) -> VectorFunction:
     match node:
         case Selector(range_seconds=None):
-            return _selector(node)
+            return newest(node)
         case Aggregation():
             return _aggregation(node)
         case Negation():
-            return _mapped(node.operand, operator.neg)
+            return _mapped(node.operand, lambda _run, _at: operator.neg)
         case Call():
             return _call(node)
         case Binary():
@@ -324,141 +269,13 @@ def _operation(node: Node) -> _VectorFunction:
     _refuse(node, f"expected an instant vector, got {_told(node)}")
 
 
-def _matches(matcher: Matcher) -> tuple[Callable[[Labels], bool], int]:
-    """Return the test of one matcher, and what it costs where that is much.
-
-    A label that is missing is one that is empty.
-    """
-    pair = (matcher.label, matcher.value)
-    name, empty = matcher.label, matches_empty(matcher)
-    match matcher.operator:
-        case "=" if matcher.value:
-            return (lambda labels: pair in labels), 0
-        case "!=" if matcher.value:
-            return (lambda labels: pair not in labels), 0
-        case "=":
-            return (lambda labels: all(key != name or not value for key, value in labels)), 0
-        case "!=":
-            return (lambda labels: any(key == name and bool(value) for key, value in labels)), 0
-    pattern = compile_anchored(matcher.value)
-    value_matches = pattern.matches
-    positive = matcher.operator == "=~"
-
-    def test(labels: Labels) -> bool:
-        for key, value in labels:
-            if key == name:
-                return value_matches(value) is positive
-        return empty
-
-    return test, pattern.states * STATE_COST
-
-
-def selects(node: Selector) -> Callable[[Labels], bool]:
-    """Return the test whether a series with these labels is among a selector's; not of its name."""
-    tests = [_matches(one)[0] for one in node.matchers]
-    return lambda labels: all(test(labels) for test in tests)
-
-
-def _series(node: Selector) -> _SeriesFunction:
-    """Return the function that finds a selector's series, with their names."""
-    named = [_matches(one) for one in node.matchers if one.label == METRIC_NAME]
-    tested = [_matches(one) for one in node.matchers if one.label != METRIC_NAME]
-    tests = [test for test, _ in tested]
-    cost = SERIES_COST + sum(own for _, own in tested)
-    name_cost = SERIES_COST + sum(own for _, own in named)
-    matches: Callable[[Labels], bool] | None
-    match tests:
-        case []:
-            matches = None
-        case [only]:
-            matches = only
-        case _:
-
-            def matches(labels: Labels) -> bool:
-                return all(test(labels) for test in tests)
-
-    def name_matches(name: str) -> bool:
-        return all(test(((METRIC_NAME, name),)) for test, _ in named)
-
-    if node.name:
-        fixed = (node.name,) if name_matches(node.name) else ()
-
-    def find(run: _Run) -> _Found:
-        found = run.found.get(id(node))
-        if found is not None:
-            run.spend(len(found) * SERIES_COST)
-            return found
-        store = run.store
-        names: Iterable[str]
-        if node.name:
-            names = fixed
-        else:
-            known = sorted(store.names())
-            run.spend(len(known) * name_cost)
-            names = filter(name_matches, known)
-        found = []
-        for name in names:
-            run.spend(store.count(name) * cost)
-            found += [(name, series) for series in store.series(name, matches)]
-        run.found[id(node)] = found
-        return found
-
-    return find
-
-
-def _before(at: float, seconds: float) -> float:
-    """Return an earlier time, to the microsecond: 4 s - 2003 ms is a float next to 1.997."""
-    return round(at - seconds, 6) if seconds else at
-
-
-def _moment(node: Selector | Subquery) -> _ScalarFunction:
-    """Return the time that `offset` and `@` say."""
-    offset, fixed = node.offset_seconds, node.at
-    match fixed:
-        case None if not offset:
-            return lambda _run, at: at
-        case None:
-            return lambda _run, at: _before(at, offset)
-        case "start":
-            return lambda run, _at: _before(run.start, offset)
-        case "end":
-            return lambda run, _at: _before(run.end, offset)
-    moment = _before(fixed, offset)
-    return lambda _run, _at: moment
-
-
-def _selector(node: Selector) -> _VectorFunction:
-    find, moment = _series(node), _moment(node)
-
-    def select(run: _Run, at: float) -> Vector:
-        at = moment(run, at)
-        oldest = at - LOOKBACK_SECONDS
-        items: Vector = []
-        for name, series in find(run):
-            # The newest sample is what nearly every rule wants: no call for it.
-            if oldest < series.timestamp_seconds <= at:
-                if not series.stale:
-                    items.append((name, series.labels, series.value))
-            elif sample := series.sample(at):
-                items.append((name, series.labels, sample[1]))
-        return items
-
-    return select
-
-
-def _timestamp(argument: Node) -> _VectorFunction:
+def _timestamp(argument: Node) -> VectorFunction:
     """Return when the samples of a selector were taken, or for anything else the time it is."""
     if not isinstance(argument, Selector):
-        vector, mixed = _vector(argument), _mixes_names(argument)
+        return _mapped(argument, lambda _run, at: lambda _value: at)
+    find, moment = series_of(argument), moment_of(argument)
 
-        def same(run: _Run, at: float) -> Vector:
-            result = [("", labels, at) for _, labels, _ in vector(run, at)]
-            return distinct(result) if mixed else result
-
-        return same
-    find, moment = _series(argument), _moment(argument)
-
-    def timestamps(run: _Run, at: float) -> Vector:
+    def timestamps(run: Run, at: float) -> Vector:
         at = moment(run, at)
         found = [(series.labels, series.sample(at)) for _, series in find(run)]
         result = [("", labels, sample[0]) for labels, sample in found if sample]
@@ -470,14 +287,14 @@ def _timestamp(argument: Node) -> _VectorFunction:
 # --- ranges ---
 
 
-def _rows(node: Node) -> _RowsFunction:
+def _rows(node: Node) -> RowsFunction:
     """Return the function that finds the samples of each series in the window before a time."""
     match node:
         case Selector(range_seconds=float(range_seconds)):
-            find = _series(node)
+            find = series_of(node)
 
-            def select(run: _Run, end: float) -> Iterator[_Row]:
-                begin = _before(end, range_seconds)
+            def select(run: Run, end: float) -> Iterator[Row]:
+                begin = before(end, range_seconds)
                 for name, series in find(run):
                     timestamps, values = series.window(begin, end)
                     if values:
@@ -490,19 +307,19 @@ def _rows(node: Node) -> _RowsFunction:
     _refuse(node, f"expected a range vector, got {_told(node)}")
 
 
-def _subquery(node: Subquery) -> _RowsFunction:
+def _subquery(node: Subquery) -> RowsFunction:
     """Return the expression's values at each step in the window.
 
     Source: Prometheus: steps are whole multiples of their length since 1970, in milliseconds.
     """
     vector, cost = _vector(node.expression), _size(node.expression) * STEP_COST
 
-    def evaluate(run: _Run, end: float) -> Iterator[_Row]:
+    def evaluate(run: Run, end: float) -> Iterator[Row]:
         step = max(1, _milliseconds(node.step_seconds or run.step_seconds))
-        first = _milliseconds(_before(end, node.range_seconds)) // step + 1
+        first = _milliseconds(before(end, node.range_seconds)) // step + 1
         last = _milliseconds(end) // step
         run.spend(max(0, last - first + 1) * cost)
-        rows: dict[tuple[str, Labels], _Row] = {}
+        rows: dict[tuple[str, Labels], Row] = {}
         for number in range(first, last + 1):
             at = number * step / 1000
             for name, labels, value in vector(run, at):
@@ -522,13 +339,18 @@ def _milliseconds(seconds: float) -> int:
     return math.floor(seconds * 1000 + 0.001)
 
 
-def _over_range(name: str, argument: Node) -> _VectorFunction:
-    function, keeps_name = ranges.FUNCTIONS[name], name == "last_over_time"
-    rows, moment, range_seconds = _rows(argument), *_window(argument)
+def _over_range(
+    argument: Node,
+    function_at: Callable[[Run, float], ranges.Function],
+    *,
+    keeps_name: bool = False,
+) -> VectorFunction:
+    """Return what a function, made for the time of the query, makes of each series' window."""
+    rows, (moment, range_seconds) = _rows(argument), _window(argument)
     mixed = not keeps_name and _mixes_names(argument)
 
-    def computed(run: _Run, at: float) -> Vector:
-        end = moment(run, at)
+    def computed(run: Run, at: float) -> Vector:
+        function, end = function_at(run, at), moment(run, at)
         result: Vector = []
         for metric, labels, timestamps, values in rows(run, end):
             value = function(timestamps, values, end, range_seconds)
@@ -539,49 +361,47 @@ def _over_range(name: str, argument: Node) -> _VectorFunction:
     return computed
 
 
-def _window(node: Node) -> tuple[_ScalarFunction, float]:
+def _window(node: Node) -> tuple[ScalarFunction, float]:
     """Return when a range ends, and how long it is."""
     if not isinstance(node, Selector | Subquery) or node.range_seconds is None:
         _refuse(node, f"expected a range vector, got {_told(node)}")
-    return _moment(node), node.range_seconds
+    return moment_of(node), node.range_seconds
 
 
-def _line(argument: Node, ahead: _ScalarFunction | None) -> _VectorFunction:
+def _line(argument: Node, ahead: ScalarFunction | None) -> VectorFunction:
     """Return the slope of the line through each series, or where it will be so many seconds ahead.
 
     Source: Prometheus: ahead of the time of the query, whatever `offset` and `@` say.
     """
-    rows, (moment, _), mixed = _rows(argument), _window(argument), _mixes_names(argument)
 
-    def computed(run: _Run, at: float) -> Vector:
+    def line_at(run: Run, at: float) -> ranges.Function:
         seconds = 0.0 if ahead is None else ahead(run, at)
         known: dict[bytes, ranges.Moments] = {}  # series of one source have the same timestamps
-        result: Vector = []
-        for _, labels, timestamps, values in rows(run, moment(run, at)):
+
+        def line(
+            timestamps: array[float], values: array[float], _end: float, _range: float
+        ) -> float | None:
             if len(values) < 2:
-                continue
+                return None
             key = timestamps.tobytes()
             times = known.get(key)
             if times is None:
                 origin = timestamps[0] if ahead is None else at
                 times = known[key] = ranges.moments(timestamps, origin)
             slope, level = ranges.line(values, times)
-            result.append(("", labels, slope if ahead is None else slope * seconds + level))
-        return distinct(result) if mixed else result
+            return slope if ahead is None else slope * seconds + level
 
-    return computed
+        return line
+
+    return _over_range(argument, line_at)
 
 
-def _quantile_over_time(rank: _ScalarFunction, argument: Node) -> _VectorFunction:
-    rows, (moment, _), mixed = _rows(argument), _window(argument), _mixes_names(argument)
-
-    def computed(run: _Run, at: float) -> Vector:
+def _quantile_over_time(rank: ScalarFunction, argument: Node) -> VectorFunction:
+    def quantile_at(run: Run, at: float) -> ranges.Function:
         number = rank(run, at)
-        found = rows(run, moment(run, at))
-        result = [("", labels, quantile(number, values)) for _, labels, _, values in found]
-        return distinct(result) if mixed else result
+        return lambda _timestamps, values, _end, _range: quantile(number, values)
 
-    return computed
+    return _over_range(argument, quantile_at)
 
 
 # --- functions and aggregations of a vector ---
@@ -601,18 +421,21 @@ def _mixes_names(node: Node) -> bool:
     return any(_mixes_names(part) for part in children(node))
 
 
-def _mapped(argument: Node, function: Callable[[float], float]) -> _VectorFunction:
-    """Return the vector's values after a function of one number; names are dropped."""
+def _mapped(
+    argument: Node, function_at: Callable[[Run, float], Callable[[float], float]]
+) -> VectorFunction:
+    """Return the vector's values after a function, made for a time; names are dropped."""
     vector, mixed = _vector(argument), _mixes_names(argument)
 
-    def mapped(run: _Run, at: float) -> Vector:
+    def mapped(run: Run, at: float) -> Vector:
+        function = function_at(run, at)
         result = [("", labels, function(value)) for _, labels, value in vector(run, at)]
         return distinct(result) if mixed else result
 
     return mapped
 
 
-def _with_scalar(node: Binary, *, scalar_left: bool) -> _VectorFunction:
+def _with_scalar(node: Binary, *, scalar_left: bool) -> VectorFunction:
     vector = _vector(node.right if scalar_left else node.left)
     scalar = _scalar(node.left if scalar_left else node.right)
     if node.operator in COMPARISONS and not node.returns_bool:
@@ -620,7 +443,7 @@ def _with_scalar(node: Binary, *, scalar_left: bool) -> _VectorFunction:
     compute = computation(node.operator)
     mixed = _mixes_names(node)
 
-    def computed(run: _Run, at: float) -> Vector:
+    def computed(run: Run, at: float) -> Vector:
         constant, items = scalar(run, at), vector(run, at)
         if scalar_left:
             result = [("", labels, compute(constant, value)) for _, labels, value in items]
@@ -632,31 +455,34 @@ def _with_scalar(node: Binary, *, scalar_left: bool) -> _VectorFunction:
 
 
 def _filtered(
-    vector: _VectorFunction,
-    scalar: _ScalarFunction,
+    vector: VectorFunction,
+    scalar: ScalarFunction,
     test: Callable[[float, float], bool],
     *,
     scalar_left: bool,
-) -> _VectorFunction:
+) -> VectorFunction:
     """Return the elements that compare well with a scalar, on whichever side that stands."""
 
-    def above(run: _Run, at: float) -> Vector:
+    def above(run: Run, at: float) -> Vector:
         limit = scalar(run, at)
         return [item for item in vector(run, at) if test(limit, item[2])]
 
-    def below(run: _Run, at: float) -> Vector:
+    def below(run: Run, at: float) -> Vector:
         limit = scalar(run, at)
         return [item for item in vector(run, at) if test(item[2], limit)]
 
     return above if scalar_left else below
 
 
-def _call(node: Call) -> _VectorFunction:
+def _call(node: Call) -> VectorFunction:
     match node.function, node.arguments:
         case name, (argument,) if name in ELEMENTWISE:
-            return _mapped(argument, ELEMENTWISE[name])
+            elementwise = ELEMENTWISE[name]
+            return _mapped(argument, lambda _run, _at: elementwise)
         case name, (argument,) if name in ranges.FUNCTIONS:
-            return _over_range(name, argument)
+            function = ranges.FUNCTIONS[name]
+            keeps_name = name == "last_over_time"
+            return _over_range(argument, lambda _run, _at: function, keeps_name=keeps_name)
         case "deriv", (argument,):
             return _line(argument, None)
         case "predict_linear", (argument, ahead):
@@ -675,7 +501,7 @@ def _call(node: Call) -> _VectorFunction:
     return _call_with_more(node)
 
 
-def _call_with_more(node: Call) -> _VectorFunction:
+def _call_with_more(node: Call) -> VectorFunction:
     match node.function:
         case "round":
             return _rounded(node.arguments[0], _scalar(node.arguments[1]))
@@ -686,25 +512,22 @@ def _call_with_more(node: Call) -> _VectorFunction:
     _refuse(node, f"expected an instant vector, got {_told(node)}")
 
 
-def _sorted(argument: Node, *, descending: bool) -> _VectorFunction:
+def _sorted(argument: Node, *, descending: bool) -> VectorFunction:
     vector = _vector(argument)
     return lambda run, at: sort(vector(run, at), descending=descending)
 
 
-def _rounded(argument: Node, nearest: _ScalarFunction) -> _VectorFunction:
-    vector, mixed = _vector(argument), _mixes_names(argument)
-
-    def rounded(run: _Run, at: float) -> Vector:
+def _rounded(argument: Node, nearest: ScalarFunction) -> VectorFunction:
+    def rounded(run: Run, at: float) -> Callable[[float], float]:
         to = nearest(run, at)
-        result = [("", labels, round_to(value, to)) for _, labels, value in vector(run, at)]
-        return distinct(result) if mixed else result
+        return lambda value: round_to(value, to)
 
-    return rounded
+    return _mapped(argument, rounded)
 
 
-def _clamped(node: Call) -> _VectorFunction:
-    low: _ScalarFunction = lambda _run, _at: -math.inf  # noqa: E731 - typed
-    high: _ScalarFunction = lambda _run, _at: math.inf  # noqa: E731 - typed
+def _clamped(node: Call) -> VectorFunction:
+    low: ScalarFunction = lambda _run, _at: -math.inf  # noqa: E731 - typed
+    high: ScalarFunction = lambda _run, _at: math.inf  # noqa: E731 - typed
     match node.function, node.arguments:
         case "clamp", (_, first, second):
             low, high = _scalar(first), _scalar(second)
@@ -714,7 +537,7 @@ def _clamped(node: Call) -> _VectorFunction:
             high = _scalar(first)
     vector, mixed = _vector(node.arguments[0]), _mixes_names(node.arguments[0])
 
-    def clamped(run: _Run, at: float) -> Vector:
+    def clamped(run: Run, at: float) -> Vector:
         bottom, top, items = low(run, at), high(run, at), vector(run, at)
         if bottom > top:  # whatever is wrong with the vector is told all the same
             return []
@@ -724,7 +547,7 @@ def _clamped(node: Call) -> _VectorFunction:
     return clamped
 
 
-def _labelled(node: Call) -> _VectorFunction:
+def _labelled(node: Call) -> VectorFunction:
     texts = [argument.value for argument in node.arguments if isinstance(argument, Text)]
     vector = _vector(node.arguments[0])
     match node.function, texts:
@@ -741,13 +564,13 @@ def _labelled(node: Call) -> _VectorFunction:
     _refuse(node, f"expected an instant vector, got {_told(node)}")
 
 
-def _aggregation(node: Aggregation) -> _VectorFunction:
+def _aggregation(node: Aggregation) -> VectorFunction:
     vector = _vector(node.expression)
     name, labels, without = node.operator, node.labels, node.without
     cost = RELABELLED_COST if name == "count_values" else 0
     cost += GROUPED_COST if labels or without else 0
 
-    def elements(run: _Run, at: float) -> Vector:
+    def elements(run: Run, at: float) -> Vector:
         items = vector(run, at)
         run.spend(len(items) * cost)
         return items
@@ -763,7 +586,7 @@ def _aggregation(node: Aggregation) -> _VectorFunction:
     )
 
 
-def _absent(argument: Node) -> _VectorFunction:
+def _absent(argument: Node) -> VectorFunction:
     """Return 1 where there is nothing, with the labels that the selector's = matchers say."""
     said: dict[str, str] = {}
     if isinstance(argument, Selector):

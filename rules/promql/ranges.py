@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable, Mapping, Sequence
 
-    _Function = Callable[[array[float], array[float], float, float], float | None]
+    Function = Callable[[array[float], array[float], float, float], float | None]
 
 _EXTRAPOLATION_THRESHOLD = 1.1
 """How many mean spacings a window's edge may be away from the next sample."""
@@ -168,7 +168,7 @@ def _changes(values: array[float]) -> float:
     return float(changed)
 
 
-def _of_values(function: Callable[[array[float]], float]) -> _Function:
+def _of_values(function: Callable[[array[float]], float]) -> Function:
     """Return a function that does not ask when the samples were; it has one at least."""
 
     def of_values(
@@ -179,7 +179,7 @@ def _of_values(function: Callable[[array[float]], float]) -> _Function:
     return of_values
 
 
-FUNCTIONS: Mapping[str, _Function] = {
+FUNCTIONS: Mapping[str, Function] = {
     "avg_over_time": _of_values(_average),
     "changes": _of_values(_changes),
     "count_over_time": _of_values(lambda values: float(len(values))),

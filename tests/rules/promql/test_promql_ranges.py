@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
-from iowarden.rules.promql import evaluator
+from iowarden.rules.promql import run
 from iowarden.rules.promql import store as store_module
 from iowarden.rules.promql.errors import TooExpensiveError
-from iowarden.rules.promql.evaluator import (
+from iowarden.rules.promql.evaluator import EvaluationError, PromqlError, Sample, compile_expression
+from iowarden.rules.promql.run import (
     ELEMENT_COST,
     GROUPED_COST,
     RELABELLED_COST,
@@ -22,10 +23,6 @@ from iowarden.rules.promql.evaluator import (
     SERIES_COST,
     STEP_COST,
     Budget,
-    EvaluationError,
-    PromqlError,
-    Sample,
-    compile_expression,
 )
 from iowarden.rules.promql.store import Labels, Store
 
@@ -455,9 +452,9 @@ def test_every_way_to_read_is_counted(
     """One unit less than an evaluation costs, and it is refused: there is no way around it."""
     store = recorded({("x", (("device", f"sd{n}"),)): [1.0] * 40 for n in range(20)})
     expression = compile_expression(text)
-    monkeypatch.setattr(evaluator, "MOST_WORK", cost)
+    monkeypatch.setattr(run, "MOST_WORK", cost)
     assert expression.evaluate(store, 585.0)
-    monkeypatch.setattr(evaluator, "MOST_WORK", cost - 1)
+    monkeypatch.setattr(run, "MOST_WORK", cost - 1)
     with pytest.raises(EvaluationError, match="too expensive"):
         expression.evaluate(store, 585.0)
 

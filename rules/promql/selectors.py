@@ -1,0 +1,160 @@
+"""Selectors: which series of a store match, and their newest samples at a time.
+
+Source: Prometheus 3, 'Querying basics': instant vector selectors, offset and @ modifiers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iowarden.rules.promql.parser import (
+    METRIC_NAME,
+    matches_empty,
+)
+from iowarden.rules.promql.regex import compile_anchored
+from iowarden.rules.promql.run import (
+    SERIES_COST,
+    STATE_COST,
+    Found,
+    Run,
+    ScalarFunction,
+    SeriesFunction,
+    Vector,
+    VectorFunction,
+)
+from iowarden.rules.promql.store import (
+    LOOKBACK_SECONDS,
+    Labels,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from iowarden.rules.promql.ast import (
+        Matcher,
+        Selector,
+        Subquery,
+    )
+
+
+def _matches(matcher: Matcher) -> tuple[Callable[[Labels], bool], int]:
+    """Return the test of one matcher, and what it costs where that is much.
+
+    A label that is missing is one that is empty.
+    """
+    pair = (matcher.label, matcher.value)
+    name, empty = matcher.label, matches_empty(matcher)
+    match matcher.operator:
+        case "=" if matcher.value:
+            return (lambda labels: pair in labels), 0
+        case "!=" if matcher.value:
+            return (lambda labels: pair not in labels), 0
+        case "=":
+            return (lambda labels: all(key != name or not value for key, value in labels)), 0
+        case "!=":
+            return (lambda labels: any(key == name and bool(value) for key, value in labels)), 0
+    pattern = compile_anchored(matcher.value)
+    value_matches = pattern.matches
+    positive = matcher.operator == "=~"
+
+    def test(labels: Labels) -> bool:
+        for key, value in labels:
+            if key == name:
+                return value_matches(value) is positive
+        return empty
+
+    return test, pattern.states * STATE_COST
+
+
+def selects(node: Selector) -> Callable[[Labels], bool]:
+    """Return the test whether a series with these labels is among a selector's; not of its name."""
+    tests = [_matches(one)[0] for one in node.matchers]
+    return lambda labels: all(test(labels) for test in tests)
+
+
+def series_of(node: Selector) -> SeriesFunction:
+    """Return the function that finds a selector's series, with their names."""
+    named = [_matches(one) for one in node.matchers if one.label == METRIC_NAME]
+    tested = [_matches(one) for one in node.matchers if one.label != METRIC_NAME]
+    tests = [test for test, _ in tested]
+    cost = SERIES_COST + sum(own for _, own in tested)
+    name_cost = SERIES_COST + sum(own for _, own in named)
+    matches: Callable[[Labels], bool] | None
+    match tests:
+        case []:
+            matches = None
+        case [only]:
+            matches = only
+        case _:
+
+            def matches(labels: Labels) -> bool:
+                return all(test(labels) for test in tests)
+
+    def name_matches(name: str) -> bool:
+        return all(test(((METRIC_NAME, name),)) for test, _ in named)
+
+    if node.name:
+        fixed = (node.name,) if name_matches(node.name) else ()
+
+    def find(run: Run) -> Found:
+        found = run.found.get(id(node))
+        if found is not None:
+            run.spend(len(found) * SERIES_COST)
+            return found
+        store = run.store
+        names: Iterable[str]
+        if node.name:
+            names = fixed
+        else:
+            known = sorted(store.names())
+            run.spend(len(known) * name_cost)
+            names = filter(name_matches, known)
+        found = []
+        for name in names:
+            run.spend(store.count(name) * cost)
+            found += [(name, series) for series in store.series(name, matches)]
+        run.found[id(node)] = found
+        return found
+
+    return find
+
+
+def before(at: float, seconds: float) -> float:
+    """Return an earlier time, to the microsecond: 4 s - 2003 ms is a float next to 1.997."""
+    return round(at - seconds, 6) if seconds else at
+
+
+def moment_of(node: Selector | Subquery) -> ScalarFunction:
+    """Return the time that `offset` and `@` say."""
+    offset, fixed = node.offset_seconds, node.at
+    match fixed:
+        case None if not offset:
+            return lambda _run, at: at
+        case None:
+            return lambda _run, at: before(at, offset)
+        case "start":
+            return lambda run, _at: before(run.start, offset)
+        case "end":
+            return lambda run, _at: before(run.end, offset)
+    moment = before(fixed, offset)
+    return lambda _run, _at: moment
+
+
+def newest(node: Selector) -> VectorFunction:
+    """Return the function that finds the newest samples of a selector's series."""
+    find, moment = series_of(node), moment_of(node)
+
+    def select(run: Run, at: float) -> Vector:
+        at = moment(run, at)
+        oldest = at - LOOKBACK_SECONDS
+        items: Vector = []
+        for name, series in find(run):
+            # The newest sample is what nearly every rule wants: no call for it.
+            if oldest < series.timestamp_seconds <= at:
+                if not series.stale:
+                    items.append((name, series.labels, series.value))
+            elif sample := series.sample(at):
+                items.append((name, series.labels, sample[1]))
+        return items
+
+    return select
