@@ -33,7 +33,7 @@ from iowarden.collectors.raid.megaraid import (
 from iowarden.collectors.raid.mpt import mpt_status, sasircu
 from iowarden.collectors.raid.smartarray import cciss_vol_status, ssacli
 from iowarden.collectors.raid.threeware import alarms, tw_cli
-from iowarden.collectors.smart import smartctl
+from iowarden.collectors.smart import smartctl, smartctl_refusal
 from iowarden.collectors.smart.drive import Cover, Drive
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Parsed:
     controllers: tuple[Controller, ...] = ()
     arrays: Mapping[str, mdstat.Array] = field(default_factory=dict)
     drives: tuple[Drive, ...] = ()
-    refusals: tuple[smartctl.Refused, ...] = ()
+    refusals: tuple[smartctl_refusal.Refused, ...] = ()
     events: tuple[Found, ...] = ()
     outputs: tuple[str, ...] = ()
     unread: tuple[Unread, ...] = ()
@@ -681,7 +681,7 @@ def _smartctl(text: str, found: Parsed) -> Parsed:
     )
 
 
-_ERRORS = smartctl.ExitStatus.ERRORS
+_ERRORS = smartctl_refusal.ExitStatus.ERRORS
 _NOTHING_TO_READ = frozenset({Cover.ASLEEP, Cover.NO_SMART, Cover.LUN})
 _NOT_READ = re.compile(r"smartctl: '|(?!pySMART).*\bfail", re.IGNORECASE)
 """Of smartctl's messages those that say that something could not be read."""

@@ -25,7 +25,7 @@ from iowarden.collectors.model import (
     trace,
 )
 from iowarden.collectors.probe_reply import field, optional
-from iowarden.collectors.smart import smartctl
+from iowarden.collectors.smart import smartctl, smartctl_refusal
 from iowarden.collectors.smart.drive import Cover, Drive, Target
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def judged(name: str, content: bytes, target: Target) -> Answer:
         found = smartctl.parse(plain, kind=target.kind)
     except ParseError as error:
         return Answer(Cover.UNPARSED, str(error), text=text)
-    if isinstance(found, smartctl.Refused):
+    if isinstance(found, smartctl_refusal.Refused):
         if found.cover is Cover.ASLEEP and _SLEEP in found.reason:
             reason = f"{found.reason}: smartctl says that also of a disk that fails its question"
             return Answer(Cover.FAILED, reason, found.drive, text=text)

@@ -26,7 +26,8 @@ from iowarden.collectors.smart.drive import (
     Scsi,
     SelfTest,
 )
-from iowarden.collectors.smart.smartctl import MOST_CHARACTERS, Refused, exit_findings, parse
+from iowarden.collectors.smart.smartctl import MOST_CHARACTERS, parse
+from iowarden.collectors.smart.smartctl_refusal import Refused, exit_findings
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "smartctl"
 Document = dict[str, Any]

@@ -11,7 +11,8 @@ import pytest
 from support.recordings import CORPUS, cases_of_corpus, needs_corpus
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.smart.smartctl import Refused, parse
+from iowarden.collectors.smart.smartctl import parse
+from iowarden.collectors.smart.smartctl_refusal import Refused
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,8 @@ import pytest
 from iowarden.collectors.smart import members, selftest
 from iowarden.collectors.smart.drive import Cover, Drive, Protocol
 from iowarden.collectors.smart.selftest import Said
-from iowarden.collectors.smart.smartctl import Refused, parse
+from iowarden.collectors.smart.smartctl import parse
+from iowarden.collectors.smart.smartctl_refusal import Refused
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "smartctl" / "recorded"
 

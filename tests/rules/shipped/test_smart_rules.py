@@ -25,7 +25,8 @@ from iowarden.collectors.smart.drive import (
     SelfTest,
     Target,
 )
-from iowarden.collectors.smart.smartctl import Refused, parse
+from iowarden.collectors.smart.smartctl import parse
+from iowarden.collectors.smart.smartctl_refusal import Refused
 
 if TYPE_CHECKING:
     from pathlib import Path

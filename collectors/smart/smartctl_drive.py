@@ -1,0 +1,285 @@
+"""A drive as smartctl's report has it: identity, verdict, ATA attributes, what all protocols tell.
+
+Source: smartmontools 7.5: ataprint.cpp, scsiprint.cpp, nvmeprint.cpp.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.smart.drive import (
+    Attribute,
+    Drive,
+    Nvme,
+    Protocol,
+)
+from iowarden.collectors.smart.smartctl_logs import HEALTH_LOG, nvme_of, scsi_of
+from iowarden.collectors.smart.smartctl_refusal import ExitStatus, exit_findings
+from iowarden.collectors.smart.smartctl_report import MOST_128, Report, clean, first
+from iowarden.collectors.smart.smartctl_selftests import (
+    kinds,
+    minutes_by_kind,
+    remaining_ratio,
+    self_tests,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+MOST_MESSAGES = 40
+_NO_LIMIT_CELSIUS = frozenset({0, 25})
+"""As the trip temperature of a SCSI drive: it has none, or a controller made it up."""
+
+
+def drive_of(report: Report, lines: list[str], kind: str) -> Drive:
+    """Return all that is there, be it little."""
+    protocol = _protocol(report, kind)
+    vendor = report.text("scsi_vendor") or report.text("vendor")
+    product = report.text("scsi_product") or report.text("product")
+    attributes = tuple(_attributes(report))
+    trip = first(report.celsius, ("temperature", "drive_trip"), ("scsi_temperature", "drive_trip"))
+    scsi = scsi_of(report) if protocol is Protocol.SCSI else None
+    nvme = nvme_of(report) if protocol is Protocol.NVME else None
+    enabled = report.flag("smart_support", "enabled")
+    enabled = True if enabled is None and nvme is not None else enabled
+    available = report.flag("smart_support", "available")
+    available = True if available is None and enabled else available
+    capacity = report.integer("user_capacity", "bytes")
+    if capacity is None:
+        capacity = report.integer("nvme_total_capacity", most=MOST_128) or None
+    errors = first(
+        report.integer,
+        ("ata_smart_error_log", "extended", "count"),
+        ("ata_smart_error_log", "summary", "count"),
+    )
+    pending = report.integer("ata_pending_defects_log", "count")
+    spoilt = report.strings("unread")
+    drive = Drive(
+        protocol=protocol,
+        model=report.text("model_name")
+        or report.text("scsi_model_name")
+        or f"{vendor} {product}".strip(),
+        vendor=vendor,
+        family=report.text("model_family"),
+        serial=report.text("serial_number"),
+        firmware=report.text("firmware_version")
+        or report.text("scsi_revision")
+        or report.text("revision"),
+        wwn=_wwn(report),
+        capacity_bytes=capacity,
+        logical_block_bytes=report.integer("logical_block_size"),
+        physical_block_bytes=report.integer("physical_block_size"),
+        rotation_rpm=_rotation(report, protocol, lines),
+        transport=report.text("scsi_transport_protocol", "name"),
+        smart_available=available,
+        smart_enabled=enabled,
+        passed=_passed(report, nvme),
+        exit_status=report.integer("smartctl", "exit_status", most=255) or 0,
+        temperature_celsius=_temperature(report, protocol, attributes),
+        temperature_limit_celsius=_limit(report, protocol, trip),
+        reported_trip_celsius=trip,
+        power_on_hours=_power_on_hours(report, attributes),
+        power_cycles=_power_cycles(report, attributes),
+        attributes=attributes,
+        errors_logged_total=errors,
+        self_tests=tuple(self_tests(report)),
+        self_test_remaining_ratio=remaining_ratio(report),
+        self_test_kinds=kinds(report, protocol, lines),
+        self_test_minutes=minutes_by_kind(report),
+        pending_sectors=scsi.pending_defects if scsi else pending,
+        scsi=scsi,
+        nvme=nvme,
+        refused=tuple(clean(line) for line in lines if _UNSUPPORTED.search(line))[:MOST_MESSAGES],
+        smartctl_version=_version(report),
+    )
+    messages = [row.text("string") for row in report.rows("smartctl", "messages")]
+    messages += [clean(line) for line in lines if _COMPLAINT.search(line)]
+    messages += report.messages
+    unread = [*report.messages, *_contradictions(drive)]
+    unread += [f"smartctl: expected a value that is known, got '{clean(line)}'" for line in spoilt]
+    return dataclasses.replace(
+        drive,
+        messages=tuple(dict.fromkeys(filter(None, (*messages, *unread))))[:MOST_MESSAGES],
+        unread=tuple(dict.fromkeys(unread))[:MOST_MESSAGES],
+    )
+
+
+def _contradictions(drive: Drive) -> Iterator[str]:
+    """Yield what smartctl's exit status, or a value, tells that the rest of its report does not.
+
+    Source: smartctl(8), EXIT STATUS, and smartmontools 7.5, ataprint.cpp: a temperature counts
+    there, too, and self-tests that failed ahead of one that passed do not.
+    """
+    rows = drive.attributes
+    now = any(_at_threshold(each, each.value) for each in rows)
+    past = now or any(_at_threshold(each, each.worst) or each.failed for each in rows)
+    tested = any(test.passed is False for test in drive.self_tests)
+    for bit, told in (
+        (ExitStatus.FAILING, drive.passed is not True),
+        (ExitStatus.PREFAIL, now),
+        (ExitStatus.PAST, past),
+        (ExitStatus.SELF_TEST, tested),
+    ):
+        if drive.exit_status & bit and not told:
+            yield f"smartctl: its exit status says what the rest does not: {exit_findings(bit)[0]}"
+    for each in rows:
+        counted = each.counted() is not None or _OF_SO_MANY.fullmatch(each.raw_text)
+        if each.id in _ERRORS and each.raw_text and not counted:
+            yield f"smartctl: attribute {each.id}: expected a count, got '{each.raw_text[:60]}'"
+    for test in drive.self_tests:
+        if test.passed is None and test.status and not _UNFINISHED.match(test.status):
+            yield f"smartctl: a self-test: expected a result that is known, got '{test.status}'"
+
+
+def _at_threshold(attribute: Attribute, value: int | None) -> bool:
+    return bool(value is not None and attribute.threshold and value <= attribute.threshold)
+
+
+_ERRORS = frozenset({5, 10, 187, 188, 196, 197, 198, 199})
+"""Attributes that count errors. Source: domain condition H2, H3."""
+_OF_SO_MANY = re.compile(r"\d{1,9}/\d{1,12}", re.ASCII)
+_UNFINISHED = re.compile(
+    r"(?i)aborted|interrupted|(?:.{0,12}self[- ]test|test).{0,20} in progress|in progress|reserved"
+)
+"""A self-test that says nothing of the drive. Source: as of `_test_passed`."""
+
+
+_UNSUPPORTED = re.compile(r"not supported|does not support|[Uu]nsupported|not implemented")
+_COMPLAINT = re.compile(r"^Warning[!:]|[Ff]ailed(?:: | \[|$)|NOT READY|NO MEDIUM|Terminate command")
+
+
+def _protocol(report: Report, kind: str) -> Protocol:
+    said = report.text("device", "protocol")
+    if said in set(Protocol):
+        return Protocol(said)
+    if report.starts("nvme_") or "nvme" in kind or kind.startswith("snt"):
+        return Protocol.NVME
+    if report.starts("scsi_") or kind == "scsi":
+        return Protocol.SCSI
+    return Protocol.ATA
+
+
+def _version(report: Report) -> str:
+    version = report.at("smartctl", "version")
+    if isinstance(version, list) and all(isinstance(part, int) for part in version[:2]):
+        return ".".join(map(str, version[:2]))
+    return ""
+
+
+def _wwn(report: Report) -> str:
+    """Return NAA, OUI and identifier of an ATA drive, the designator of SCSI, EUI-64 of NVMe."""
+    if report.at("wwn") is not None:
+        naa = report.integer("wwn", "naa", most=2**4 - 1)
+        oui = report.integer("wwn", "oui", most=2**24 - 1)
+        identifier = report.integer("wwn", "id", most=2**36 - 1)
+        if naa is not None and oui is not None and identifier is not None:
+            return f"{naa:x}{oui:06x}{identifier:09x}"
+    for row in report.rows("nvme_namespaces"):
+        if row.at("eui64") is not None:
+            oui = row.integer("eui64", "oui", most=2**24 - 1)
+            extension = row.integer("eui64", "ext_id", most=2**40 - 1)
+            if oui is not None and extension is not None and (oui or extension):
+                return f"{oui:06x}{extension:010x}"
+    found = _DESIGNATOR.match(report.text("logical_unit_id").lower())
+    return found[1] if found and int(found[1], 16) else ""
+
+
+_DESIGNATOR = re.compile(r"(?:0x)?([0-9a-f]{32}|[0-9a-f]{16})")
+
+
+def _rotation(report: Report, protocol: Protocol, lines: list[str]) -> int | None:
+    """Return the rotation rate, 0 of a solid-state drive.
+
+    Of a SCSI drive that does not report one, smartctl's JSON has 0 as well; its text has no line.
+    """
+    rate = report.integer("rotation_rate", most=0xFFFE)
+    told = not lines or any(line.startswith("Rotation Rate:") for line in lines)
+    return None if rate == 0 and protocol is Protocol.SCSI and not told else rate
+
+
+def _passed(report: Report, nvme: Nvme | None) -> bool | None:
+    passed = report.flag("smart_status", "passed")
+    if passed is None and nvme is not None and nvme.critical_warning is not None:
+        return nvme.critical_warning == 0
+    return passed
+
+
+def _temperature(
+    report: Report, protocol: Protocol, attributes: tuple[Attribute, ...]
+) -> float | None:
+    """Return the temperature; 0 is what ATA and SCSI devices say that have no sensor."""
+    for path in (
+        ("temperature", "current"),
+        ("scsi_environmental_reports", "temperature_1", "current"),
+    ):
+        current = report.celsius(*path)
+        if current is not None and (current != 0 or protocol is Protocol.NVME):
+            return current
+    for number in (194, 190):
+        found = next((each for each in attributes if each.id == number), None)
+        # Makers pack minimum and maximum into the bytes above the lowest.
+        low = None if found is None or found.counted() is None else (found.counted() or 0) & 0xFF
+        if low is not None and 0 < low < 128:
+            return float(low)
+    return None
+
+
+def _limit(report: Report, protocol: Protocol, trip: float | None) -> float | None:
+    """Return the temperature that the drive itself calls its limit."""
+    if protocol is Protocol.SCSI:
+        return None if trip in _NO_LIMIT_CELSIUS else trip
+    for path in (
+        ("nvme_composite_temperature_threshold", "warning"),
+        ("temperature", "op_limit_max"),
+        ("ata_sct_status", "temperature", "op_limit_max"),
+        ("ata_sct_temperature_history", "temperature", "op_limit_max"),
+    ):
+        if (limit := report.celsius(*path)) is not None and limit > 0:
+            return limit
+    return None
+
+
+def _power_on_hours(report: Report, attributes: tuple[Attribute, ...]) -> int | None:
+    hours = first(report.integer, ("power_on_time", "hours"), (HEALTH_LOG, "power_on_hours"))
+    if hours is None:
+        # A maker's format may follow it: '12345 (188 21 0)' or '12345h+17m+03.123s'.
+        found = next((each for each in attributes if each.id == 9), None)
+        digits = re.match(r"(\d{1,9})(?:h|\s|$)", found.raw_text) if found else None
+        hours = int(digits[1]) if digits else None
+    return hours
+
+
+def _power_cycles(report: Report, attributes: tuple[Attribute, ...]) -> int | None:
+    cycles = first(report.integer, ("power_cycle_count",), (HEALTH_LOG, "power_cycles"))
+    if cycles is None:
+        found = next((each for each in attributes if each.id == 12), None)
+        cycles = found.counted() if found else None
+    return cycles
+
+
+def _attributes(report: Report) -> Iterator[Attribute]:
+    """Yield the attributes, each number once: it is what tells them apart."""
+    known: set[int] = set()
+    for row in report.rows("ata_smart_attributes", "table"):
+        number = row.integer("id", most=255)
+        if not number or number in known:
+            report.messages.append(
+                f"smartctl: attribute {number}: expected a number of its own; the first is kept"
+            )
+            continue
+        known.add(number)
+        failed = row.text("when_failed").lower()
+        yield Attribute(
+            number,
+            row.text("name"),
+            row.integer("value", most=255),
+            row.integer("worst", most=255),
+            row.integer("thresh", most=255),
+            row.integer("raw", "value"),
+            row.text("raw", "string"),
+            row.flag("flags", "prefailure") or False,
+            "now" if "now" in failed else "past" if "past" in failed else "",
+        )

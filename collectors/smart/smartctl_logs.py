@@ -1,0 +1,80 @@
+"""What smartctl's report has of a SCSI drive's log pages, and of an NVMe drive's health log.
+
+Source: smartmontools 7.5, scsiprint.cpp, nvmeprint.cpp; NVM Express Base Specification, SMART /
+Health Information.
+"""
+
+from __future__ import annotations
+
+from iowarden.collectors.smart.drive import (
+    ErrorCounter,
+    Nvme,
+    Scsi,
+)
+from iowarden.collectors.smart.smartctl_report import MOST_128, Report, first
+
+_DATA_UNIT_BYTES = 512_000
+"""Source: NVM Express Base Specification, 'Data Units Read': thousands of 512 bytes."""
+
+
+def scsi_of(report: Report) -> Scsi:
+    """Return what its log pages count."""
+    counters = {
+        name: ErrorCounter(
+            report.integer(_COUNTER_LOG, name, "total_errors_corrected"),
+            report.integer(_COUNTER_LOG, name, "total_uncorrected_errors"),
+            report.gigabytes(_COUNTER_LOG, name, "gigabytes_processed"),
+        )
+        for name in ("read", "write", "verify")
+        if report.at(_COUNTER_LOG, name) is not None
+    }
+    endurance = first(
+        report.ratio,
+        ("scsi_percentage_used_endurance_indicator",),
+        ("endurance_used", "current_percent"),
+    )
+    return Scsi(
+        error_counters=counters,
+        grown_defects=report.integer("scsi_grown_defect_list"),
+        non_medium_errors_total=report.integer("scsi_non_medium_error_count"),
+        pending_defects=report.integer("scsi_pending_defects", "count"),
+        manufactured_year=report.text(_START_STOP, "year_of_manufacture") or None,
+        manufactured_week=report.text(_START_STOP, "week_of_manufacture") or None,
+        specified_start_stop_cycles=report.integer(
+            _START_STOP, "specified_cycle_count_over_device_lifetime"
+        ),
+        start_stop_cycles=report.integer(_START_STOP, "accumulated_start_stop_cycles"),
+        asc=report.integer("smart_status", "scsi", "asc", most=255),
+        ascq=report.integer("smart_status", "scsi", "ascq", most=255),
+        endurance_used_ratio=endurance,
+    )
+
+
+_COUNTER_LOG = "scsi_error_counter_log"
+_START_STOP = "scsi_start_stop_cycle_counter"
+HEALTH_LOG = "nvme_smart_health_information_log"
+
+
+def nvme_of(report: Report) -> Nvme | None:
+    """Return the health log; counters have 128 bits there, times are minutes."""
+    if report.at(HEALTH_LOG) is None:
+        return None
+
+    def scaled(name: str, unit: int) -> float | None:
+        number = report.integer(HEALTH_LOG, name, most=MOST_128)
+        return None if number is None else float(number) * unit
+
+    return Nvme(
+        critical_warning=report.integer(HEALTH_LOG, "critical_warning", most=255),
+        available_spare_ratio=report.ratio(HEALTH_LOG, "available_spare"),
+        available_spare_threshold_ratio=report.ratio(HEALTH_LOG, "available_spare_threshold"),
+        percentage_used_ratio=report.ratio(HEALTH_LOG, "percentage_used"),
+        media_errors_total=report.integer(HEALTH_LOG, "media_errors", most=MOST_128),
+        error_log_entries_total=report.integer(HEALTH_LOG, "num_err_log_entries", most=MOST_128),
+        unsafe_shutdowns_total=report.integer(HEALTH_LOG, "unsafe_shutdowns", most=MOST_128),
+        read_bytes_total=scaled("data_units_read", _DATA_UNIT_BYTES),
+        written_bytes_total=scaled("data_units_written", _DATA_UNIT_BYTES),
+        controller_busy_seconds_total=scaled("controller_busy_time", 60),
+        warning_temperature_seconds_total=scaled("warning_temp_time", 60),
+        critical_temperature_seconds_total=scaled("critical_comp_time", 60),
+    )

@@ -1,0 +1,168 @@
+"""Why smartctl read no health of a drive: its exit status, what it printed, what the device is.
+
+Source: smartctl(8), EXIT STATUS; smartmontools 7.5: smartctl.cpp, os_linux.cpp, ataprint.cpp,
+scsiprint.cpp.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+
+from iowarden.collectors.smart.drive import (
+    Cover,
+    Drive,
+    Protocol,
+)
+from iowarden.collectors.smart.smartctl_report import clean
+
+
+class ExitStatus(enum.IntFlag):
+    """The bits of smartctl's exit status. Source: smartctl(8), EXIT STATUS.
+
+    The first three are about reading, the others about the drive, and then there is a report.
+    With '-n standby,3' a drive that sleeps is 3 as well: what smartctl says decides.
+    """
+
+    COMMAND_LINE = 1 << 0
+    OPEN = 1 << 1
+    COMMAND = 1 << 2
+    FAILING = 1 << 3
+    PREFAIL = 1 << 4
+    PAST = 1 << 5
+    ERRORS = 1 << 6
+    SELF_TEST = 1 << 7
+
+
+_FINDINGS = {
+    ExitStatus.COMMAND_LINE: "smartctl did not understand how it was called",
+    ExitStatus.OPEN: "the device was not opened, did not identify itself, or sleeps",
+    ExitStatus.COMMAND: "a command to the drive failed, or a checksum in its answer is wrong",
+    ExitStatus.FAILING: "the drive says that it is failing",
+    ExitStatus.PREFAIL: "a pre-fail attribute is at or below its threshold",
+    ExitStatus.PAST: "an attribute is or was at or below its threshold, the drive passes",
+    ExitStatus.ERRORS: "its error log has entries",
+    ExitStatus.SELF_TEST: "its self-test log has failures",
+}
+
+
+def exit_findings(status: int) -> tuple[str, ...]:
+    """Return what each bit of smartctl's exit status means, lowest first."""
+    return tuple(text for bit, text in _FINDINGS.items() if status & bit)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """smartctl ran, and read no health of a drive.
+
+    Fields: `cover` is the kind of reason, `reason` is for people, in smartctl's words where it has
+    any; `drive` is what was said of its identity nevertheless (model, serial number), if anything.
+    """
+
+    cover: Cover
+    reason: str
+    drive: Drive | None = None
+
+
+_Reason = tuple[Cover, str]
+
+ASLEEP = re.compile(r"Device is in .{1,40} mode, exit\(\d+\)")
+_HINTS = (
+    (Cover.NO_SMARTCTL, re.compile(r"UNRECOGNIZED OPTION: j(?:son)?\b|INVALID ARGUMENT TO -json")),
+    (Cover.PERMISSION, re.compile(r"Permission denied|Operation not permitted")),
+    (
+        Cover.NO_PASS_THROUGH,
+        re.compile(r"please try adding '-d |(?:Unknown|Unsupported) USB bridge"),
+    ),
+    (Cover.NO_PASS_THROUGH, re.compile(r"Probable ATA device behind a SAT layer")),
+    (
+        Cover.NO_PASS_THROUGH,
+        re.compile(r"Read Device Identity failed: .*(?:badly formed|[Uu]nsupported|[Ii]nvalid)"),
+    ),
+)
+_DISABLED = re.compile(r"SMART Disabled|SMART support is: +Disabled")
+_FAILURES = (
+    (Cover.NO_SMART, re.compile(r"NO MEDIUM present")),
+    (Cover.FAILED, re.compile(r"lacks SMART capability|Unable to detect device type")),
+    (Cover.FAILED, re.compile(r"bad response to IEC mode page")),
+    (Cover.FAILED, _DISABLED),
+    (Cover.UNPARSED, re.compile(r"Unknown device type|INVALID ARGUMENT|UNRECOGNIZED OPTION")),
+    (Cover.FAILED, re.compile(r"Test Unit Ready +\[|NOT READY|becoming ready|No such device")),
+    (Cover.FAILED, re.compile(r"(?<!SMART command )[Ff]ailed(?:: | \[)")),
+)
+"""What smartctl prints where it could read nothing. Source: its smartctl.cpp, os_linux.cpp,
+ataprint.cpp and scsiprint.cpp."""
+_LUN = re.compile(
+    r"NETAPP|DGC|EMC|SYMMETRIX|OPEN-|3PARdata|PURE|HUAWEI|COMPELNT|Nimble|LIO-ORG|IET|SCST|Tegile"
+    r"|XtremIO|IBM 21|IBM 2810XIV|NUTANIX|HP HSV|MSA|DELL MD|DELL ME|SYNOLOGY|FreeNAS|TrueNAS"
+)
+_VOLUME = re.compile(
+    r"PERC|MegaRAID|\bMR[ 9]|AVAGO|BROADCOM|LOGICAL VOLUME|Logical (?:Drive|Disk|Volume)|RAID|Raid"
+    r"|Areca|ARC-\d|Adaptec|ASR|AMCC|3ware|Intel RS|SmartIOC|VIRTUAL DISK|Virtual Drive|BOSS VD"
+)
+_VIRTUAL = re.compile(
+    r"QEMU|VMware|VBOX|Msft|Virtual|[Vv]irt[Ii][Oo]|XENSRC|Google|Amazon|PersistentDisk"
+    r"|BHYVE|Parallels|BlockVol|(?:DO|HC|Linode) Volume|Alibaba Cloud"
+)
+
+
+def _first(reasons: tuple[tuple[Cover, re.Pattern[str]], ...], told: str) -> _Reason | None:
+    for cover, pattern in reasons:
+        if found := pattern.search(told):
+            begin = told.rfind("\n", 0, found.start()) + 1
+            end = told.find("\n", found.end())
+            return cover, clean(told[begin : end if end >= 0 else None])
+    return None
+
+
+def refusal(drive: Drive, told: str, kind: str) -> Refused:
+    """Return why there is no health of a drive: what was printed, what it is, how smartctl ended.
+
+    `told` is what smartctl printed and complained of, `kind` the '-d' it was asked with.
+    """
+    cover, reason = (
+        _first(_HINTS, told)
+        or of_no_disk(drive, kind)
+        or _first(_FAILURES, told)
+        or _by_status(drive)
+    )
+    if cover is Cover.FAILED and _VIRTUAL.search(drive.model):
+        cover = Cover.NO_SMART
+    return Refused(cover, reason, identity(drive))
+
+
+def identity(drive: Drive) -> Drive | None:
+    """Return a drive that says who it is, None for another."""
+    return drive if drive.model or drive.serial or drive.wwn else None
+
+
+def of_no_disk(drive: Drive, kind: str) -> _Reason | None:
+    """Say what a SCSI device without any health of its own is, by how it calls itself."""
+    if drive.protocol is not Protocol.SCSI or "," in kind:
+        return None
+    name = drive.model
+    if drive.transport.startswith(("Fibre channel", "iSCSI")) or _LUN.match(name):
+        over = f" over {drive.transport}" if drive.transport else ""
+        return Cover.LUN, f"'{name}'{over} is a logical unit of a storage array"
+    if _VIRTUAL.search(name):
+        return Cover.NO_SMART, f"'{name}' is a virtual disk"
+    if _VOLUME.search(name):
+        return Cover.NO_PASS_THROUGH, f"'{name}' is a volume of a RAID controller"
+    return None
+
+
+def _by_status(drive: Drive) -> _Reason:
+    status = drive.exit_status
+    said = "; ".join(exit_findings(status))
+    if drive.smart_available is False:
+        return Cover.FAILED, f"'{drive.model}' lacks SMART capability"
+    if drive.smart_enabled is False:
+        return Cover.FAILED, f"'{drive.model}': SMART is disabled"
+    if status & ExitStatus.COMMAND_LINE:
+        return Cover.UNPARSED, said
+    if status & ExitStatus.COMMAND and drive.model:
+        return Cover.FAILED, f"'{drive.model}' tells its name, nothing of its health: {said}"
+    if status & (ExitStatus.OPEN | ExitStatus.COMMAND):
+        return Cover.FAILED, said
+    return Cover.UNPARSED, "smartctl's report has nothing of its health; it needs '-x' or '-a'"

@@ -1,0 +1,116 @@
+"""What smartctl's report has of self-tests: the log, the one that runs, which kinds a drive can do.
+
+Source: smartmontools 7.5: ataprint.cpp, scsiprint.cpp, nvmeprint.cpp.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.smart.drive import (
+    Protocol,
+    SelfTest,
+)
+from iowarden.collectors.smart.smartctl_report import Report, first
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def self_tests(report: Report) -> Iterator[SelfTest]:
+    """Yield the log of self-tests, newest first: ATA's extended one before the standard one."""
+    logs = (
+        ("ata_smart_self_test_log", "extended", "table"),
+        ("ata_smart_self_test_log", "standard", "table"),
+    )
+    rows: list[Report] = next(filter(None, (list(report.rows(*path)) for path in logs)), [])
+    rows = rows or list(report.rows("nvme_self_test_log", "table"))
+    if not rows:
+        for number in range(20):
+            name = f"scsi_self_test_{number}"
+            if isinstance(report.at(name), dict):
+                row = Report(report.at(name))
+                row.messages = report.messages
+                rows.append(row)
+    for row in rows or list(report.rows("self_tests")):
+        kind = next(filter(None, (row.text(name, "string") for name in _KIND_NAMES)), "")
+        status = next(filter(None, (row.text(name, "string") for name in _STATUS_NAMES)), "")
+        hours = first(
+            row.integer, ("lifetime_hours",), ("power_on_hours",), ("power_on_time", "hours")
+        )
+        lba = first(row.at, ("lba",), ("lba_first_failure", "value"))
+        found = _KIND.search(kind)
+        word = found[0].lower() if found else kind
+        yield SelfTest(
+            "extended" if word == "long" else word,
+            status,
+            _test_passed(status),
+            hours,
+            row.as_integer(lba, "lba"),
+        )
+
+
+_KIND_NAMES = ("type", "self_test_code", "code")
+_STATUS_NAMES = ("status", "self_test_result", "result")
+_KIND = re.compile(r"short|extended|long|conveyance|selective|offline", re.IGNORECASE)
+
+
+def _test_passed(status: str) -> bool | None:
+    """Return what the status of a self-test says of the drive.
+
+    Source: smartmontools, ataprint.cpp, scsiprint.cpp, nvmeprint.cpp; it counts as failed what ends
+    by a fatal or unknown error, too.
+    """
+    if status in {"Completed", "Completed without error"}:
+        return True
+    if status.startswith(("Completed", "Failed", "Fatal", "Unknown error")):
+        return False
+    return None
+
+
+def remaining_ratio(report: Report) -> float | None:
+    """Return how much of a running self-test is left."""
+    value = report.integer("ata_smart_data", "self_test", "status", "value", most=255)
+    if value is not None and value >> 4 == 0xF:
+        # ATA command set, self-test execution status: tens of a percent in the lower four bits.
+        return min(value & 0xF, 10) / 10
+    remaining = report.ratio("scsi_self_test_status", "remaining_percent")
+    if remaining is not None:
+        return remaining
+    completed = first(
+        report.ratio,
+        ("scsi_self_test_status", "completion_percent"),
+        ("nvme_self_test_log", "current_self_test_completion_percent"),
+    )
+    return None if completed is None else max(0.0, 1 - completed)
+
+
+def kinds(report: Report, protocol: Protocol, lines: list[str]) -> tuple[str, ...] | None:
+    """Return which self-tests a drive can do, None where it does not tell."""
+    if protocol is Protocol.NVME:
+        able = report.flag("nvme_optional_admin_commands", "self_test")
+    elif protocol is Protocol.SCSI:
+        # It tells by having a log for them; there is no other word of it.
+        has_log = report.starts("scsi_self_test_") or report.at("self_tests")
+        none_yet = any(line.lower().startswith("no self-tests have") for line in lines)
+        able = True if has_log or none_yet else None
+    else:
+        able = report.flag("ata_smart_data", "capabilities", "self_tests_supported")
+    if able is None:
+        return None
+    conveyance = report.flag("ata_smart_data", "capabilities", "conveyance_self_test_supported")
+    return (*(("short", "long") if able else ()), *(("conveyance",) if conveyance else ()))
+
+
+def minutes_by_kind(report: Report) -> dict[str, int]:
+    """Return how long each kind of self-test takes by the drive's own word."""
+    minutes = {
+        kind: report.integer("ata_smart_data", "self_test", "polling_minutes", name)
+        for kind, name in (("short", "short"), ("long", "extended"), ("conveyance", "conveyance"))
+    }
+    seconds = report.integer("scsi_extended_self_test_seconds")
+    if seconds is not None:
+        minutes["long"] = math.ceil(seconds / 60)
+    return {kind: number for kind, number in minutes.items() if number is not None}
