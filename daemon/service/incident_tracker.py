@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.model import Sample
     from iowarden.daemon.clock import SystemClock
-    from iowarden.daemon.config.config import Config
+    from iowarden.daemon.config.schema import Config
     from iowarden.daemon.locate.affected_files import Hit
     from iowarden.daemon.notify.delivery import Delivery
     from iowarden.daemon.service.commands import Desk

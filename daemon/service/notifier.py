@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from iowarden.daemon.clock import SystemClock
-    from iowarden.daemon.config.config import Config
+    from iowarden.daemon.config.schema import Config
     from iowarden.daemon.locate.affected_files import FilesHit
     from iowarden.daemon.service.flight_recorder import Keeper
     from iowarden.daemon.service.situation import Situation

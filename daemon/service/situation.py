@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.daemon.clock import SystemClock
-    from iowarden.daemon.config.config import Config
+    from iowarden.daemon.config.schema import Config
     from iowarden.daemon.service.event_pipeline import Happenings
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.engine.engine import Engine

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from iowarden.daemon.clock import SystemClock
-    from iowarden.daemon.config.config import Config
+    from iowarden.daemon.config.schema import Config
     from iowarden.daemon.service.situation import Situation
     from iowarden.rules.alerting.alerts import Alert, Transition
     from iowarden.rules.notice import Notice
