@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors import registry
-from iowarden.collectors.kmsg.kernel_log import Reader
 from iowarden.collectors.raid import vendors
 from iowarden.daemon.polling.controllers import ControllerPoller
+from iowarden.daemon.polling.kernel_log import KernelLogPoller
 from iowarden.daemon.polling.smart import SmartPoller
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Pollers:
 
     drives: SmartPoller
     controllers: ControllerPoller
-    kernel_log: Reader
+    kernel_log: KernelLogPoller
 
     def sources(self) -> list[Source[Any]]:
         """Return all sources, some of them read by these."""
@@ -50,5 +50,5 @@ def make(
         SmartPoller(options, clock.now, most_told_bytes=most_told_bytes),
         ControllerPoller(vendors.BACKENDS, clock.now),
         # The kernel's time stamps are of CLOCK_MONOTONIC.
-        Reader(open_log, clock.uptime, lambda: clock.realtime(clock.now())),
+        KernelLogPoller(open_log, clock.uptime, lambda: clock.realtime(clock.now())),
     )

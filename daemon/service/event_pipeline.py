@@ -40,11 +40,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from iowarden.collectors.event import Event
-    from iowarden.collectors.kmsg.kernel_log import KernelLog, Reader
+    from iowarden.collectors.kmsg.kernel_log import KernelLog
     from iowarden.collectors.model import Reading, Sample
     from iowarden.collectors.raid.controller import Controller, Controllers
     from iowarden.daemon.locate.affected_files import Wanted
     from iowarden.daemon.polling.controllers import ControllerPoller
+    from iowarden.daemon.polling.kernel_log import KernelLogPoller
     from iowarden.daemon.service.sample_persistence import Store
     from iowarden.daemon.transition_log import Telling
     from iowarden.rules.alerting.alerts import Alert, Transition
@@ -76,7 +77,7 @@ class Cursors:
 class Asked:
     """Who is told how far was read, and asked for more when something happens."""
 
-    kernel_log: Reader | None = None
+    kernel_log: KernelLogPoller | None = None
     controllers: ControllerPoller | None = None
     drives: Callable[[Sequence[str]], object] = lambda _: None
     arrays: Callable[[], object] = lambda: None

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors import registry
-from iowarden.collectors.kmsg.kernel_log import Reader
 from iowarden.collectors.raid import vendors
 from iowarden.collectors.smart.options import Options
 from iowarden.collectors.source import read_by_poller
 from iowarden.daemon.polling.controllers import ControllerPoller
+from iowarden.daemon.polling.kernel_log import KernelLogPoller
 from iowarden.daemon.polling.pollers import Pollers
 from iowarden.daemon.polling.smart import SmartPoller
 
@@ -27,7 +27,7 @@ def sources(clock: Callable[[], float] = time.monotonic) -> list[Source[Any]]:
     return Pollers(
         SmartPoller(Options(), clock),
         ControllerPoller(vendors.BACKENDS, clock),
-        Reader(None, clock),
+        KernelLogPoller(None, clock),
     ).sources()
 
 

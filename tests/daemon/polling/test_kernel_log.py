@@ -18,11 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.memory import Memory
 
-from iowarden.collectors.kmsg import kernel_log
+from iowarden.collectors.kmsg import kernel_log, ring
 from iowarden.collectors.kmsg.kernel_kinds import KINDS
-from iowarden.collectors.kmsg.kernel_log import BOOT_ID, PATH, Cursor, KernelLog, Reader, emit
+from iowarden.collectors.kmsg.kernel_log import Cursor, KernelLog, emit
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
+from iowarden.daemon.polling.kernel_log import BOOT_ID, PATH, KernelLogPoller
 from iowarden.daemon.probe import verbs
 
 if TYPE_CHECKING:
@@ -128,16 +129,16 @@ class Machine:
         self.boot_id = self.root.read(BOOT_ID).strip()
         self.up_seconds = UP_SECONDS
         self.now = time.time()
-        self.readers: list[Reader] = []
+        self.readers: list[KernelLogPoller] = []
 
-    def started(self, cursor: Cursor | None = None) -> Reader:
+    def started(self, cursor: Cursor | None = None) -> KernelLogPoller:
         """Return the reader of a new run."""
-        reader = Reader(self.kernel.open, lambda: self.up_seconds, lambda: self.now)
+        reader = KernelLogPoller(self.kernel.open, lambda: self.up_seconds, lambda: self.now)
         reader.recall(cursor)
         self.readers.append(reader)
         return reader
 
-    def look(self, reader: Reader) -> KernelLog:
+    def look(self, reader: KernelLogPoller) -> KernelLog:
         """Look until the journal is read, and return all that was told."""
         first = reader.read(self.root)
         assert reader.settled(DEADLINE_SECONDS)
@@ -156,7 +157,7 @@ class Machine:
             second.problem,
         )
 
-    def running(self) -> Reader:
+    def running(self) -> KernelLogPoller:
         """Return a reader that knows all there is and reads on."""
         reader = self.started(Cursor("", self.boot_id, 0, 0.0, self.now))
         self.kernel.say(record(0, "Linux version", 0.0))
@@ -309,10 +310,10 @@ def test_a_storm_is_told_while_it_lasts(this: Machine) -> None:
     this.kernel.say(*(record(n, BAD.format("sdb", n)) for n in range(1, 101)))
 
     def slow() -> float:
-        this.up_seconds += kernel_log.LOOK_SECONDS / 10
+        this.up_seconds += ring.LOOK_SECONDS / 10
         return this.up_seconds
 
-    hurried = Reader(this.kernel.open, slow, lambda: this.now)
+    hurried = KernelLogPoller(this.kernel.open, slow, lambda: this.now)
     this.readers.append(hurried)
     hurried.recall(reader.read(this.root).cursor)
     this.look(hurried)
@@ -329,13 +330,13 @@ def test_a_line_that_a_storm_held_up_has_its_own_time(this: Machine) -> None:
     begun, printed = this.up_seconds, this.now
 
     def slow() -> float:
-        this.up_seconds += kernel_log.LOOK_SECONDS / 10
+        this.up_seconds += ring.LOOK_SECONDS / 10
         return this.up_seconds
 
     def realtime() -> float:
         return printed + this.up_seconds - begun
 
-    hurried = Reader(this.kernel.open, slow, realtime)
+    hurried = KernelLogPoller(this.kernel.open, slow, realtime)
     this.readers.append(hurried)
     this.look(hurried)
     said = this.up_seconds
@@ -391,17 +392,17 @@ def test_without_a_probe_there_is_no_log(this: Machine) -> None:
         asked.append(this.up_seconds)
         raise AbsentError("no probe")
 
-    reader = Reader(refuse, lambda: this.up_seconds)
+    reader = KernelLogPoller(refuse, lambda: this.up_seconds)
     for _ in range(3):
         with pytest.raises(AbsentError):
             reader.read(this.root)
     assert len(asked) == 1
-    this.up_seconds += kernel_log.AGAIN_SECONDS
+    this.up_seconds += ring.AGAIN_SECONDS
     with pytest.raises(AbsentError):
         reader.read(this.root)
     assert len(asked) == 2
     with pytest.raises(AbsentError, match="no probe runs beside"):
-        Reader(None, time.monotonic).read(this.root)
+        KernelLogPoller(None, time.monotonic).read(this.root)
 
 
 def kernel_log_opens() -> bool:
@@ -416,7 +417,7 @@ def kernel_log_opens() -> bool:
 @pytest.mark.skipif(not kernel_log_opens(), reason="needs a '/dev/kmsg' that can be read")
 def test_this_machines_own_log_is_read(this: Machine) -> None:
     """All its records, numbers without a hole, and then no more."""
-    reader = Reader(
+    reader = KernelLogPoller(
         lambda: os.open("/dev/kmsg", os.O_RDONLY | os.O_CLOEXEC), time.monotonic, time.time
     )
     this.readers.append(reader)
@@ -640,7 +641,7 @@ def text_of(*records: bytes) -> str:
 
 def test_a_recording_is_read_frame_by_frame(machine: MachineMaker) -> None:
     """Whether a person wrote all lines since boot, or the new ones of each frame."""
-    reader = Reader(None, lambda: 10.0)
+    reader = KernelLogPoller(None, lambda: 10.0)
     root = played(
         machine,
         "6,0,0,-;Linux version 6.1\n",
@@ -661,7 +662,7 @@ def test_a_recording_is_read_frame_by_frame(machine: MachineMaker) -> None:
 
 def test_a_recording_with_a_hole_is_a_gap(machine: MachineMaker) -> None:
     """As the machine's own log would be."""
-    reader = Reader(None, lambda: 10.0)
+    reader = KernelLogPoller(None, lambda: 10.0)
     root = played(machine, "6,0,0,-;Linux version 6.1\n")
     reader.read(root)
     root.write({PATH: text_of(record(9, BAD.format("sdb", 1)))})
@@ -670,7 +671,7 @@ def test_a_recording_with_a_hole_is_a_gap(machine: MachineMaker) -> None:
 
 def test_a_recorded_machine_that_boots_anew_counts_its_lines_anew(machine: MachineMaker) -> None:
     """Numbers begin at nought; the end of the former boot is not in the recording."""
-    reader = Reader(None, lambda: 10.0)
+    reader = KernelLogPoller(None, lambda: 10.0)
     root = played(machine, text_of(*(record(n, "quiet", 1.0) for n in range(9))))
     reader.read(root)
     root.write({PATH: text_of(record(0, BAD.format("sdb", 1), 1.0))})
@@ -683,7 +684,7 @@ def test_a_recorded_machine_that_boots_anew_counts_its_lines_anew(machine: Machi
 
 def test_more_devices_than_there_can_be_are_told_together(machine: MachineMaker) -> None:
     """In one look as well: few events are kept, none is uncounted."""
-    reader = Reader(None, lambda: 10.0)
+    reader = KernelLogPoller(None, lambda: 10.0)
     root = played(machine, "6,0,0,-;Linux version 6.1\n")
     reader.read(root)
     count = kernel_log.MOST_PAIRS + 500
@@ -697,7 +698,7 @@ def test_more_devices_than_there_can_be_are_told_together(machine: MachineMaker)
 def test_a_recording_without_a_log_has_none(machine: MachineMaker) -> None:
     """Absent is not quiet."""
     with pytest.raises(AbsentError):
-        Reader(None, lambda: 10.0).read(machine({"/proc": None}))
+        KernelLogPoller(None, lambda: 10.0).read(machine({"/proc": None}))
 
 
 def test_a_live_log_is_recorded_and_played_again(this: Machine, machine: MachineMaker) -> None:
@@ -708,7 +709,7 @@ def test_a_live_log_is_recorded_and_played_again(this: Machine, machine: Machine
     this.kernel.say(*(record(n, BAD.format("sdb", n)) for n in range(1, 4)))
     live = reader.read(this.root)
     assert seen[BOOT_ID].decode().strip() == this.boot_id
-    replay = Reader(None, lambda: UP_SECONDS)
+    replay = KernelLogPoller(None, lambda: UP_SECONDS)
     replay.recall(Cursor("", this.boot_id, 0, 0.0, None))
     found = replay.read(machine({PATH: seen[PATH], BOOT_ID: seen[BOOT_ID]}))
     assert [event.key for event in found.events] == [event.key for event in live.events]
@@ -721,4 +722,6 @@ def test_a_live_log_is_recorded_and_played_again(this: Machine, machine: Machine
 def test_any_text_is_a_log_or_refused(text: str) -> None:
     """No text ends in another error."""
     with contextlib.suppress(ParseError):
-        Reader(None, lambda: 10.0).read(Memory({PATH: text.encode(errors="surrogatepass")}))
+        KernelLogPoller(None, lambda: 10.0).read(
+            Memory({PATH: text.encode(errors="surrogatepass")})
+        )

@@ -1,0 +1,104 @@
+"""The kernel's ring buffer, live: the records of '/dev/kmsg', by a descriptor of the probe.
+
+Source: kernel, ABI/testing/dev-kmsg.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.model import AbsentError, ReadError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Open = Callable[[], int]
+    """Return a descriptor of '/dev/kmsg', the caller's. Errors: AbsentError, ReadError."""
+
+AGAIN_SECONDS = 15.0
+"""So soon the descriptor is asked for again where there was none."""
+RECORD_BYTES = 16 * 1024
+"""A record has at most 8 KiB. Source: kernel/printk (CONSOLE_EXT_LOG_MAX, PRINTK_MESSAGE_MAX)."""
+MOST_RECORDS = 200_000
+"""Of one look; more than any ring holds, so that a look ends."""
+LOOK_SECONDS = 1.0
+"""A look ends then though lines go on coming: in a storm what was read must be told meanwhile. Not
+the first one, for what the ring held by then is no news."""
+MOST_TOLD_BYTES = 256 * 1024
+"""Of the flight recorder's memory: the records of the last look that had some."""
+_LAST_TOLD = 500
+"""Beyond these bytes so many more, the last ones."""
+
+
+class Ring:
+    """The records of the ring. For one thread."""
+
+    def __init__(self, open_log: Open | None, clock: Callable[[], float]) -> None:
+        """Open nothing yet."""
+        self._open_log = open_log
+        self._clock = clock
+        self._descriptor = -1
+        self._refused: tuple[float, AbsentError | ReadError] | None = None
+        self.cut = False
+        """Whether the last look ended before the records did."""
+        self.told = b""
+        """The records of the last look that had some, for who records."""
+
+    def open(self, now: float) -> bool:
+        """Return whether it was opened just now, so that its oldest record is next.
+
+        Errors: AbsentError (no probe), ReadError.
+        """
+        if self._descriptor >= 0:
+            return False
+        if self._refused is not None and now < self._refused[0] + AGAIN_SECONDS:
+            raise self._refused[1]
+        if self._open_log is None:
+            raise AbsentError("'/dev/kmsg': only root may open that, and no probe runs beside")
+        try:
+            self._descriptor = self._open_log()
+        except (AbsentError, ReadError) as error:
+            self._refused = now, error
+            raise
+        self._refused = None
+        os.set_blocking(self._descriptor, False)
+        return True
+
+    def records(self, *, all_there: bool) -> Iterator[bytes]:
+        """Yield the records that are there, `all_there` or for LOOK_SECONDS. Errors: ReadError."""
+        first, last, size_bytes = [], deque[bytes](maxlen=_LAST_TOLD), 0
+        end = math.inf if all_there else self._clock() + LOOK_SECONDS
+        self.cut = True
+        for _ in range(MOST_RECORDS):
+            if self._clock() > end:
+                break
+            try:
+                record = os.read(self._descriptor, RECORD_BYTES)
+            except BlockingIOError:
+                self.cut = False
+                break
+            except BrokenPipeError:
+                continue  # overwritten ahead of us: the next record's number tells how many
+            except OSError as error:
+                self.close()
+                raise ReadError(f"'/dev/kmsg': {error.strerror}; opening it again") from error
+            if not record:
+                self.close()
+                raise ReadError("'/dev/kmsg': expected records, got its end; opening it again")
+            if size_bytes < MOST_TOLD_BYTES:
+                first.append(record)
+                size_bytes += len(record)
+            else:
+                last.append(record)
+            yield record
+        if first:
+            self.told = b"".join((*first, *last))
+
+    def close(self) -> None:
+        """Close the descriptor; the next look would begin anew."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1

@@ -1,0 +1,358 @@
+"""The kernel's log: what it tells of storage, live and of the time when nobody looked.
+
+Live are the records of '/dev/kmsg', by a descriptor that the probe hands over; their numbers go on
+from boot to boot's end, so that the next run of iowarden begins where this one stopped. What that
+ring no longer holds, and other boots, are asked of the journal in a thread that ends: of its lines
+those are told that come after the cursor and before the first record of the ring.
+
+One cursor is over both; it moves once what came before it was told, so that who stops without
+keeping it is told again, with equal Event.key.
+
+Of a recorded machine the log is the file '/.kmsg', one record a line as '/dev/kmsg' has them
+('3,1234,567890123,-;critical medium error, dev sdb, sector 8 ...': priority, number, microseconds
+since boot), all since boot or the new ones only; their numbers tell which are new. Lines with a
+space ahead belong to the record above them.
+
+Units: seconds since boot; Unix time.
+*Limits:* what the ring lost while iowarden ran is not looked for in the journal.
+A machine that was suspended has a log without that time: what it held at a start is dated too late.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.kmsg.catch_up import Wanted, missed
+from iowarden.collectors.kmsg.kernel_classifier import Classifier
+from iowarden.collectors.kmsg.kernel_events import classify, finish
+from iowarden.collectors.kmsg.kernel_line import parse_record
+from iowarden.collectors.kmsg.kernel_log import (
+    FIRST_SIGHT_SECONDS,
+    MOST_PAIRS,
+    Cursor,
+    Fold,
+    KernelLog,
+    log_gap,
+)
+from iowarden.collectors.kmsg.ring import MOST_TOLD_BYTES, Ring
+from iowarden.collectors.model import AbsentError, ParseError, ReadError, trace
+from iowarden.collectors.procfs import stat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from iowarden.collectors.event import Event
+    from iowarden.collectors.kmsg.kernel_line import Line
+    from iowarden.collectors.kmsg.kernel_log import Pair
+    from iowarden.collectors.kmsg.ring import Open
+    from iowarden.collectors.machine import Root
+
+PATH = "/.kmsg"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+class _CatchUp:
+    """What the journal is asked, in a thread that ends, and what came of it so far."""
+
+    def __init__(self, realtime: Callable[[], float]) -> None:
+        self._realtime = realtime
+        self._lock = threading.Condition()
+        self._caught = Fold()
+        self.busy = False
+        self.baseline = False
+        """Whether what is caught was found at the first sight."""
+        self.journal = ""
+        """Where it was left."""
+        self._problem = ""
+        self.texts: dict[str, bytes] = {}
+
+    def begin(self, root: Root, wanted: Wanted) -> None:
+        """Ask for all that is wanted; of a recorded machine wait for it."""
+        self.busy, self.baseline = True, wanted.cursor is None
+        if root.path:
+            self._ask(root, wanted)
+            return
+        seen: dict[str, bytes] = {}
+        another = root.another(seen.__setitem__)
+
+        def work() -> None:
+            try:
+                self._ask(another, wanted)
+            finally:
+                another.close()
+            if sum(map(len, seen.values())) <= MOST_TOLD_BYTES:
+                self.texts = seen
+
+        threading.Thread(target=work, name="journal", daemon=True).start()
+
+    def _ask(self, root: Root, wanted: Wanted) -> None:
+        """Ask for all that is wanted; every way this can end is told."""
+        problem = at = ""
+        try:
+            for events, at in missed(root, wanted, self._realtime):  # noqa: B007 - the last counts
+                with self._lock:
+                    self._caught.add(*events)
+        except AbsentError as error:
+            # A recording that begins has nothing before.
+            problem, at = "" if root.path and wanted.cursor is None else str(error), ""
+        except (ReadError, ParseError) as error:
+            problem = str(error)
+        except Exception as error:  # noqa: BLE001 - a mistake of ours must not pass for silence
+            problem = f"bug: {trace(error)}"
+        with self._lock:
+            if problem:
+                text = f"lines of the kernel before this are lost: {problem}"
+                gap = log_gap(_one_line(text), wanted.boot_id, 0, wanted.first_seconds)
+                self._caught.add(gap)
+            self._problem, self.journal, self.busy = problem, "" if problem else at, False
+            self._lock.notify_all()
+
+    def settled(self, timeout_seconds: float) -> bool:
+        with self._lock:
+            return self._lock.wait_for(lambda: not self.busy, timeout_seconds)
+
+    def take(self) -> tuple[Fold, str, bool]:
+        """Return what was caught since the last time, why there may be more, and if that is all."""
+        with self._lock:
+            caught, self._caught = self._caught, Fold()
+            return caught, self._problem, not self.busy
+
+
+class KernelLogPoller:
+    """The kernel's log of a machine. `read` is for one thread, `recall` ahead of it."""
+
+    def __init__(
+        self,
+        open_log: Open | None,
+        clock: Callable[[], float],
+        realtime: Callable[[], float] = time.time,
+    ) -> None:
+        """Open nothing yet. `clock` is monotonic, as the kernel's time stamps are."""
+        self._ring = Ring(open_log, clock)
+        self._clock = clock
+        self._realtime = realtime
+        self._catch_up = _CatchUp(realtime)
+        # Where we are in the ring, and what its lines mean for the next ones:
+        self._boot_id = ""
+        self._arrived = False
+        self._position: int | None = None
+        self._at: Cursor | Line | None = None
+        """What was told last; a line that waits for its next one is not yet."""
+        self._state = Classifier()
+        self._waiting: Line | None = None
+        self._looked: float | None = None
+        self._emptied: float | None = None
+        """When no record was left: what is read next came later."""
+        self._played_text: str | None = None
+        # What a look began, and the next one ends where an error came between:
+        self._fold = Fold()
+        self._first_sight = True
+        self._wanted: Wanted | None = None
+        # What is known:
+        self._totals: Counter[Pair] = Counter()
+        self._suppressed = 0
+        self._value = KernelLog()
+
+    def recall(self, cursor: Cursor | None) -> None:
+        """Take the cursor of a former run, ahead of the first read; None: there was none."""
+        if cursor is not None:
+            self._at, self._catch_up.journal, self._first_sight = cursor, cursor.journal, False
+            self._value = replace(self._value, cursor=cursor)
+
+    def read(self, root: Root) -> KernelLog:
+        """Return what the kernel told since the last time; the same object where that is nothing.
+
+        Errors: AbsentError (no probe; not in the recording), ReadError, ParseError (recordings).
+        What was read ahead of an error is told by the next look that succeeds.
+        """
+        now = self._clock()
+        boot_id = _boot_id(root)
+        if boot_id != self._boot_id:
+            self._fold.add(*finish(self._state))
+            self._boot_id, self._arrived, self._state = boot_id, False, Classifier()
+        if root.path:
+            lines, booted = self._played(root), _booted(root)
+        else:
+            if self._ring.open(now):
+                self._arrived = False
+            lines, booted = self._live(), self._realtime() - now
+        looked = None if booted is None else booted + now
+        self._take(lines, now)
+        if self._wanted is not None and not self._catch_up.busy:
+            # Lost a second time: asked again when that is done.
+            wanted, self._wanted = self._wanted, None
+            self._catch_up.begin(root, wanted)
+        baseline, self._first_sight = self._first_sight, False
+        self._value = self._result(booted, looked, baseline=baseline)
+        self._looked = looked
+        if not self._ring.cut:
+            self._emptied = looked
+        if not root.path:
+            root.tell([(PATH, self._ring.told), *self._catch_up.texts.items()])
+        return self._value
+
+    def settled(self, timeout_seconds: float) -> bool:
+        """Wait until the journal was asked; return whether it came to that."""
+        return self._catch_up.settled(timeout_seconds)
+
+    def close(self) -> None:
+        """Close the descriptor; the next look would begin anew."""
+        self._ring.close()
+
+    # --- the ring
+
+    def _take(self, lines: Iterator[Line], now: float) -> None:
+        """Take the ring's records. Errors: ReadError, of live ones."""
+        fresh, last = not self._arrived, None
+        for line in lines:
+            if fresh:
+                self._begin(line)
+            if not self._is_next(line):
+                continue
+            last = line
+            if not self._first_sight or (line.monotonic_seconds or 0) >= now - FIRST_SIGHT_SECONDS:
+                self._state, events = classify(self._state, line)
+                self._fold.add(*events)
+            if self._state.held:
+                self._waiting = line
+            else:
+                self._at = line
+        if not self._arrived:
+            self._arrive(None, now)
+        if self._state.held and (fresh or last is None):  # its next does not come
+            self._fold.add(*finish(self._state))
+            self._state, self._at = self._state._replace(held=()), self._waiting
+
+    def _live(self) -> Iterator[Line]:
+        """Yield the records that are there. Errors: ReadError."""
+        for record in self._ring.records(all_there=not self._arrived):
+            try:
+                line = parse_record(record, self._boot_id)
+            except ParseError as error:
+                self._lost(str(error), self._position or 0)
+                continue
+            yield line
+
+    def _played(self, root: Root) -> Iterator[Line]:
+        """Return the records of a recording. Errors: AbsentError, ReadError, ParseError."""
+        text = root.read(PATH)
+        if text == self._played_text and self._arrived:
+            return iter(())
+        records = re.split(r"\n(?! )", text)
+        lines = [parse_record(each.encode(), self._boot_id) for each in records if each.strip()]
+        self._played_text = text
+        return iter(lines)
+
+    def _begin(self, line: Line) -> None:
+        """Take a record of the first look: what the journal has as well."""
+        if not self._arrived:
+            self._arrive(line.sequence, line.monotonic_seconds or 0.0)
+        if self._wanted is not None:
+            self._wanted.add(line)
+
+    def _arrive(self, sequence: int | None, first_seconds: float) -> None:
+        """Take the first record of the ring, None: it is empty, and see whether it is the next."""
+        at, self._arrived = self._at, True
+        there = at is not None and at.boot_id == self._boot_id
+        if at is not None and there and (sequence is None or sequence <= at.sequence + 1):
+            self._position = at.sequence
+            return
+        self._position = None if sequence is None else sequence - 1
+        cursor = None if self._first_sight or at is None else self._cursor(at, self._looked)
+        missing = sequence - at.sequence - 1 if at and there and sequence is not None else 0
+        self._wanted = Wanted(cursor, self._boot_id, first_seconds, set(), missing)
+
+    def _cursor(self, at: Cursor | Line, looked: float | None) -> Cursor:
+        return Cursor(
+            self._catch_up.journal,
+            at.boot_id,
+            at.sequence,
+            at.monotonic_seconds or 0.0,
+            at.realtime_seconds if isinstance(at, Cursor) else looked,
+        )
+
+    def _is_next(self, line: Line) -> bool:
+        """Whether a record is not known yet; what is lost ahead of it becomes an event."""
+        position, number = self._position, line.sequence
+        if position is not None and number != position + 1:
+            if number <= position:
+                return False
+            lost = number - position - 1
+            text = f"{lost} lines of the kernel's log are lost: {position + 1} to {number - 1}"
+            self._lost(text, number, line.monotonic_seconds)
+        self._position = number
+        return True
+
+    def _lost(self, text: str, sequence: int, at: float | None = None) -> None:
+        self._fold.add(log_gap(text, self._boot_id, sequence, at))
+
+    # --- what is known
+
+    def _result(self, booted: float | None, looked: float | None, *, baseline: bool) -> KernelLog:
+        caught, problem, is_all = self._catch_up.take()
+        ring, self._fold = self._fold, Fold()
+        told: dict[bool, tuple[Event, ...]] = {True: (), False: ()}
+        for fold, old in ((caught, self._catch_up.baseline), (ring, baseline)):
+            told[old] += fold.events(lambda event: self._dated(event, booted, looked))
+            if not old:
+                for (kind, device), row in fold.rows.items():
+                    known = (kind, device) in self._totals or len(self._totals) < MOST_PAIRS
+                    self._totals[kind, device if known else ""] += row.count
+                self._suppressed += fold.suppressed
+        cursor = self._value.cursor
+        at = self._at
+        if is_all and self._wanted is None and at is not None:
+            same = cursor and (cursor.boot_id, cursor.sequence) == (at.boot_id, at.sequence)
+            cursor = self._cursor(cursor if cursor and same else at, looked)
+        # A pair that is new is 0 for one look.
+        shown = self._value.counts
+        counts = {pair: n if pair in shown else 0 for pair, n in self._totals.items()}
+        value = KernelLog(
+            events=told[False],
+            baseline=told[True],
+            left_out=dict(Counter(caught.left_out()) + Counter(ring.left_out())),
+            counts={**shown, **counts},
+            gaps=sum(n for (kind, _), n in self._totals.items() if kind == "log_gap"),
+            suppressed=self._suppressed,
+            cursor=cursor,
+            problem=problem,
+            boot_id=self._boot_id,
+        )
+        return self._value if value == self._value else value
+
+    def _dated(self, event: Event, booted: float | None, looked: float | None) -> Event:
+        """Return an event with its Unix time, where the journal has not told it.
+
+        The kernel's stamps drift away from the clock: a line came between the last look that left
+        none, and this.
+        """
+        at = event.monotonic_seconds
+        if event.realtime_seconds is not None or at is None or booted is None or looked is None:
+            return event
+        earliest = booted + at if self._emptied is None else self._emptied
+        return replace(event, realtime_seconds=min(max(booted + at, earliest), looked))
+
+
+def _one_line(text: str) -> str:
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[:1000])
+
+
+def _boot_id(root: Root) -> str:
+    """Return which boot this is; '' where a recording does not tell. Errors: ReadError."""
+    try:
+        return root.read_kept(BOOT_ID).strip()
+    except AbsentError:
+        return ""
+
+
+def _booted(root: Root) -> float | None:
+    """Return when a recorded machine booted, as Unix time."""
+    try:
+        return float(stat.read_stat(root).boot_time_seconds)
+    except (AbsentError, ReadError, ParseError):
+        return None  # the source of that file says why
