@@ -106,7 +106,9 @@ def _events(arguments: argparse.Namespace) -> int:
     )
     lines = exchange(arguments, "events", asked, follow=arguments.follow)
     found = decoded(Events, next(lines)["answer"])
-    wanted = _wanted(asked, found)
+    # The disk as the service knows it.
+    disk = (found.disk or asked.disk.removeprefix("/dev/")) if asked.disk else ""
+    wanted = Wanted(dataclasses.replace(asked, disk=disk), found.devices if disk else None)
     if found.note:
         sys.stderr.write(f"{printable(found.note)}\n")
     # A service of before knows nothing of what is asked for but how many.
@@ -131,20 +133,6 @@ def _list(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace) -> int:
     asked = {"incident": arguments.incident}
     return shown(arguments, "incident show", IncidentDetail, detail_sections, asked)
-
-
-def _wanted(asked: AskEvents, found: Events) -> Wanted:
-    """Return what is asked for, with the disk as the service knows it."""
-    return Wanted(
-        asked.last,
-        asked.since_seconds,
-        asked.until_seconds,
-        (found.disk or asked.disk.removeprefix("/dev/")) if asked.disk else "",
-        found.devices if asked.disk else None,
-        asked.incident,
-        asked.source,
-        asked.severity,
-    )
 
 
 # --- showing

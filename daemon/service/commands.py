@@ -229,7 +229,9 @@ class Desk:
         except ValueError:  # one of long ago, an array, the beginning of several
             found = None
         wanted = incident_answers.wanted(asked, found)
-        more = f"only the last {wanted.last} are told" if wanted.last < asked.last else ""
+        more = (
+            f"only the last {wanted.asked.last} are told" if wanted.asked.last < asked.last else ""
+        )
 
         def then(
             rows: Sequence[documents.EventLine], why: str, said: Sequence[documents.EventLine]
@@ -241,7 +243,7 @@ class Desk:
             # What is said from the reply on is shown to who follows, and nothing of it twice.
             self._later.put(lambda: then(rows, why, tuple(self._telling.events)))
 
-        if wanted.source == OWN or not wanted.last:
+        if asked.source == OWN or not wanted.asked.last:
             then((), "", tuple(self._telling.events))
         elif asked.follow:
             self._past.look(partial(event_rows.read, wanted=wanted), later)
@@ -254,7 +256,9 @@ class Desk:
         known = self._known(now)
         found = incident_answers.find(known, json_codec.text(command.arguments, "incident"))
         whole = incident_answers.detail(known, found, self._telling.events)
-        wanted = Wanted(incident_answers.SHOWN_EVENTS, incident=found.identifier)
+        wanted = Wanted(
+            documents.AskEvents(incident_answers.SHOWN_EVENTS, incident=found.identifier)
+        )
 
         def then(rows: Sequence[documents.EventLine], why: str) -> None:
             command.reply({"answer": incident_answers.with_events(whole, rows, wanted, why)})

@@ -15,7 +15,7 @@ from itertools import islice, starmap
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
-from iowarden.daemon.control.documents import EventLine
+from iowarden.daemon.control.documents import AskEvents, EventLine
 from iowarden.daemon.storage import sqlite
 from iowarden.rules.renames import NAMES, Kind, Renames
 from iowarden.rules.severity import Severity
@@ -59,41 +59,34 @@ CREATE TABLE event (
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which events: '' and None are any.
+    """Which events: those that are asked for; '' and None are any.
 
-    `about` is a serial number or its beginning, a device or an object; where `devices` are given it
-    is exactly one disk's, and they are its names now, for events that name no disk. `incident` is
-    an identifier or its beginning. `last`: so many, the newest.
+    `asked.disk` is a serial number or its beginning, a device or an object; where `devices` are
+    given it is exactly one disk's, and they are its names now, for events that name no disk. What
+    has a severity that is none of the known ones needs attention: it is told.
     """
 
-    last: int
-    since_seconds: float | None = None
-    until_seconds: float | None = None
-    about: str = ""
+    asked: AskEvents
     devices: tuple[str, ...] | None = None
-    incident: str = ""
-    source: str = ""
-    severity: str = ""
-    """The least one. What has a word that is none of the known ones needs attention: it is told."""
 
     def tells(self, event: EventLine) -> bool:
         """Whether an event is one of these, wherever it is kept."""
-        at, since, until = event.at_seconds, self.since_seconds, self.until_seconds
+        asked, at = self.asked, event.at_seconds
         return (
-            (since is None or at >= since)
-            and (until is None or at <= until)
-            and (not self.source or event.source == self.source)
-            and event.incident.startswith(self.incident)
-            and event.severity not in lesser(self.severity)
-            and (not self.about or self._is_about(event))
+            (asked.since_seconds is None or at >= asked.since_seconds)
+            and (asked.until_seconds is None or at <= asked.until_seconds)
+            and (not asked.source or event.source == asked.source)
+            and event.incident.startswith(asked.incident)
+            and event.severity not in lesser(asked.severity)
+            and (not asked.disk or self._is_about(event))
         )
 
     def _is_about(self, event: EventLine) -> bool:
+        disk = self.asked.disk
         if self.devices is not None:
-            own = not event.disk and event.device in self.devices
-            return event.disk == self.about or own
-        begins = event.disk.lower().startswith(self.about.lower())
-        return begins or self.about in (event.device, event.object)
+            return event.disk == disk or (not event.disk and event.device in self.devices)
+        begins = event.disk.lower().startswith(disk.lower())
+        return begins or disk in (event.device, event.object)
 
 
 def lesser(severity: str) -> tuple[str, ...]:
@@ -170,20 +163,20 @@ class Table:
 
 def read(path: str, wanted: Wanted, names: Renames = NAMES) -> list[EventLine]:
     """Return the events that are kept and wanted, the newest last. Errors: database.FAULTS."""
-    since, until = wanted.since_seconds, wanted.until_seconds
+    asked = wanted.asked
     values: list[object] = [
-        -math.inf if since is None else since,
-        math.inf if until is None else until,
+        -math.inf if asked.since_seconds is None else asked.since_seconds,
+        math.inf if asked.until_seconds is None else asked.until_seconds,
     ]
-    if wanted.incident:  # an index has them
-        values += [wanted.incident, f"{wanted.incident}\U0010ffff"]
+    if asked.incident:  # an index has them
+        values += [asked.incident, f"{asked.incident}\U0010ffff"]
     with closing(sqlite.reading(path)) as connection:
         known = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'event'"
         if connection.execute(known).fetchone() is None:  # of a version that kept none
             return []
-        rows = connection.execute(_OF_INCIDENT if wanted.incident else _OF_ANY, values)
+        rows = connection.execute(_OF_INCIDENT if asked.incident else _OF_ANY, values)
         found = (row for row in starmap(EventLine, rows) if wanted.tells(row))
-        told = list(islice(found, wanted.last))[::-1]
+        told = list(islice(found, asked.last))[::-1]
     return [replace(row, kind=names.current(Kind.EVENT, row.kind)) for row in told]
 
 

@@ -40,37 +40,28 @@ def wanted(asked: documents.AskEvents, found: Covered | None) -> Wanted:
     if found is not None:
         about = found.disk
         devices = tuple(dict.fromkeys(name for name in (found.device, *found.leaves) if name))
-    return Wanted(
-        last=min(max(asked.last, 0), MOST_EVENTS),
-        since_seconds=asked.since_seconds,
-        until_seconds=asked.until_seconds,
-        about=about,
-        devices=devices,
-        incident=asked.incident,
-        source=asked.source,
-        severity=asked.severity,
-    )
+    return Wanted(replace(asked, last=min(max(asked.last, 0), MOST_EVENTS), disk=about), devices)
 
 
 def events(
     rows: Iterable[documents.EventLine],
     said: Iterable[documents.EventLine],
-    asked: Wanted,
+    wanted: Wanted,
     note: str,
 ) -> documents.Events:
     """Return what is kept with what was said lately, each event once, the last ones."""
-    disk = asked.about if asked.devices is not None else ""
-    return documents.Events(_merged(rows, said, asked), note, disk, asked.devices)
+    disk = wanted.asked.disk if wanted.devices is not None else ""
+    return documents.Events(_merged(rows, said, wanted), note, disk, wanted.devices)
 
 
 def _merged(
-    rows: Iterable[documents.EventLine], said: Iterable[documents.EventLine], asked: Wanted
+    rows: Iterable[documents.EventLine], said: Iterable[documents.EventLine], wanted: Wanted
 ) -> tuple[documents.EventLine, ...]:
     lines = [*rows]
     kept = {line.key for line in lines}
-    lines += [e for e in said if e.key not in kept and asked.tells(e)]
+    lines += [e for e in said if e.key not in kept and wanted.tells(e)]
     lines.sort(key=lambda line: line.at_seconds)
-    return tuple(lines[-asked.last :] if asked.last else ())
+    return tuple(lines[-wanted.asked.last :] if wanted.asked.last else ())
 
 
 def incidents(known: Known, *, closed: bool) -> documents.Incidents:
@@ -146,11 +137,11 @@ def detail(
 
 
 def with_events(
-    whole: documents.IncidentDetail, rows: Iterable[documents.EventLine], asked: Wanted, why: str
+    whole: documents.IncidentDetail, rows: Iterable[documents.EventLine], wanted: Wanted, why: str
 ) -> documents.IncidentDetail:
     """Return an incident with the events that are kept of it, or why these are not there."""
     note = f"of its events only those of late are told: {why}" if why else ""
-    return replace(whole, events=_merged(rows, whole.events, asked), note=note)
+    return replace(whole, events=_merged(rows, whole.events, wanted), note=note)
 
 
 def _closed(known: Known, found: Incident) -> documents.IncidentLine:

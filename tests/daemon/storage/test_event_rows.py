@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support.disks import small_disk
 
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
-from iowarden.daemon.control.documents import EventLine
+from iowarden.daemon.control.documents import AskEvents, EventLine
 from iowarden.daemon.storage import event_rows, history_db, sqlite
 from iowarden.daemon.storage.event_rows import Wanted
 from iowarden.daemon.storage.history_db import History, Written
@@ -30,7 +30,14 @@ DEADLINE_SECONDS = 20.0
 START = 1_800_000_000.0
 YEAR = 366 * 86_400.0
 MANY = 1_000_000
-ALL = Wanted(MANY)
+
+
+def wanted(last: int = MANY, **asked: Any) -> Wanted:  # noqa: ANN401 - as AskEvents takes them
+    """Return which events are asked for: as many as there are, unless a test says otherwise."""
+    return Wanted(AskEvents(last, **asked))
+
+
+ALL = wanted()
 
 
 def row(number: int = 0, **changed: object) -> EventLine:
@@ -76,7 +83,7 @@ def test_what_the_kernel_told_is_there_after_a_restart_the_newest_last(path: Pat
     rows = [row(2, source="areca", text="Channel 2: Reading Error", count=7), row(0), row(1)]
     keep(path, *rows)
     assert found(path) == [rows[1], rows[2], rows[0]]
-    assert found(path, Wanted(2)) == [rows[2], rows[0]]
+    assert found(path, wanted(last=2)) == [rows[2], rows[0]]
 
 
 def test_an_event_that_is_told_again_after_a_kill_is_the_same_row(path: Path) -> None:
@@ -98,8 +105,7 @@ def test_events_are_found_by_what_somebody_asks_for(path: Path) -> None:
     keep(path, *rows)
 
     def numbers(**asked: object) -> list[int]:
-        wanted = replace(ALL, **asked)  # type: ignore[arg-type]
-        return [rows.index(each) for each in found(path, wanted)]
+        return [rows.index(each) for each in found(path, wanted(**asked))]
 
     assert numbers(since_seconds=START + 1, until_seconds=START + 2) == [1, 2]
     assert numbers(incident="3f2a9c01de") == [0]
@@ -115,7 +121,10 @@ def test_events_are_found_by_what_somebody_asks_for(path: Path) -> None:
 def test_an_event_with_a_word_that_nobody_knows_is_never_left_out(path: Path) -> None:
     """A severity of a later version, or none at all, needs attention, whatever is asked for."""
     keep(path, row(0, severity="dire"), row(1, severity=""), row(2, severity="info"))
-    assert [e.severity for e in found(path, Wanted(9, severity="critical"))] == ["dire", ""]
+    assert [e.severity for e in found(path, wanted(severity="critical"))] == [
+        "dire",
+        "",
+    ]
 
 
 def test_a_disk_has_its_events_whatever_it_is_called_now(path: Path) -> None:
@@ -128,12 +137,12 @@ def test_a_disk_has_its_events_whatever_it_is_called_now(path: Path) -> None:
         row(4, device="md0", disk="", object="md0"),
     ]
     keep(path, *rows)
-    about = replace(ALL, about="WD-1", devices=("sda",))
+    about = replace(wanted(disk="WD-1"), devices=("sda",))
     assert found(path, about) == [rows[0], rows[2]]
-    assert found(path, replace(ALL, about="wd")) == [rows[0]], "of long ago, by its beginning"
-    assert found(path, replace(ALL, about="md0")) == [rows[4]]
-    assert found(path, replace(ALL, about="sda")) == [rows[1], rows[2]]
-    assert found(path, replace(ALL, about="sdz")) == []
+    assert found(path, wanted(disk="wd")) == [rows[0]], "of long ago, by its beginning"
+    assert found(path, wanted(disk="md0")) == [rows[4]]
+    assert found(path, wanted(disk="sda")) == [rows[1], rows[2]]
+    assert found(path, wanted(disk="sdz")) == []
 
 
 _TEXT = st.text(st.characters(exclude_categories=()), max_size=30)
@@ -370,6 +379,6 @@ def test_where_nothing_was_kept_there_is_no_file(tmp_path: Path) -> None:
 def test_the_words_for_less_bad_are_those_of_the_rules(severity: str) -> None:
     """What is asked for is among what is told."""
     assert severity not in event_rows.lesser(severity) or severity == ""
-    wanted = Wanted(9, severity=severity)
-    assert wanted.tells(row(severity=severity or "info"))
-    assert wanted.tells(row(severity="critical"))
+    asked = wanted(severity=severity)
+    assert asked.tells(row(severity=severity or "info"))
+    assert asked.tells(row(severity="critical"))
