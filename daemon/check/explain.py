@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.md.mdstat import Array
     from iowarden.collectors.raid.controller import Controller
     from iowarden.collectors.smart.drive import Drive
-    from iowarden.collectors.tool_output import Found, Parsed, Unread
+    from iowarden.collectors.tool_output.parsed import Found, Parsed, Unread
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.events.event_table import Row, Table
     from iowarden.rules.rulefile.rulefile import RuleGroup

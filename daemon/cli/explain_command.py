@@ -13,9 +13,10 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import tool_output
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.tool_output import Kind
+from iowarden.collectors.tool_output.decode import MOST_BYTES, decoded
+from iowarden.collectors.tool_output.parse import guessed, parse
+from iowarden.collectors.tool_output.parsed import Kind
 from iowarden.daemon.check.explain import NOT_UNDERSTOOD, explain
 from iowarden.daemon.check.report import count
 from iowarden.daemon.cli import command
@@ -71,9 +72,9 @@ def add_commands(add: Add) -> None:
 def _explain(arguments: argparse.Namespace) -> int:
     shown = "standard input" if arguments.file == "-" else f"'{arguments.file}'"
     try:
-        text = tool_output.decoded(_content(arguments.file))
-        kind = Kind(arguments.kind) if arguments.kind else tool_output.guessed(text)
-        parsed = tool_output.parse(text, kind, log=arguments.log)
+        text = decoded(_content(arguments.file))
+        kind = Kind(arguments.kind) if arguments.kind else guessed(text)
+        parsed = parse(text, kind, log=arguments.log)
     except (OSError, ParseError) as error:
         told = error.strerror if isinstance(error, OSError) else str(error)
         sys.stderr.write(f"{printable(f'{shown}: {told}')}\n")
@@ -89,7 +90,7 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 def _content(path: str) -> bytes:
     """Return a file's bytes, or those of standard input: one more than may be at most."""
-    most = tool_output.MOST_BYTES + 1
+    most = MOST_BYTES + 1
     if path == "-":
         return sys.stdin.buffer.read(most)
     # A FIFO without a writer would never answer.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from iowarden.collectors import tool_output
-from iowarden.collectors.tool_output import Kind
+from iowarden.collectors.tool_output.decode import decoded
+from iowarden.collectors.tool_output.parse import guessed, parse
+from iowarden.collectors.tool_output.parsed import Kind
 from iowarden.daemon.check.explain import Explanation, explain
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_events, load_shipped
@@ -24,6 +25,6 @@ def rules() -> tuple[list[RuleGroup], Table]:
 
 def read(text: str | bytes, kind: str = "", *, log: bool = False) -> Explanation:
     """What iowarden makes of a text."""
-    found = tool_output.decoded(text.encode() if isinstance(text, str) else text)
-    told = Kind(kind) if kind else tool_output.guessed(found)
-    return explain(tool_output.parse(found, told, log=log), *rules())
+    found = decoded(text.encode() if isinstance(text, str) else text)
+    told = Kind(kind) if kind else guessed(found)
+    return explain(parse(found, told, log=log), *rules())

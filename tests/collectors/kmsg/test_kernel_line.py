@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors import tool_output
 from iowarden.collectors.kmsg.kernel_journal import Message
 from iowarden.collectors.kmsg.kernel_line import (
     TEXT_CHARACTERS,
@@ -18,6 +17,8 @@ from iowarden.collectors.kmsg.kernel_line import (
     parse_text,
 )
 from iowarden.collectors.model import ParseError
+from iowarden.collectors.tool_output.parse import parse
+from iowarden.collectors.tool_output.parsed import Kind
 
 BOOT = "0f70219b-9a6f-44d1-99ad-824270d0ef01"
 
@@ -162,7 +163,7 @@ PRINTED = (
 
 def told(text: str) -> list[tuple[str, str, int | None, int | None]]:
     """Return what a text tells: kind, device, sector and block of each event."""
-    found = tool_output.parse(text, tool_output.Kind.KERNEL).events
+    found = parse(text, Kind.KERNEL).events
     return [(e.kind, e.device, e.sector, e.block) for e in (each.event for each in found)]
 
 

@@ -1,0 +1,90 @@
+"""'/proc/mdstat' and 'mdadm --detail': the arrays of Linux md."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.md import md_detail, mdstat
+from iowarden.collectors.model import ParseError
+from iowarden.collectors.tool_output.parsed import Kind, Parsed, Unread
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+MOST_BAD_ROWS = 20
+"""Rows that are put aside for the sake of the others; beyond, it is another text."""
+
+
+def parse_mdstat(text: str) -> Parsed:
+    """Parse '/proc/mdstat'; an array that cannot be read is left out, and said to be."""
+    # Web forms strip the blanks ahead of what is below an array's own line.
+    lines = [f" {line}" if _BELOW.match(line) else line for line in text.split("\n")]
+    unread: list[Unread] = []
+    if not _MDSTAT_END.search(text):
+        expected = "expected a line 'unused devices:' at its end, got none: it may be cut"
+        unread.append(Unread(f"'/proc/mdstat': {expected}"))
+        lines.append("unused devices: <none>")
+    begin = "" if _MDSTAT_BEGIN.search(text) else "Personalities :\n"
+    for _ in range(MOST_BAD_ROWS):
+        try:
+            stats = mdstat.parse_mdstat(begin + "\n".join(lines))
+        except ParseError as error:
+            at = _bad_line(str(error), lines, len(begin.splitlines()))
+            if at is None:
+                return Parsed(Kind.MDSTAT, unread=(*unread, Unread(str(error))))
+            end = at + 1
+            while end < len(lines) and lines[end][:1] in {" ", "\t"}:  # what is below it
+                end += 1
+            if not _PROMPT.match(lines[at]):
+                fault = _MDSTAT_FAULT.search("\n".join(lines[at:end])) is not None
+                unread.append(Unread(str(error), lines[at], at + 1, fault))
+            lines[at:end] = [""] * (end - at)
+            continue
+        arrays = {name: mdstat.from_mdstat(stat) for name, stat in stats.items()}
+        outputs = ("/proc/mdstat",) if arrays or not begin else ()
+        return Parsed(Kind.MDSTAT, arrays=arrays, outputs=outputs, unread=tuple(unread))
+    return Parsed(Kind.MDSTAT, unread=tuple(unread))
+
+
+def _bad_line(error: str, lines: Sequence[str], shift: int) -> int | None:
+    """Return where the line is that '/proc/mdstat' is refused for: itself, or its array's."""
+    named = re.match(r"'/proc/mdstat'(?: line (\d{1,9})|: (\S{1,99})): ", error)
+    if named is None:
+        return None
+    if named[1]:
+        return int(named[1]) - 1 - shift
+    own = (at for at, line in enumerate(lines) if line.startswith(f"{named[2]} : "))
+    return next(own, None)
+
+
+_MDSTAT_BEGIN = re.compile(r"^Personalities :", re.MULTILINE)
+_MDSTAT_END = re.compile(r"^unused devices:", re.MULTILINE)
+"""Source: kernel, drivers/md/md.c, md_seq_show: the last line of all."""
+_MDSTAT_FAULT = re.compile(
+    r"\(F\)|\[U*_[U_]*\]|\[([0-9]{1,9})/(?!\1\])[0-9]{1,9}\]|\b(?:inactive|broken|recover\w*)\b"
+)
+"""In what is printed of an array: a member failed, a place has none, or it is stopped."""
+_BELOW = re.compile(
+    r"[0-9]{1,20} blocks\b|\[[=>.]{5,40}\]|bitmap: |(?:resync|recovery|reshape|check) {0,9}="
+)
+_PROMPT = re.compile(r"\S{0,80}[#$>%](?: |$)")
+
+
+def parse_mdadm(text: str) -> Parsed:
+    """Return what 'mdadm --detail' says of arrays."""
+    contradictions: list[str] = []
+    try:
+        details = md_detail.parse_detail(text, contradictions)
+    except ParseError as error:
+        return Parsed(Kind.MDADM, unread=(Unread(str(error)),))
+    return Parsed(
+        Kind.MDADM,
+        arrays={each.name: md_detail.as_array(each) for each in details.arrays},
+        outputs=("mdadm --detail",),
+        unread=(
+            *(Unread(complaint) for complaint in details.complaints),
+            *(Unread(wrong, fault=True) for wrong in contradictions),
+        ),
+    )

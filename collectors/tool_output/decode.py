@@ -1,0 +1,55 @@
+"""From bytes to the text that a tool printed: its encoding, colours, prompts, quotes of a mail.
+
+Limits: `MOST_BYTES`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from iowarden.collectors.model import ParseError
+
+MOST_BYTES = 32 * 1024 * 1024
+"""Of one text; a ring of the kernel's log has 1 MiB, a journal of a week 10."""
+
+
+_BOMS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8"))
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
+_ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]{0,20}[A-Za-z]|[()][0-9A-Za-z])")
+"""What colours a text, or moves it about."""
+_AROUND = re.compile(
+    r"^(?:```\w{0,20}|\[sudo\] [^\n]*|\[?[\w.-]{1,32}@[^\n#$]{1,80}[#$](?: [^\n]*)?|\$ [^\n]*)"
+    r"[ \t]*$",
+    re.MULTILINE,
+)
+"""What a shell or a forum puts around what a tool printed; '# 1' begins a line of smartctl's."""
+_MOST_CONTROLS = 0.05
+"""Of all characters; serial numbers of sick disks have some."""
+
+
+def decoded(content: bytes) -> str:
+    """Return a text as its tool printed it: in UTF-8, or UTF-16 as other systems save it.
+
+    What is no text has its bytes spelled out. Errors: ParseError: it is binary, or too long.
+    """
+    if len(content) > MOST_BYTES:
+        raise ParseError(
+            f"expected at most {MOST_BYTES} bytes, got more; pass the part in question"
+        )
+    for mark, encoding in _BOMS:
+        if content.startswith(mark):
+            text = content.removeprefix(mark).decode(encoding, errors="replace")
+            break
+    else:
+        text = content.decode(errors="backslashreplace")
+        damaged = len(content) - len(content.decode(errors="ignore").encode())
+        if damaged > _MOST_CONTROLS * len(content):
+            raise ParseError(f"expected text, got binary data, beginning {content[:16]!r}")
+    if len(_CONTROLS.findall(text)) > _MOST_CONTROLS * len(text):
+        raise ParseError(f"expected text, got binary data, beginning {content[:16]!r}")
+    if not text.strip():
+        raise ParseError("expected what a tool or the kernel printed, got nothing")
+    text = re.sub(r"\r+\n?", "\n", _ESCAPE.sub("", text))
+    if all(line.startswith(">") for line in text.split("\n") if line.strip()):  # quoted in a mail
+        text = re.sub(r"^> ?", "", text, flags=re.MULTILINE)
+    return _AROUND.sub("", text)

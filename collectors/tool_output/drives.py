@@ -1,0 +1,69 @@
+"""Outputs of smartctl, one for each drive."""
+
+from __future__ import annotations
+
+import re
+
+from iowarden.collectors.model import ParseError
+from iowarden.collectors.smart import smartctl, smartctl_refusal
+from iowarden.collectors.smart.drive import Cover, Drive
+from iowarden.collectors.tool_output.parsed import (
+    MORE,
+    MOST_OUTPUTS,
+    NEXT_JSON,
+    Kind,
+    Parsed,
+    Unread,
+)
+
+# --- the others
+
+
+def parse_smartctl(text: str) -> Parsed:
+    """Return the drives in a text, and those of which smartctl could tell nothing."""
+    drives, refusals = [], []
+    unread: list[Unread] = []
+    reports = _reports(text)
+    if len(reports) > MOST_OUTPUTS:
+        unread.append(MORE)
+    for piece in reports[:MOST_OUTPUTS]:
+        try:
+            told = smartctl.parse(piece)
+        except ParseError as error:
+            unread.append(Unread(str(error)))
+            continue
+        if isinstance(told, Drive):
+            drives.append(told)
+            unread += [Unread(each, fault=True) for each in told.unread]
+            others = (each for each in told.messages if each not in told.unread)
+            unread += [Unread(each) for each in others if _NOT_READ.match(each)]
+            if told.passed is None:
+                unread.append(Unread("smartctl: the drive's own verdict ('-H') is not in it"))
+            if told.exit_status & _ERRORS and told.errors_logged_total is None and not told.nvme:
+                unread.append(Unread("smartctl: its exit status tells of entries in the error log"))
+        else:
+            refusals.append(told)
+            if told.cover not in _NOTHING_TO_READ:
+                fault = told.cover is Cover.FAILED and told.drive is not None
+                unread.append(Unread(f"smartctl: {told.reason}", fault=fault))
+    return Parsed(
+        Kind.SMARTCTL,
+        drives=tuple(drives),
+        refusals=tuple(refusals),
+        outputs=("smartctl",) if drives or refusals else (),
+        unread=tuple(unread),
+    )
+
+
+_ERRORS = smartctl_refusal.ExitStatus.ERRORS
+_NOTHING_TO_READ = frozenset({Cover.ASLEEP, Cover.NO_SMART, Cover.LUN})
+_NOT_READ = re.compile(r"smartctl: '|(?!pySMART).*\bfail", re.IGNORECASE)
+"""Of smartctl's messages those that say that something could not be read."""
+_BANNER = re.compile(r"^(?=smartctl (?:version )?\d{1,2}\.\d)", re.MULTILINE | re.ASCII)
+
+
+def _reports(text: str) -> list[str]:
+    """Return the outputs of smartctl in a text, one for each drive."""
+    if '"smartctl"' in text:
+        return NEXT_JSON.split(text)
+    return [piece for piece in _BANNER.split(text) if _BANNER.match(piece)] or [text]

@@ -1,0 +1,65 @@
+"""The kernel's log: dmesg, the journal, syslog, '/dev/kmsg'."""
+
+from __future__ import annotations
+
+import re
+
+from iowarden.collectors.kmsg import kernel_classifier, kernel_events, kernel_line
+from iowarden.collectors.tool_output.parsed import SIGNS, Found, Kind, Parsed, Unread
+
+MOST_UNREAD = 1000
+"""Lines that no parser took: so many are listed."""
+
+
+_TROUBLE = re.compile(
+    r"\b(?:errors?|fail\w*|time[d-]? ?out|abort\w*|offlin\w*|dead|fault\w*|corrupt\w*|lost|hung"
+    r"|cannot|can't|unable|unrecover\w*|degraded|rejecting|warning|will reset|critical|shut ?down"
+    r"|invalid|refus\w*|stuck|broken)\b",
+    re.IGNORECASE,
+)
+
+
+def parse_kernel_log(text: str) -> Parsed:
+    """Return the events of storage in lines of the kernel's log."""
+    state = kernel_classifier.Classifier()
+    events: list[Found] = []
+    unread: list[Unread] = []
+    held_at = others = count = 0
+    asked = False
+    for line in kernel_line.parse_text(text):
+        count += 1
+        before = state.held
+        state, told = kernel_events.classify(state, line)
+        if not told and state.held is before:
+            others += 1
+            trouble = line.priority is None or line.priority <= _WARNING
+            if (
+                trouble
+                and len(unread) < MOST_UNREAD
+                and not line.facility
+                and kernel_events.of_storage(line.text)
+                and _TROUBLE.search(line.text)
+            ):
+                unread.append(Unread("no class of event has these words", line.text, line.sequence))
+        events += [
+            Found(each, held_at if any(each is one for one in before) else line.sequence)
+            for each in told
+        ]
+        if state.held is not before:
+            held_at, asked = line.sequence, True  # also where what waited turns out to be harmless
+    events += [Found(event, held_at) for event in kernel_events.finish(state)]
+    known = events or unread or asked or SIGNS[Kind.KERNEL].search(text)
+    if not known:
+        unread.append(Unread("no line of it is known as one of the kernel's log"))
+    return Parsed(
+        Kind.KERNEL,
+        events=tuple(events),
+        outputs=("kernel log",) if known else (),
+        unread=tuple(unread),
+        lines=count,
+        others=others,
+    )
+
+
+_WARNING = 4
+"""KERN_WARNING."""

@@ -1,0 +1,120 @@
+"""What a text says that a tool or the kernel printed: by whom, what is known, what is unread."""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iowarden.collectors.event import Event
+    from iowarden.collectors.md import mdstat
+    from iowarden.collectors.raid.controller import Controller
+    from iowarden.collectors.smart import smartctl_refusal
+    from iowarden.collectors.smart.drive import Drive
+
+
+MOST_OUTPUTS = 200
+"""Of one text; what follows is not read, which is said."""
+
+
+class Kind(enum.StrEnum):
+    """Who printed a text."""
+
+    STORCLI = "storcli"
+    """Also perccli, storcli2, perccli2."""
+    MEGACLI = "megacli"
+    ARCCONF = "arcconf"
+    SSACLI = "ssacli"
+    """Also hpssacli, hpacucli."""
+    CCISS = "cciss"
+    """cciss_vol_status."""
+    CLI64 = "cli64"
+    """Also cli32, areca-cli."""
+    TW_CLI = "tw_cli"
+    SAS2IRCU = "sas2ircu"
+    """Also sas3ircu."""
+    MPT_STATUS = "mpt-status"
+    SMARTCTL = "smartctl"
+    MDSTAT = "mdstat"
+    """/proc/mdstat."""
+    MDADM = "mdadm"
+    """mdadm --detail."""
+    KERNEL = "kernel"
+    """dmesg, the journal, syslog, '/dev/kmsg'."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What of a text was not understood. `line` counts from 1; None: it is about all of it.
+
+    `fault`: as far as it can be read it tells of one, or the text contradicts itself.
+    """
+
+    reason: str
+    text: str = ""
+    line: int | None = None
+    fault: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An event and the line it is from, None where that is not known."""
+
+    event: Event
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What a text says.
+
+    Fields: `outputs` are the commands whose output was recognised; `refusals` are drives of which
+    smartctl could tell nothing; `lines` is how many the kernel's log has, `others` how many of them
+    are no storage event.
+    """
+
+    kind: Kind
+    controllers: tuple[Controller, ...] = ()
+    arrays: Mapping[str, mdstat.Array] = field(default_factory=dict)
+    drives: tuple[Drive, ...] = ()
+    refusals: tuple[smartctl_refusal.Refused, ...] = ()
+    events: tuple[Found, ...] = ()
+    outputs: tuple[str, ...] = ()
+    unread: tuple[Unread, ...] = ()
+    lines: int = 0
+    others: int = 0
+
+
+# --- who printed it
+
+SIGNS: Mapping[Kind, re.Pattern[str]] = {
+    kind: re.compile(pattern, re.MULTILINE | re.ASCII)
+    for kind, pattern in {
+        Kind.STORCLI: r'"Controllers"\s*:|^[ \t]*(?:CLI Version = |Controller = |seqNum *: 0x)',
+        Kind.MEGACLI: r"^[ \t]*(?:Adapter #\d|Adapter \d{1,3} -- |Enclosure Device ID: "
+        r"|Exit Code: 0x|BBU status for Adapter: |PCI information for Controller )",
+        Kind.ARCCONF: r"^Controllers [Ff]ound: \d"
+        r"|^(?:Logical [Dd]evice|Physical Device) information",
+        Kind.SSACLI: r"^\S.* in (?:Slot \w|Chassis Slot)|^ {2,}(?:logicaldrive|physicaldrive) ",
+        Kind.CCISS: r"^/dev/\S+: \(.*\) (?:RAID|Volume|Enclosure)|^Controller: (?:Smart|HP|P)",
+        Kind.CLI64: r"GuiErrMsg<0x|^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  \S",
+        Kind.TW_CLI: r"^[ \t]*(?:Unit\s+UnitType\s+Status|V?Port\s+Status\s+Unit|Ctl\s+Model\s"
+        r"|Ctl\s+Date\s|Name\s+OnlineState\s+BBUReady|Encl\s+Status|/c\d{1,3} \w.* = )",
+        Kind.SAS2IRCU: r"SAS[23] IR Configuration Utility|^SAS[23]IRCU: ",
+        Kind.MPT_STATUS: r"^ioc\d{1,3} (?:vol_id|phy|phys_id) |^(?:vol|log|phys)_id[: ]\d"
+        r"|^Found SCSI id=\d",
+        Kind.SMARTCTL: r'^smartctl (?:version )?\d{1,2}\.\d|"smartctl"\s*:\s*\{',
+        Kind.MDSTAT: r"^Personalities :|^md\S{1,30} : (?:in)?active ",
+        Kind.MDADM: r"^/dev/md\S{1,60}:\s*$",
+        Kind.KERNEL: r"^(?:<\d{1,3}>)?\[ {0,5}[+\d]\d{0,10}\.\d{6}\]|^\S.{0,40} kernel: "
+        r"|^\[[^\]\n]{0,40}\d:\d\d[^\]\n]{0,20}\] |^\d{1,5},\d{1,20},\d{1,20},[^;\n]{0,60};",
+    }.items()
+}
+
+
+MORE = Unread(f"expected at most {MOST_OUTPUTS} outputs, got more: the others were not read")
+NEXT_JSON = re.compile(r"(?<=\n\})\s*\n(?:[^\n{}]*\n)*(?=\{)")
