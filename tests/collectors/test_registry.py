@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import itertools
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 MEMINFO = next(source for source in SOURCES if source.name == "meminfo")
 PATHS = {
+    # What a source reads first; of one that is not named here, the PATH of its module.
+    **{s.name: getattr(sys.modules[s.read.__module__], "PATH", "") for s in SOURCES},
     "meminfo": "/proc/meminfo",
     "vmstat": "/proc/vmstat",
     "pressure": "/proc/pressure/cpu",
