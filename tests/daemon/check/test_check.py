@@ -20,6 +20,7 @@ from support.memory import Memory
 from support.program import COMMAND, Feed, Played, recorded, run
 from support.recordings import FIXTURES, write_recording
 from support.smtp import DEADLINE_SECONDS, free_port
+from support.sources import sources as program_sources
 
 from iowarden.collectors import registry
 from iowarden.collectors.machine import Root
@@ -440,7 +441,8 @@ def test_a_source_that_hangs_is_unknown_and_the_others_are_told(tmp_path: Path) 
 
 def test_a_check_does_not_say_that_a_machine_has_no_kernel_log(tmp_path: Path) -> None:
     """It does not read one: who has no service running is told what judges it."""
-    sources = [s for s in registry.SOURCES if s.name in {"kernel_log", "controllers", "stat"}]
+    polled = program_sources()
+    sources = [s for s in polled if s.name in {"kernel_log", "controllers", "stat"}]
     clock, events = SystemClock(), queue.SimpleQueue[object]()
     readers = Readers(sources, {}, lambda: Root(str(tmp_path)), clock.now, events.put)
     engine = Engine([], readers.sources, clock.now())
