@@ -36,7 +36,7 @@ from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup
 from iowarden.rules.signals import table as signals
 from iowarden.rules.signals.signal import GAP_SECONDS, Derived, Inputs
 from iowarden.rules.signals.smart import disk_cover
-from iowarden.rules.snapshot import Snapshot
+from iowarden.rules.snapshot import SOURCES, Snapshot
 from iowarden.rules.topology import device_identity, event_location, inventory, returned
 from iowarden.rules.topology.topology import (
     NOTHING,
@@ -444,7 +444,7 @@ class Engine:
         inputs = Inputs(
             now,
             uptime_seconds,
-            Snapshot(**values),
+            Snapshot(**{name: values[name] for name in SOURCES if name in values}),
             frozenset(good),
             frozenset(failed),
             asleep_seconds,
