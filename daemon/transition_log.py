@@ -13,7 +13,7 @@ from iowarden.daemon import journal
 from iowarden.daemon.control.documents import EventLine
 from iowarden.daemon.storage.event_rows import OWN
 from iowarden.rules.alerting.alerts import State, Transition
-from iowarden.rules.incidents import incidents
+from iowarden.rules.incidents import model
 from iowarden.rules.notices import digest
 from iowarden.rules.severity import Severity
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.rules.topology import device_identity
 
-_NO_NEWS = frozenset({incidents.Change.CLOSED, incidents.Change.LIFTED})
+_NO_NEWS = frozenset({model.Change.CLOSED, model.Change.LIFTED})
 """Nothing got worse by these, however bad it was."""
 MOST_EVENTS = 1000
 """Kept for 'iowarden events'; the journal has them all."""
@@ -43,12 +43,12 @@ _ALERT = {
     State.INACTIVE: journal.ALERT_RESOLVED,
 }
 _INCIDENT = {
-    incidents.Change.OPENED: journal.INCIDENT_OPENED,
-    incidents.Change.WORSE: journal.INCIDENT_WORSE,
-    incidents.Change.FOLDED: journal.INCIDENT_WORSE,
-    incidents.Change.AGAIN: journal.INCIDENT_OPENED,
-    incidents.Change.CLOSED: journal.INCIDENT_CLOSED,
-    incidents.Change.LIFTED: journal.ACKNOWLEDGED,
+    model.Change.OPENED: journal.INCIDENT_OPENED,
+    model.Change.WORSE: journal.INCIDENT_WORSE,
+    model.Change.FOLDED: journal.INCIDENT_WORSE,
+    model.Change.AGAIN: journal.INCIDENT_OPENED,
+    model.Change.CLOSED: journal.INCIDENT_CLOSED,
+    model.Change.LIFTED: journal.ACKNOWLEDGED,
 }
 
 
@@ -134,7 +134,7 @@ class Telling:
         return self._once.wrong()
 
     def transition(
-        self, change: Transition, known: Iterable[incidents.Incident], why: str = ""
+        self, change: Transition, known: Iterable[model.Incident], why: str = ""
     ) -> None:
         """Say that an alert fires, is over or cannot be told; `known` are the incidents."""
         alert = change.alert
@@ -160,15 +160,15 @@ class Telling:
             IOWARDEN_INCIDENT=incident,
         )
 
-    def incident(self, event: incidents.Event) -> None:
+    def incident(self, event: model.Event) -> None:
         """Say that an incident changed."""
         incident = event.incident
-        quietly = incident.closed_quietly and event.change is incidents.Change.CLOSED
+        quietly = incident.closed_quietly and event.change is model.Change.CLOSED
         self.send(
             _INCIDENT[event.change],
             5 if event.change in _NO_NEWS else PRIORITY[incident.severity],
             f"incident {incident.identifier} ({incident.object}): {event.change}"
-            + (f"; {incidents.CLOSED_QUIETLY}" if quietly else ""),
+            + (f"; {model.CLOSED_QUIETLY}" if quietly else ""),
             IOWARDEN_INCIDENT=incident.identifier,
             IOWARDEN_SEVERITY=incident.severity.name.lower(),
             IOWARDEN_STATE=event.change.value,

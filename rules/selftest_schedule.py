@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.md.mdstat import Array
     from iowarden.collectors.smart.drive import Disk, Disks, Drive, SelfTest
-    from iowarden.rules.incidents.incidents import Member
+    from iowarden.rules.incidents.model import Member
 
 KINDS = ("short", "long", "conveyance")
 EVERY = "*"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.event import Event
     from iowarden.collectors.machine import Root
-    from iowarden.rules.incidents.incidents import Member
+    from iowarden.rules.incidents.model import Member
 
 KINDS = frozenset({"block_medium_error", "block_io_error", "nvme_medium_error"})
 """Events whose sector is that of the whole device."""

@@ -25,7 +25,7 @@ import yaml
 
 from iowarden.daemon.duration import duration_seconds
 from iowarden.rules.alerting.alerts import State
-from iowarden.rules.incidents.incidents import Change
+from iowarden.rules.incidents.model import Change
 from iowarden.rules.renames import NAMES, Kind, Renames, note
 from iowarden.rules.severity import Severity
 from iowarden.rules.yaml_nodes import NotYamlError, root_node

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from iowarden.rules.alerting.alerts import Alert, Transition
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.events.event_table import Table
-    from iowarden.rules.incidents.incidents import Incident
+    from iowarden.rules.incidents.model import Incident
     from iowarden.rules.notice import Evidence
     from iowarden.rules.topology.device_identity import Identity
     from iowarden.rules.topology.topology import Standing

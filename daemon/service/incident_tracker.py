@@ -15,8 +15,8 @@ from iowarden.daemon import journal, metrics
 from iowarden.daemon.locate import affected_files
 from iowarden.rules.advice import advice
 from iowarden.rules.alerting.alerts import State, Transition
-from iowarden.rules.incidents import incidents, recurring
-from iowarden.rules.incidents.incidents import Change, Due, Event, Incident, Incidents
+from iowarden.rules.incidents import incidents, model, recurring
+from iowarden.rules.incidents.model import Change, Due, Event, Incident, Incidents
 from iowarden.rules.notice import Reason
 from iowarden.rules.notices import report
 from iowarden.rules.severity import Severity
@@ -267,8 +267,8 @@ class IncidentTracker:
         ]
 
 
-def _policy(config: Config) -> incidents.Policy:
-    return incidents.Policy(
+def _policy(config: Config) -> model.Policy:
+    return model.Policy(
         grouping_seconds=config.warning_grouping_seconds,
         all_clear_seconds=config.all_clear_after_seconds,
         close_seconds=config.close_after_seconds,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.service.flight_recorder import Keeper
     from iowarden.daemon.service.situation import Situation
     from iowarden.daemon.transition_log import Telling
-    from iowarden.rules.incidents.incidents import Due
+    from iowarden.rules.incidents.model import Due
     from iowarden.rules.notice import Notice
     from iowarden.rules.selftest_schedule import Runs
 

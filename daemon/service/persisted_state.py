@@ -17,7 +17,8 @@ from iowarden.daemon.storage.state_db import version_of, versioned
 from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.events.event_state import Happened
 from iowarden.rules.incidents import silences
-from iowarden.rules.incidents.incidents import Incident, Incidents, Member, unwatched
+from iowarden.rules.incidents.incidents import unwatched
+from iowarden.rules.incidents.model import Incident, Incidents, Member
 from iowarden.rules.incidents.silences import Silences
 from iowarden.rules.notices import digest
 from iowarden.rules.notices.digest import Digest

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.service.event_pipeline import Happenings
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.engine.engine import Engine
-    from iowarden.rules.incidents.incidents import Incident
+    from iowarden.rules.incidents.model import Incident
     from iowarden.rules.notice import Evidence
     from iowarden.rules.topology.device_identity import Returned
 

@@ -36,7 +36,7 @@ from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.events.controller_clock import Clock
 from iowarden.rules.events.event_state import Happened, Happening
 from iowarden.rules.events.event_table import Burst
-from iowarden.rules.incidents.incidents import Incident, Member
+from iowarden.rules.incidents.model import Incident, Member
 from iowarden.rules.incidents.recurring import Habit, Habits, Occurrence
 from iowarden.rules.incidents.silences import Acknowledgement, Silence, Silences, finder
 from iowarden.rules.matcher import Matcher

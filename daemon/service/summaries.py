@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import Outcome
 from iowarden.daemon.views import answers
 from iowarden.rules.advice import advice
-from iowarden.rules.incidents import incidents, recurring
+from iowarden.rules.incidents import model, recurring
 from iowarden.rules.notices import digest
 from iowarden.rules.severity import Severity
 
@@ -41,11 +41,11 @@ class Summaries:
         self.state = digest.merged(self.state, before)
         self._restored = True
 
-    def arrival(self, install: str) -> incidents.Arrival | None:
+    def arrival(self, install: str) -> model.Arrival | None:
         """Return the arrival mail, to come or sent; None where there was none."""
         if self._arrived() and self.state.arrived_seconds is None:
             return None
-        return incidents.Arrival(digest.arrival_identifier(install), self.state.arrived_seconds)
+        return model.Arrival(digest.arrival_identifier(install), self.state.arrived_seconds)
 
     def _arrived(self) -> bool:
         """Whether this machine is known; what is not restored yet might say so."""

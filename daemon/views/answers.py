@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from iowarden.rules import selftest_schedule
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.incidents.causes import Key
-    from iowarden.rules.incidents.incidents import Due, Incident
+    from iowarden.rules.incidents.model import Due, Incident
     from iowarden.rules.notice import Notice
     from iowarden.rules.promql.evaluator import Sample
     from iowarden.rules.topology.inventory import Covered

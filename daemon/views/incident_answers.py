@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from iowarden.daemon.control import documents
 from iowarden.daemon.storage.event_rows import Wanted
 from iowarden.daemon.views import answers
-from iowarden.rules.incidents.incidents import CLOSED_QUIETLY, Due
+from iowarden.rules.incidents.model import CLOSED_QUIETLY, Due
 from iowarden.rules.notice import Reason
 from iowarden.rules.severity import Severity
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from iowarden.daemon.views.answers import Known
-    from iowarden.rules.incidents.incidents import Incident, Member
+    from iowarden.rules.incidents.model import Incident, Member
     from iowarden.rules.topology.inventory import Covered
 
 MOST_EVENTS = 5000

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from iowarden.rules.advice.facts import Facts
     from iowarden.rules.alerting.alerts import Alert
-    from iowarden.rules.incidents.incidents import Member
+    from iowarden.rules.incidents.model import Member
 
 STEPS = "advice_steps"
 """Annotation: the names of the steps, in their order."""

@@ -23,7 +23,7 @@ from iowarden.rules.events.event_state import (
     News,
 )
 from iowarden.rules.events.event_table import BLAME_SECONDS, WINDOW_SECONDS
-from iowarden.rules.incidents.incidents import FIRST_SIGHT
+from iowarden.rules.incidents.model import FIRST_SIGHT
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import ADAPTER
 

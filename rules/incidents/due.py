@@ -23,7 +23,7 @@ from iowarden.rules.severity import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from iowarden.rules.incidents.incidents import Incident, Member, Policy
+    from iowarden.rules.incidents.model import Incident, Member, Policy
 
 NEW_SECONDS = 86_400.0
 """So long after it was reported the same of the same object is new again."""

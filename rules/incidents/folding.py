@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from iowarden.rules.incidents.causes import Fact, Key
-    from iowarden.rules.incidents.incidents import Incident, Member
+    from iowarden.rules.incidents.model import Incident, Member
 
 _SHORT = frozenset((Fault.DEGRADED, Fault.EXHAUSTED, Fault.STOPPED))
 _OF_DISK = CAUSES - HOLDS_PROGRAMS | {Fault.GONE, Fault.FAILED, Fault.RESETS}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.faults import SYMPTOMS, Fault
-from iowarden.rules.incidents import causes, incidents
+from iowarden.rules.incidents import causes, members
 from iowarden.rules.quantity import duration
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import ITSELF
@@ -23,7 +23,7 @@ from iowarden.rules.topology.device_identity import ITSELF
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from iowarden.rules.incidents.incidents import Incident
+    from iowarden.rules.incidents.model import Incident
 
 DAY_SECONDS = 86_400.0
 NEAR_SECONDS = 3600.0
@@ -85,7 +85,7 @@ def step(
         key = _key(alert)
         if alert.state is not State.FIRING or alert.severity < Severity.WARNING or not key:
             continue
-        began, until = incidents.began(alert, now), alert.missed_seconds or now
+        began, until = members.began(alert, now), alert.missed_seconds or now
         if alert.count:
             until = alert.last_seconds or until
         habit = found.pop(key, Habit(()))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.model import Labels, Sample
     from iowarden.rules.alerting.alerts import Alert
-    from iowarden.rules.incidents.incidents import Incident
+    from iowarden.rules.incidents.model import Incident
 
 SUBJECT = "subject"
 MOST_SILENCES, MOST_MATCHERS = 1000, 64

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.alerting.alerts import Alert, State, Transition
-from iowarden.rules.incidents.incidents import lasting
+from iowarden.rules.incidents.model import lasting
 from iowarden.rules.notice import Notice, Reason
 from iowarden.rules.quantity import duration
 from iowarden.rules.severity import Severity

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Labels, Sample
     from iowarden.collectors.procfs.tasks import Task, Tasks
     from iowarden.rules.alerting.alerts import Alert
-    from iowarden.rules.incidents.incidents import Due, Incident, Member
+    from iowarden.rules.incidents.model import Due, Incident, Member
     from iowarden.rules.topology.topology import Above, Standing
 
 _T = TypeVar("_T")

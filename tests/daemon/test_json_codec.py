@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from iowarden.daemon import json_codec
 from iowarden.rules.alerting.alerts import Alert
-from iowarden.rules.incidents.incidents import Incident
+from iowarden.rules.incidents.model import Incident
 
 
 @given(st.builds(Alert, name=st.text(), value=st.floats(allow_nan=False)))

@@ -28,7 +28,7 @@ from iowarden.collectors.smart.drive import (
 )
 from iowarden.rules import calendar, selftest_schedule
 from iowarden.rules.alerting.alerts import State
-from iowarden.rules.incidents.incidents import Member
+from iowarden.rules.incidents.model import Member
 from iowarden.rules.selftest_schedule import Candidate, Group, Outcome, Run, Runs
 from iowarden.rules.severity import Severity
 

@@ -15,7 +15,7 @@ from iowarden.collectors.filesystem.mountinfo import Mounts
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Protocol, Target
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.incidents import incidents
+from iowarden.rules.incidents import incidents, model
 from iowarden.rules.notices import report
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Machine:
         """Start the program anew, knowing nothing."""
         sources = [s for s in registry.SOURCES if s.name in SOURCES]
         self.engine = Engine(shipped_rules(), sources, self.now)
-        self.incidents = incidents.Incidents()
+        self.incidents = model.Incidents()
 
     def restart(self) -> None:
         """Start the program anew, with what it keeps."""
@@ -110,7 +110,7 @@ class Machine:
                 self.engine.alerts(),
                 self.now,
                 install="test",
-                policy=incidents.Policy(),
+                policy=model.Policy(),
                 observe=lambda alert: report.evidence(self.engine.current(alert), 0.0),
                 judged=self.engine.judged,
             )

@@ -21,7 +21,7 @@ from iowarden.rules.advice.facts import Facts
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents import incidents
 from iowarden.rules.incidents.causes import Around
-from iowarden.rules.incidents.incidents import Due, Incidents, Policy
+from iowarden.rules.incidents.model import Due, Incidents, Policy
 from iowarden.rules.notices import report
 from iowarden.rules.rulefile.rulefile import RuleGroup, parse_rule_file
 

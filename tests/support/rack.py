@@ -22,7 +22,7 @@ from iowarden.collectors.smart.drive import (
 )
 from iowarden.daemon.service.persisted_state import Kept, documents, read
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.incidents import incidents, silences
+from iowarden.rules.incidents import incidents, model, silences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,7 +81,7 @@ class Rack:
 
     def __post_init__(self) -> None:
         """Start the program, knowing nothing."""
-        self.incidents = incidents.Incidents()
+        self.incidents = model.Incidents()
         self.said = silences.Silences()
         self.disks = Disks({})
         self._start()
@@ -147,13 +147,13 @@ class Rack:
             self.engine.alerts(),
             self.now,
             install="test",
-            policy=incidents.Policy(),
+            policy=model.Policy(),
             observe=lambda _: (),
             judged=self.engine.judged,
             acknowledged=self.said.by_incident(),
         )
         for event in events:
-            if event.change is incidents.Change.LIFTED:
+            if event.change is model.Change.LIFTED:
                 self.said = silences.lift(self.said, event.incident.identifier)
         for due in dues:
             worst = max(due.incident.members, key=lambda m: (m.severity, m.told_seconds or 0.0))

@@ -19,7 +19,7 @@ from iowarden.daemon.locate.affected_files import FilesHit, Hit, Wanted, wanted
 from iowarden.daemon.locate.locate import Located
 from iowarden.daemon.service import persisted_state
 from iowarden.rules.alerting.alerts import State
-from iowarden.rules.incidents.incidents import Member
+from iowarden.rules.incidents.model import Member
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.file_location import Answer, Kind
 

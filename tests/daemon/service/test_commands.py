@@ -25,7 +25,7 @@ from iowarden.daemon.views import answers
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events.event_table import Row, Table
-from iowarden.rules.incidents.incidents import Due, Incident, Member
+from iowarden.rules.incidents.model import Due, Incident, Member
 from iowarden.rules.incidents.silences import Acknowledgement, Silences
 from iowarden.rules.matcher import Matcher
 from iowarden.rules.notice import Evidence, Notice, Reason

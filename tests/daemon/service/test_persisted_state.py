@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from iowarden.daemon.service import persisted_state, stored_documents
 from iowarden.daemon.storage.state_db import versioned
 from iowarden.rules.alerting.alerts import Alert, State
-from iowarden.rules.incidents.incidents import Incident, Incidents, Member
+from iowarden.rules.incidents.model import Incident, Incidents, Member
 from iowarden.rules.incidents.silences import Silence, Silences
 from iowarden.rules.matcher import Matcher
 from iowarden.rules.notice import Evidence

@@ -22,7 +22,7 @@ from iowarden.rules.advice.facts import Facts
 from iowarden.rules.alerting import unit_tests
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.events.event_table import parse_events_file
-from iowarden.rules.incidents.incidents import Member
+from iowarden.rules.incidents.model import Member
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import Devices, Gone, identity

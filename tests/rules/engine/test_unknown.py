@@ -14,7 +14,7 @@ from iowarden.collectors.smart import smartctl_runner
 from iowarden.collectors.smart.drive import Target
 from iowarden.collectors.source import Source, collect
 from iowarden.rules.engine.engine import HELD_PERIODS, Engine
-from iowarden.rules.incidents import incidents
+from iowarden.rules.incidents import incidents, model
 from iowarden.rules.notice import Evidence
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 
@@ -77,7 +77,7 @@ class Watch:
             " labels: {severity: warning}}]}]"
         )
         self.engine = Engine(parse_rule_file(rule, "test"), [source], START)
-        self.incidents = incidents.Incidents()
+        self.incidents = model.Incidents()
         self.now = START
         self.reasons: list[str] = []
 
@@ -91,7 +91,7 @@ class Watch:
             self.engine.alerts(),
             self.now,
             install="test",
-            policy=incidents.Policy(),
+            policy=model.Policy(),
             observe=lambda alert: (Evidence(0.0, "test", alert.name),),
             judged=self.engine.judged,
         )

@@ -23,9 +23,9 @@ from iowarden.rules.events import event_alerts, event_correlation, event_counter
 from iowarden.rules.events.controller_clock import Clock, Way
 from iowarden.rules.events.event_state import Batch, Happened
 from iowarden.rules.events.event_table import parse_events_file
-from iowarden.rules.incidents import incidents
+from iowarden.rules.incidents import incidents, model
 from iowarden.rules.incidents.causes import Around
-from iowarden.rules.incidents.incidents import Change, Incident, Incidents
+from iowarden.rules.incidents.model import Change, Incident, Incidents
 from iowarden.rules.incidents.silences import Acknowledgement
 from iowarden.rules.notice import Reason
 from iowarden.rules.severity import Severity
@@ -92,7 +92,7 @@ class Machine:
             [*self.alerts, *event_alerts.alerts(self.state, TABLE, self.now)],
             self.now,
             install="test",
-            policy=incidents.Policy(),
+            policy=model.Policy(),
             observe=lambda _: (),
             judged=lambda *_: True,
             around=Around(event_correlation.carries(self.state, self.standing, self.now)),
@@ -319,7 +319,7 @@ def test_what_a_log_held_at_first_sight_is_told_by_the_mail_of_arrival() -> None
     (found,) = machine.open
     assert "P-1" in found.object
     (alert,) = event_alerts.alerts(machine.state, TABLE, machine.now)
-    assert incidents.lasting(alert)
+    assert model.lasting(alert)
     assert [each.happening is None for each in machine.news] == [True, False]
 
 

@@ -12,9 +12,9 @@ from support.tiers import examples
 
 from iowarden.daemon.service.persisted_state import Kept, documents, read
 from iowarden.rules.alerting.alerts import Alert, State
-from iowarden.rules.incidents import incidents, silences
+from iowarden.rules.incidents import incidents, members, model, silences
 from iowarden.rules.incidents.causes import Around
-from iowarden.rules.incidents.incidents import Incidents, Policy
+from iowarden.rules.incidents.model import Incidents, Policy
 from iowarden.rules.matcher import parse_matcher
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.severity import Severity
@@ -64,7 +64,7 @@ class Machine:
         self.mails: list[tuple[float, Reason, str, int]] = []
         self.blind = False
         self.around = Around()
-        self.arrival: incidents.Arrival | None = None
+        self.arrival: model.Arrival | None = None
         self.said = silences.Silences()
         self.changes: list[str] = []
         self.opened: list[Severity] = []
@@ -125,9 +125,9 @@ class Machine:
             )
             for event in events:
                 self.changes.append(event.change.value)
-                if event.change is incidents.Change.OPENED:
+                if event.change is model.Change.OPENED:
                     self.opened.append(event.incident.severity)
-                if event.change is incidents.Change.LIFTED:
+                if event.change is model.Change.LIFTED:
                     self.said = silences.lift(self.said, event.incident.identifier)
             for due in dues:
                 self._check(due, alerts, silenced)
@@ -139,7 +139,7 @@ class Machine:
 
     def _check(
         self,
-        due: incidents.Due,
+        due: model.Due,
         alerts: tuple[Alert, ...],
         silenced: set[tuple[tuple[tuple[str, str], ...], str]],
     ) -> None:
@@ -150,7 +150,7 @@ class Machine:
         assert not active or any(a.key not in silenced for a in active)
         assert due.incident.severity <= max(self.worst[m.subject] for m in members)
 
-    def only(self) -> incidents.Incident:
+    def only(self) -> model.Incident:
         """The one incident there is."""
         (incident,) = self.state.by_key.values()
         return incident
@@ -363,7 +363,7 @@ def test_members_that_are_over_are_not_kept_for_ever() -> None:
     host = Machine()
     for number in range(80):
         host.run(5, alert(f"Rule{number}"), STALL)
-    assert len(host.only().members) <= incidents.MOST_CLEARED + 2
+    assert len(host.only().members) <= members.MOST_CLEARED + 2
 
 
 def test_what_was_unreadable_and_is_well_again_gets_its_all_clear() -> None:
@@ -470,11 +470,11 @@ def test_a_hanging_disk_explains_that_its_attributes_cannot_be_read() -> None:
 def test_what_was_so_at_first_sight_is_told_by_the_arrival_mail() -> None:
     """A degraded array at installation: no mail of its own, and its all clear answers that one."""
     host = Machine()
-    host.arrival = incidents.Arrival("arrivalx")
+    host.arrival = model.Arrival("arrivalx")
     degraded = alert("ArrayDegraded", "critical", device="md0", condition="M5")
     host.run(60, degraded)
     assert host.mails == []
-    host.arrival = incidents.Arrival("arrivalx", 60.0)
+    host.arrival = model.Arrival("arrivalx", 60.0)
     host.run(60, degraded)
     host.run(700)
     assert [reason for _, reason, *_ in host.mails] == [Reason.ALL_CLEAR]
@@ -489,9 +489,9 @@ def of_first_sight(each: Alert) -> Alert:
 def arrived(first: Alert) -> Machine:
     """A machine whose arrival mail, sent after a minute, told an alert."""
     host = Machine()
-    host.arrival = incidents.Arrival("arrivalx")
+    host.arrival = model.Arrival("arrivalx")
     host.run(MINUTE, first)
-    host.arrival = incidents.Arrival("arrivalx", MINUTE)
+    host.arrival = model.Arrival("arrivalx", MINUTE)
     host.run(MINUTE, first)
     assert host.mails == []
     return host
@@ -523,14 +523,14 @@ def test_what_the_arrival_mail_told_and_has_doubled_is_mailed() -> None:
 def test_what_is_learnt_of_first_sight_makes_no_mail_ahead_of_the_arrival_mail() -> None:
     """An old error whose file was found within a second was mailed as WORSE than nothing."""
     host = Machine()
-    host.arrival = incidents.Arrival("arrivalx")
+    host.arrival = model.Arrival("arrivalx")
     first = of_first_sight(alert("Found", "critical", device="sda", condition="H2"))
     host.run(5, first)
     own = host.state.by_key["disk sda"]
     learnt = replace(own, learnt=True, detailed=True)
     host.state = replace(host.state, by_key={"disk sda": learnt})
     assert host.run(MINUTE, first) == []
-    host.arrival = incidents.Arrival("arrivalx", MINUTE)
+    host.arrival = model.Arrival("arrivalx", MINUTE)
     assert host.run(HOUR, first) == []
     assert host.state.by_key["disk sda"].mailed_seconds == MINUTE
 
@@ -546,7 +546,7 @@ def test_an_incident_that_the_arrival_mail_told_is_not_written_each_second() -> 
 def test_a_disk_that_hangs_at_first_sight_is_told_at_once() -> None:
     """The first minute is no excuse: what happens now is no baseline."""
     host = Machine()
-    host.arrival = incidents.Arrival("arrivalx")
+    host.arrival = model.Arrival("arrivalx")
     host.run(5, alert("DeviceStall", "critical", device="sda", condition="B1"))
     assert [reason for _, reason, *_ in host.mails] == [Reason.OPENED]
 
@@ -570,7 +570,7 @@ def test_a_source_whose_silence_leaves_an_incident_unknown_is_told_with_it() -> 
 def test_what_held_before_the_arrival_mail_and_fires_after_it_was_told_by_it() -> None:
     """A rule that waits for an hour: what it says of first sight is no mail of its own."""
     host = Machine()
-    host.arrival = incidents.Arrival("arrivalx", 60.0)
+    host.arrival = model.Arrival("arrivalx", 60.0)
     host.now = 3600.0
     early, late = (
         alert("DirtyRatioLarge", condition="L1", since=10.0),
@@ -1191,7 +1191,7 @@ def test_old_errors_of_a_disk_are_told_by_the_arrival_mail() -> None:
     """Old errors of a disk, found when iowarden came: no mail of their own."""
     found = of_first_sight(alert("Found", device="sda", condition="H2"))
     machine = Machine()
-    machine.arrival = incidents.Arrival("arrival", None)
+    machine.arrival = model.Arrival("arrival", None)
     assert machine.run(DAY, found, step=60.0) == []
     hang = replace(HANG, active_seconds=machine.now, fired_seconds=machine.now)
     assert machine.run(HOUR, found, hang) == ["worse"]

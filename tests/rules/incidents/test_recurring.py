@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.incidents import incidents, recurring
-from iowarden.rules.incidents.incidents import Incidents, Policy
+from iowarden.rules.incidents.model import Incidents, Policy
 from iowarden.rules.incidents.recurring import DAY_SECONDS, Habits
 from iowarden.rules.notice import Reason
 

@@ -12,7 +12,7 @@ from support.machine import disk, topology
 from iowarden.collectors.block.block_devices import Md
 from iowarden.rules.advice.advice import Said
 from iowarden.rules.alerting.alerts import State
-from iowarden.rules.incidents.incidents import Due, Incident, Member
+from iowarden.rules.incidents.model import Due, Incident, Member
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.notices import report
 from iowarden.rules.quantity import quantity

@@ -16,7 +16,7 @@ from iowarden.collectors.model import Family
 from iowarden.collectors.procfs.tasks import Task, Tasks, to_json
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.incidents.incidents import Due, Incident, Member
+from iowarden.rules.incidents.model import Due, Incident, Member
 from iowarden.rules.notice import Reason
 from iowarden.rules.notices import report
 from iowarden.rules.severity import Severity

@@ -1,0 +1,212 @@
+"""The members of an incident as their alerts go on: joined, silenced, over, out of sight. Pure.
+
+Units: seconds of the program's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from iowarden.rules import faults
+from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, State
+from iowarden.rules.faults import NONE_LEFT, WINDOWED
+from iowarden.rules.incidents import causes
+from iowarden.rules.incidents.model import URGENT, WORSE_WHEN_DOUBLED, Incident, Member
+from iowarden.rules.notice import Evidence, Reason
+from iowarden.rules.severity import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from iowarden.collectors.model import Labels
+    from iowarden.rules.incidents.causes import Key
+
+
+BLIND_SECONDS = 86_400.0
+MOST_CLEARED = 50
+"""Members that are over, of one incident; the newest are kept."""
+DAY_SECONDS = 86_400.0
+
+
+def refreshed(
+    incident: Incident,
+    alerts: Iterable[Alert],
+    resolved: frozenset[Key],
+    now: float,
+    observe: Callable[[Alert], tuple[Evidence, ...]],
+    quiet: Mapping[Key, str],
+) -> Incident:
+    """Return the incident with its members as they are now."""
+    current = {alert.key: alert for alert in alerts}
+    # Events outlast what is over by their window: once that has passed, the next ones are news.
+    if not (current or incident.firing or any(m.cleared_seconds is None for m in incident.members)):
+        return incident
+    members = []
+    for member in incident.members:
+        alert = current.pop(member.key, None)
+        if alert is not None:
+            members.append(_member(alert, member, now, observe))
+        elif member.cleared_seconds is None:
+            lost = member.state is State.UNKNOWN and member.key not in resolved
+            after = State.UNKNOWN if lost else State.RESOLVED
+            members.append(replace(member, state=after, cleared_seconds=now))
+        else:
+            members.append(member)
+    members += [_member(alert, None, now, observe) for alert in current.values()]
+    active = [_heard(m, now, quiet) for m in members if m.cleared_seconds is None]
+    over = sorted(
+        (m for m in members if m.cleared_seconds is not None),
+        key=lambda m: m.cleared_seconds or 0.0,
+    )
+    members = [*over[-MOST_CLEARED:], *active]
+    holding = _holding(members)
+    if not holding:
+        return replace(incident, members=tuple(members), firing=False)
+    begins = not incident.firing
+    fresh = max((m.severity for m in active if not m.silenced), default=Severity.INFO)
+    again = begins and incident.mails > 0
+    cleared = incident.last_reason is Reason.ALL_CLEAR or incident.lost
+    untold = incident.lost or not incident.ends
+    came_back = again and (cleared or untold)
+    soon = now - incident.active_seconds <= DAY_SECONDS
+    return replace(
+        incident,
+        members=tuple(members),
+        firing=True,
+        active_seconds=max(incident.active_seconds, _last(holding, now)),
+        started_seconds=now if begins else incident.started_seconds,
+        begun_seconds=now if came_back else incident.begun_seconds,
+        recurrences=incident.recurrences + came_back,
+        returns=(incident.returns + 1 if soon else 0) if came_back else incident.returns,
+        # It only rises while the incident is open; what was said to be over starts from its own.
+        severity=fresh if begins and cleared else max(incident.severity, fresh),
+        last_reason=None if begins and untold and incident.mails else incident.last_reason,
+        unreadable=incident.unreadable and any(m.state is State.UNKNOWN for m in active),
+        detailed=incident.detailed and not begins,
+    )
+
+
+def _holding(members: Iterable[Member]) -> list[Member]:
+    """Return the members that hold an incident open.
+
+    What counts events in a window goes on after the fault that they are of: while there is one, or
+    was, it does not.
+    """
+    lasting = [m for m in members if _lasts(m)]
+
+    def covered(member: Member) -> bool:
+        return any(
+            each.since_seconds <= member.since_seconds + causes.BEFORE_SECONDS
+            and member.since_seconds <= (each.over_seconds or member.since_seconds)
+            for each in lasting
+        )
+
+    return [m for m in members if m.cleared_seconds is None and (_lasts(m) or not covered(m))]
+
+
+def _lasts(member: Member) -> bool:
+    """Whether a member holds as long as its fault does."""
+    return not member.count and member.what.fault not in WINDOWED
+
+
+def _last(holding: Iterable[Member], now: float) -> float:
+    """Return when something of it was last so: an event is over at once."""
+
+    def moment(member: Member) -> float:
+        if member.count:
+            return max(member.last_seconds or now, member.missed_seconds or 0.0)
+        return now if member.missed_seconds is None else member.missed_seconds
+
+    return max(map(moment, holding))
+
+
+def vouched(incident: Incident, now: float, judged: Callable[[Labels, str], bool]) -> Incident:
+    """Return an incident that is over, its quiet time begun anew while nobody can see that it is.
+
+    After a day without sight it is lost: it will be closed without an all clear.
+    """
+    if not incident.awaits_all_clear:
+        return incident
+    over = [m for m in incident.members if m.state is State.RESOLVED and not m.count]
+    blind = [m for m in over if not judged(*m.key)]
+    if not blind:
+        return incident
+    last = max(m.cleared_seconds or now for m in incident.members)
+    if now - last < BLIND_SECONDS:
+        return replace(incident, active_seconds=now)
+    members = tuple(replace(m, state=State.UNKNOWN) if m in blind else m for m in incident.members)
+    return replace(incident, members=members)
+
+
+def began(alert: Alert, now: float) -> float:
+    """Return when what an alert tells began: a stall did before it was long enough to fire."""
+    fired = alert.fired_seconds if alert.fired_seconds is not None else now
+    timed = alert.name in faults.TIMED and not alert.count
+    lasted = alert.value if timed and 0.0 < alert.value <= now else 0.0
+    return min(fired, now - lasted)
+
+
+def _member(
+    alert: Alert,
+    before: Member | None,
+    now: float,
+    observe: Callable[[Alert], tuple[Evidence, ...]],
+) -> Member:
+    unknown = alert.annotation("unknown")
+    if alert.state is State.UNKNOWN:
+        unknown = alert.unknown_reason
+    since = began(alert, now)
+    again = before is not None and before.cleared_seconds is not None
+    if before is not None and not again:
+        since, measured = before.since_seconds, before.evidence
+    else:
+        measured = observe(alert)
+    known = "" if before is None else before.redundancy
+    redundancy = alert.annotation(REDUNDANCY) or known
+    # That is news, whatever was told of it before.
+    exhausted = redundancy == NONE_LEFT and known not in {NONE_LEFT, None}
+    return Member(
+        labels=alert.labels,
+        name=alert.name,
+        severity=alert.severity,
+        state=alert.state,
+        since_seconds=since,
+        summary=alert.summary,
+        advice=alert.annotation("advice"),
+        unknown=unknown,
+        evidence=measured,
+        missed_seconds=alert.missed_seconds,
+        subject=alert.subject,
+        told_seconds=None if before is None or exhausted else before.told_seconds,
+        silenced=before is not None and not again and before.silenced,
+        usual="" if before is None or again else before.usual,
+        heard_seconds=None if before is None else before.heard_seconds,
+        value=alert.value if alert.annotation(WORSE_WHEN_DOUBLED) == "true" else 0.0,
+        known_value=None if before is None or again else before.known_value,
+        count=alert.count,
+        last_seconds=alert.last_seconds,
+        joined_seconds=now if before is None or again else before.joined_seconds,
+        unknown_seconds=alert.unknown_seconds,
+        urgent=alert.annotation(URGENT).strip(),
+        redundancy=redundancy,
+    )
+
+
+def with_known_value(member: Member) -> Member:
+    """Return a member whose value is known, if it was not before."""
+    return replace(member, known_value=member.value) if member.known_value is None else member
+
+
+def _heard(member: Member, now: float, quiet: Mapping[Key, str]) -> Member:
+    """Return a member that is silenced, or no longer: what no mail told yet is news then."""
+    silenced = member.key in quiet
+    ends = member.silenced and not silenced
+    return replace(
+        member,
+        silenced=silenced,
+        usual=quiet.get(member.key, ""),
+        heard_seconds=now if ends else member.heard_seconds,
+        # That it is worse than usual no mail has said, however lately one said that it is usual.
+        told_seconds=None if ends and member.usual else member.told_seconds,
+    )
