@@ -92,7 +92,7 @@ def read_bdi(root: Root) -> dict[str, Bdi]:
     return devices
 
 
-SOURCE: Source[dict[str, Bdi]] = Source(
+SOURCE: Source[Mapping[str, Bdi]] = Source(
     name="bdi",
     period_seconds=15,
     period_help="How often write-back limits of backing devices are read.",

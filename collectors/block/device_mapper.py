@@ -77,7 +77,7 @@ def read_dm(root: Root) -> dict[str, MappedDevice]:
     return devices
 
 
-SOURCE: Source[dict[str, MappedDevice]] = Source(
+SOURCE: Source[Mapping[str, MappedDevice]] = Source(
     name="dm",
     period_seconds=5,
     period_help="How often device-mapper devices are asked whether they are suspended.",

@@ -225,7 +225,7 @@ def read_diskstats(root: Root) -> dict[str, BlockIo]:
     return parse_diskstats(text)
 
 
-SOURCE: Source[dict[str, BlockIo]] = Source(
+SOURCE: Source[Mapping[str, BlockIo]] = Source(
     name="diskstats",
     period_seconds=1,
     period_help="How often '/proc/diskstats' is read.",

@@ -230,7 +230,7 @@ def _partitions(name: str, device: Attributes) -> tuple[tuple[Partition, ...], s
     return tuple(found), problem
 
 
-SOURCE: Source[dict[str, Queue]] = Source(
+SOURCE: Source[Mapping[str, Queue]] = Source(
     name="queue",
     period_seconds=60,
     period_help="How often the settings of block devices' queues are read.",

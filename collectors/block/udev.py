@@ -188,7 +188,7 @@ def _text(root: Root, path: str) -> str:
         return ""  # the device went, or udev does not run: it is shown without
 
 
-SOURCE: Source[dict[str, UdevDevice]] = Source(
+SOURCE: Source[Mapping[str, UdevDevice]] = Source(
     name="udev",
     period_seconds=60,
     period_help="How often udev's database is read.",

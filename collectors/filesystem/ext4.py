@@ -135,7 +135,7 @@ def emit(value: Mapping[str, Ext4]) -> list[Sample]:
     return samples
 
 
-SOURCE: Source[dict[str, Ext4]] = Source(
+SOURCE: Source[Mapping[str, Ext4]] = Source(
     name="ext4",
     period_seconds=15,
     period_help="How often the error counts of ext4 are read.",

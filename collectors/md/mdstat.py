@@ -562,7 +562,7 @@ def _names(root: Root, path: str) -> list[str]:
         return []
 
 
-SOURCE: Source[dict[str, Array]] = Source(
+SOURCE: Source[Mapping[str, Array]] = Source(
     name="md",
     period_seconds=15,
     period_help="How often software RAID arrays are read.",

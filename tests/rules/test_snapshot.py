@@ -42,7 +42,7 @@ def test_each_field_of_a_snapshot_is_a_source_and_of_its_type() -> None:
         for node in each.body
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
     }
-    expected = {name: kind.replace("dict[", "Mapping[") for name, kind in declared().items()}
+    expected = declared()
     assert fields == {name: expected[name] for name in fields}
     assert SOURCES <= {source.name for source in registry.SOURCES}
     assert expected.keys() == {source.name for source in registry.SOURCES}
