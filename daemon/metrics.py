@@ -1,6 +1,6 @@
 """Metrics of the daemon itself, which rules/iowarden.yaml judges; each is made by who is named.
 
-The process's own (processor time, memory) are in daemon/service/process.py: no rule sees these.
+The process's own (processor time, memory) are in daemon/process_metrics.py: no rule sees these.
 """
 
 from __future__ import annotations

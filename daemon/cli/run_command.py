@@ -17,7 +17,7 @@ from systemd.daemon import notify
 
 from iowarden.collectors.machine import Root
 from iowarden.collectors.recording.recorder import watched
-from iowarden.daemon import journal
+from iowarden.daemon import journal, mlock
 from iowarden.daemon.cli import command, mail_command
 from iowarden.daemon.config.rule_files import load_events, load_rules, notes
 from iowarden.daemon.control import control_socket
@@ -28,10 +28,10 @@ from iowarden.daemon.notify.message import recipients
 from iowarden.daemon.polling import hotplug, pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.polling.smart import MOST_TOLD_BYTES
-from iowarden.daemon.service import flight_recorder, mlock
-from iowarden.daemon.service.loop import Loop, Parts
+from iowarden.daemon.process_metrics import ProcessMetrics
+from iowarden.daemon.service import flight_recorder
 from iowarden.daemon.service.messages import Reload, Stop, Trouble
-from iowarden.daemon.service.process import ProcessMetrics
+from iowarden.daemon.service.service import Parts, Service
 from iowarden.daemon.service.stored_documents import SCHEMA
 from iowarden.daemon.storage import claim, unparsed
 from iowarden.daemon.storage.history_db import History
@@ -88,7 +88,7 @@ def _run(arguments: argparse.Namespace) -> int:
     # Before the threads: of their stacks only what is touched is locked, not the half megabyte.
     if problem := mlock.lock():
         events.put(Trouble("memory", problem))
-    loop, server = assembled(
+    service, server = assembled(
         lambda: command.settings(arguments),
         settings,
         groups,
@@ -108,7 +108,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if player is None:
         hotplug.listen(events.put)
     try:
-        return loop.run(server)
+        return service.run(server)
     finally:
         held.close()
 
@@ -133,7 +133,7 @@ def assembled(
     *,
     probe: Client | None = None,
     listening: socket.socket | None = None,
-) -> tuple[Loop, Server]:
+) -> tuple[Service, Server]:
     """Return the loop and the HTTP server of a service, with threads that wait for it to run.
 
     `read` reads the configuration anew; `listening` is the control socket that systemd made, if it
@@ -192,7 +192,7 @@ def assembled(
         lambda text: events.put(Trouble("unparsed", text)),
         VERSION,
     )
-    loop = Loop(
+    service = Service(
         Parts(
             config=settings,
             clock=clock,
@@ -224,10 +224,10 @@ def assembled(
             version=VERSION,
         )
     )
-    health = loop.health
+    health = service.health
     app = App(VERSION, exposition.render, health.healthy, health.ready, health.landing)
     server = Server(settings.listen, app, settings.http, lambda t: events.put(Trouble("http", t)))
-    return loop, server
+    return service, server
 
 
 def _notify(text: str) -> bool:

@@ -27,8 +27,8 @@ from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.replay.expectation import Told, moment
 from iowarden.daemon.sanitize import one_line
-from iowarden.daemon.service.loop import Loop, Parts
 from iowarden.daemon.service.messages import Stop
+from iowarden.daemon.service.service import Parts, Service
 from iowarden.daemon.storage.state_db import Batch, Committed, StateLoaded
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.engine.engine import Engine
@@ -171,7 +171,7 @@ def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) ->
     journal_ = _Journal(clock)
     frames = _Frames(recording, root, engine, readers, journal_, events.put)
     sender = _Sender(journal_.at_seconds, events.put)
-    loop = Loop(
+    service = Service(
         Parts(
             config=config,
             clock=clock,
@@ -188,7 +188,7 @@ def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) ->
             table=load_events(),
         )
     )
-    loop.run(None)
+    service.run(None)
     return Replayed(
         told=tuple(journal_.told),
         mails=tuple(sender.mails),

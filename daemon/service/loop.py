@@ -1,84 +1,32 @@
-"""The loop: one thread that reads, judges, tells and never waits for a disk.
+"""The loop: one thread that takes events as they come, and each second does its duties in order.
 
-Threads around it read what may hang, write state.db, talk SMTP and serve HTTP; what they have to
-say comes back through one queue. Signals enqueue, too.
+It never waits for a disk. Threads around it read what may hang, write state.db, talk SMTP and serve
+HTTP; what they have to say comes back through one queue. Signals enqueue, too.
 """
 
 from __future__ import annotations
 
 import queue
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from iowarden.collectors.block import uevents
-from iowarden.collectors.model import Chunk, Outcome, Reading, Sample, trace
+from iowarden.collectors.model import trace
 from iowarden.collectors.recording.recording import RecordingError
-from iowarden.daemon import journal, metrics
-from iowarden.daemon.clock import local_zone
-from iowarden.daemon.control.control_socket import Command
-from iowarden.daemon.http.exposition import Snapshot
-from iowarden.daemon.locate.affected_files import FilesHit, Hit
-from iowarden.daemon.notify import delivery
-from iowarden.daemon.notify.message import recipients
-from iowarden.daemon.notify.outbox import SendResult
 from iowarden.daemon.polling.scheduler import TICK_SECONDS
-from iowarden.daemon.service import flight_recorder, reload, sample_persistence
-from iowarden.daemon.service import selftest_runner as self_test_runs
-from iowarden.daemon.service.checkpoint import Checkpoint
-from iowarden.daemon.service.commands import Desk
-from iowarden.daemon.service.device_watch import DeviceWatch
-from iowarden.daemon.service.event_pipeline import CONTROLLERS, KERNEL, Asked, Happenings
-from iowarden.daemon.service.health import Health
-from iowarden.daemon.service.incident_tracker import IncidentTracker
-from iowarden.daemon.service.messages import Reload, Stop, Trouble
-from iowarden.daemon.service.notifier import Notifier
-from iowarden.daemon.service.probe_watch import ProbeWatch
-from iowarden.daemon.service.reload import Reloader
-from iowarden.daemon.service.sample_persistence import Tails
-from iowarden.daemon.service.situation import Situation
-from iowarden.daemon.service.stored_documents import SCHEMA, Schema
-from iowarden.daemon.service.summaries import Summaries
-from iowarden.daemon.storage.history_db import TailLoaded, Written
-from iowarden.daemon.storage.state_db import (
-    Committed,
-    Noted,
-    StateLoaded,
-    Texts,
-)
-from iowarden.daemon.transition_log import Log, Telling
-from iowarden.daemon.views import answers
-from iowarden.rules.events.event_table import Table
+from iowarden.daemon.service.messages import Stop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from iowarden.collectors.machine import Root
-    from iowarden.collectors.model import Sample
     from iowarden.collectors.recording.recording import Frame
     from iowarden.daemon.clock import PlayedClock, SystemClock
-    from iowarden.daemon.config.schema import Config
-    from iowarden.daemon.control.control_socket import Control
-    from iowarden.daemon.http.exposition import Exposition
-    from iowarden.daemon.http.http_server import Server
-    from iowarden.daemon.polling.pollers import Pollers
-    from iowarden.daemon.polling.scheduler import Readers
-    from iowarden.daemon.probe.client import Client
-    from iowarden.daemon.service.process import Content
-    from iowarden.rules.engine.engine import Engine
-    from iowarden.rules.rulefile.rulefile import RuleGroup
+    from iowarden.daemon.transition_log import Telling
 
     Duty = Callable[[float], object]
+    """Takes the time on the program's clock."""
 
-CONTROLLERS_WAIT_SECONDS = 300.0
-"""So long a controller's log waits for what state.db knows of it: it is read as often."""
-STATE_WAIT_SECONDS = 5.0
-"""So long the first judgement waits for what state.db knows; then it goes on without."""
-HTTP_RETRY_SECONDS = 30.0
-STOP_SECONDS = 5.0
-"""What a stop gives the last commit and the mail under way."""
-CLOSE_SECONDS = 1.0
-FRAME_WAIT_SECONDS = 0.02
+WAIT_SECONDS = 0.02
+"""For a thread, where nothing else is to be done."""
 SETTLE_SECONDS = 2.0
 """How long a recording waits, in real time, for threads at work on the last frame."""
 
@@ -90,254 +38,32 @@ class Player(Protocol):
         """Let the next frame be there; None while it is not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What the loop works with; made by the command line, or by a test."""
-
-    config: Config
-    clock: SystemClock
-    engine: Engine
-    readers: Readers
-    pollers: Pollers
-    events: queue.SimpleQueue[object]
-    log: Log
-    state: delivery.Store
-    sender: delivery.Sender
-    exposition: Exposition
-    notify: Callable[[str], object]
-    """sd_notify: takes the text of the datagram."""
-    player: Player | None = None
-    own_metrics: Callable[[], Content] = tuple
-    """Metrics of the process itself."""
-    keep: Callable[[Reading[object], float], object] | None = None
-    """Keeps the text of a source that could not be parsed; the time is Unix time."""
-    load: Callable[[], tuple[Config, Sequence[RuleGroup]]] | None = None
-    """Reads configuration and rules anew; may hang."""
-    sender_for: Callable[[Config], delivery.Sender] | None = None
-    """Makes what sends mail by another configuration."""
-    probe: Client | None = None
-    """Asks the helper that runs as root."""
-    test_root: Callable[[], Root] | None = None
-    """Makes what has drives test themselves; None: nothing may be asked of them."""
-    files_root: Callable[[], Root] | None = None
-    """Makes what is asked which file was hit; None: nothing can be."""
-    table: Table | None = None
-    """What events mean; None: no source tells any."""
-    flights: flight_recorder.Keeper | None = None
-    """Saves what was read of late."""
-    control: Control | None = None
-    """Where people ask."""
-    history: sample_persistence.Store | None = None
-    """Keeps what rules look back on."""
-    version: str = ""
-    schema: Schema = SCHEMA
-    """How what is kept is stored."""
-
-
+@dataclass(slots=True)
 class Loop:
-    """The running program: events as they come, and each second its duties in their order."""
+    """Everything it calls happens in its thread."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Nothing happens yet."""
-        self._parts = parts
-        self._server: Server | None = None
-        self._pending: list[Reading[object]] = []
-        """What threads have read since the last turn."""
-        self._readings: list[Reading[object]] = []
-        """Of this turn."""
-        self._stopping: Stop | None = None
-        self._next_tick = 0.0
-        self._next_http = float("-inf")
-        self._compose(parts)
-        self.duties = self._in_order()
+    events: queue.SimpleQueue[object]
+    clock: SystemClock
+    log: Telling
+    handle: Callable[[object, float], object]
+    """Takes an event, but for Stop, and the time."""
+    duties: Mapping[str, Duty]
+    """What each second asks for, in this order."""
+    player: Player | None
+    """Has a second begin with each frame of a recording; None: the clock has."""
+    settling: Callable[[], bool]
+    """Whether threads are at work on the last frame of a recording."""
+    idle: Duty
+    """What is done while the next frame is not there."""
+    stopping: Stop | None = None
+    _next_tick: float = 0.0
 
-    def _compose(self, parts: Parts) -> None:
-        """Make the parts that have a state of their own, and say who asks whom."""
-        clock, engine, drives = parts.clock, parts.engine, parts.pollers.drives
-        self._clock, self._engine = clock, engine
-        self._log = log = Telling(parts.log, lambda: clock.realtime(clock.now()), clock.now)
-        if parts.control is not None:
-            log.follow = parts.control.publish
-        self._mails = delivery.Delivery(parts.state, parts.sender, log)
-        self._tails = Tails(parts.history, engine, log)
-        self.health = Health(engine, clock, log, parts.notify)
-        self._reloader = Reloader(
-            parts.config,
-            clock,
-            log,
-            parts.notify,
-            parts.events.put,
-            load=parts.load,
-            sender_for=parts.sender_for,
-            put_in_force=self._put_in_force,
-        )
-        self._files = files = (
-            None
-            if parts.files_root is None
-            else FilesHit(parts.files_root, clock.now, parts.events.put)
-        )
-        self._happenings = Happenings(
-            engine,
-            log,
-            parts.table or Table({}),
-            clock.realtime,
-            asked=Asked(
-                parts.pollers.kernel_log,
-                parts.pollers.controllers,
-                drives.ask_soon,
-                lambda: parts.readers.ask(("md",)),
-                (lambda _: None) if files is None else files.ask,
-            ),
-            store=parts.history,
-        )
-        self._situation = Situation(engine, self._happenings, clock, self._config)
-        self._desk = Desk(
-            engine,
-            log,
-            self._known,
-            self._keep,
-            self._situation.topology,
-            keep_learnt=lambda: self._checkpoint.commit(learnt=True),
-            history_path=str(Path(parts.config.state_directory) / "history.db"),
-            table=parts.table,
-            names=parts.schema.renames,
-        )
-        self._self_tests = self_test_runs.SelfTests(
-            engine,
-            log,
-            parts.test_root,
-            drives.ask_soon,
-            parts.events.put,
-            realtime=clock.realtime,
-            zone=local_zone(),
-            keep=self._keep,
-        )
-        self._self_tests.groups = parts.config.self_tests
-        self._notifier = Notifier(
-            self._situation,
-            log,
-            clock,
-            self._config,
-            lambda: self._self_tests.runs,
-            files,
-            parts.flights,
-        )
-        self._summaries = Summaries(
-            self._situation,
-            clock,
-            self._config,
-            silenced=lambda alert, now: self._desk.silence_of(alert, now) is not None,
-            delivered=lambda: self._mails.delivered_total,
-        )
-        self._tracker = IncidentTracker(
-            engine,
-            self._happenings,
-            self._situation,
-            self._desk,
-            self._notifier,
-            self._summaries,
-            self._mails,
-            log,
-            clock,
-            self._config,
-            parts.flights,
-        )
-        flight = None if parts.flights is None else parts.flights.flight
-        self._devices = DeviceWatch(engine, parts.readers, log, files, flight)
-        self._probe = ProbeWatch(parts.probe, log, self._keep)
-        self._checkpoint = Checkpoint(
-            parts.state,
-            self._mails,
-            parts.schema,
-            log,
-            clock,
-            engine,
-            self._tracker,
-            self._summaries,
-            self._happenings,
-            self._desk,
-            self._self_tests,
-            self._probe,
-            files,
-        )
-
-    def _config(self) -> Config:
-        """Return the configuration in force."""
-        return self._reloader.config
-
-    def _keep(self) -> None:
-        """Have what somebody said, or what became of something, written at once."""
-        self._checkpoint.commit()
-
-    def _in_order(self) -> Mapping[str, Duty]:
-        """Return what each second asks for: read, judge, tell. Each takes the program's time."""
-        return {
-            "clocks": self._checkpoint.compare_clocks,
-            # Not before a recording has told the time.
-            "restore state": self._checkpoint.restore,
-            "restore samples": self._tails.restore,
-            "hold logs": self._hold_logs,
-            "read": self._read,
-            "flight recorder": self._record_flight,
-            "sources": self._judge_readings,
-            "signals": self._observe,
-            # Now that it is known where things are.
-            "events": self._take_events,
-            "files hit": lambda _: None if self._files is None else self._files.step(),
-            "history of drives": self._keep_drives,
-            "disks met": lambda _: self._checkpoint.keep_met(),
-            "own metrics": self._publish_own,
-            "alerts, incidents, mails": self._judge,
-            "send mails": self._mails.step,
-            "self-tests": self._self_tests.step,
-            "checkpoint": self._checkpoint.step,
-            "samples": lambda now: self._tails.step(now, self._checkpoint.wall_ahead_seconds),
-            # What does not come back is said when everything that could be done is done.
-            "history thread": lambda _: self._tails.look(),
-            "reload thread": self._reloader.look,
-            "state and mail threads": lambda _: self._mails.look_at_threads(
-                self._config().mail.timeout_seconds
-            ),
-            "probe": lambda _: self._probe.look(),
-            "unsent mails": lambda now: self._mails.look(
-                now, self._config().mail.unsent_critical_seconds
-            ),
-            "http": self._serve,
-            "exposition": self._publish,
-            "systemd": lambda now: self.health.turned(
-                now, len(self._mails), self._reloader.refusal
-            ),
-        }
-
-    # --- running
-
-    def run(self, server: Server | None) -> int:
-        """Turn until a signal says stop; return the exit status."""
-        self.begin(server)
-        while self._stopping is None:
-            self.turn()
-        self._stop()
-        return 0
-
-    def begin(self, server: Server | None) -> None:
-        """Ask for what is kept; before a recording begins to play, it has to be there."""
-        self._server = server
-        self._parts.state.load()
-        self._tails.begin()
-        waited = 0.0
-        while self._parts.player is not None and waited < STATE_WAIT_SECONDS:
-            if self._is_known() or self._stopping is not None:
-                break
-            self._take(FRAME_WAIT_SECONDS)
-            waited += FRAME_WAIT_SECONDS
-        self._next_tick = self._clock.now()
-
-    def _is_known(self) -> bool:
-        """Whether what was kept before this start is there, or nobody has it."""
-        return self._checkpoint.answered and self._tails.known
+    def begin(self) -> None:
+        """Have the first second begin now."""
+        self._next_tick = self.clock.now()
 
     def turn(self) -> None:
-        """Wait for the next moment, or for somebody to say something, and deal with it.
+        """Wait for the next second, or for somebody to say something, and deal with it.
 
         Errors: RecordingError.
         """
@@ -346,274 +72,63 @@ class Loop:
         except RecordingError:
             raise
         except Exception as error:  # noqa: BLE001 - the one place that survives our own mistakes
-            self._log.trouble("loop", f"loop: bug: {trace(error)}")
+            self.log.trouble("loop", f"loop: bug: {trace(error)}")
 
     def _turn(self) -> None:
-        if self._parts.player is None:
-            self._take(self._next_tick - self._clock.now())
-            now = self._clock.now()
+        if self.player is None:
+            self.take(self._next_tick - self.clock.now())
+            now = self.clock.now()
             if now < self._next_tick:
                 return
             late = now - self._next_tick > TICK_SECONDS
             self._next_tick = now + TICK_SECONDS if late else self._next_tick + TICK_SECONDS
-            self.turn_once(now)
-        elif self._next_frame():
-            self.turn_once(self._clock.now())
+            self.do_duties(now)
+        elif self._next_frame(self.player):
+            self.do_duties(self.clock.now())
         else:
-            self._mails.step(self._clock.now())
-            self._parts.notify("WATCHDOG=1")
+            self.idle(self.clock.now())
 
-    def _next_frame(self) -> bool:
+    def do_duties(self, now: float) -> None:
+        """Do what each second asks for."""
+        for duty in self.duties.values():
+            duty(now)
+        self.log.trouble("loop", "")
+
+    def _next_frame(self, player: Player) -> bool:
         """Let the threads settle, then take the next frame of the recording, if it is there."""
-        waited = 0.0
-        while waited < SETTLE_SECONDS and (
-            self._parts.readers.waiting() or self._mails.awaits_state() or self._reloader.busy()
-        ):
-            self._take(FRAME_WAIT_SECONDS)
-            waited += FRAME_WAIT_SECONDS
-        self._take(0.0)
-        if self._stopping is not None or self._parts.player is None:
+        self.wait_while(self.settling, SETTLE_SECONDS)
+        self.take(0.0)
+        if self.stopping is not None:
             return False
-        frame = self._parts.player.advance()
+        frame = player.advance()
         if frame is None:
-            self._take(FRAME_WAIT_SECONDS)
+            self.take(WAIT_SECONDS)
             return False
-        clock: PlayedClock = self._clock  # type: ignore[assignment]  # a player comes with its clock
+        clock: PlayedClock = self.clock  # type: ignore[assignment]  # a player comes with its clock
         clock.set(frame.monotonic_seconds, frame.realtime_seconds)
-        self._take(0.0)  # what the kernel announced before the frame
-        return self._stopping is None
+        self.take(0.0)  # what the kernel announced before the frame
+        return self.stopping is None
 
-    def _take(self, timeout_seconds: float) -> None:
+    def wait_while(self, true: Callable[[], bool], most_seconds: float) -> None:
+        """Handle events while something is so, for at most so long."""
+        waited = 0.0
+        while waited < most_seconds and true():
+            self.take(WAIT_SECONDS)
+            waited += WAIT_SECONDS
+
+    def take(self, timeout_seconds: float) -> None:
         """Handle the events that are there, waiting at most so long for the first."""
         try:
             event = (
-                self._parts.events.get(timeout=timeout_seconds)
+                self.events.get(timeout=timeout_seconds)
                 if timeout_seconds > 0
-                else self._parts.events.get_nowait()
+                else self.events.get_nowait()
             )
             while True:
-                self._handle(event)
-                event = self._parts.events.get_nowait()
+                if isinstance(event, Stop):
+                    self.stopping = event
+                else:
+                    self.handle(event, self.clock.now())
+                event = self.events.get_nowait()
         except queue.Empty:
             return
-
-    def _handle(self, event: object) -> None:
-        """Take what a thread answers."""
-        now = self._clock.now()
-        match event:
-            case Reading():
-                self._parts.readers.finished(event)
-                self._pending.append(event)
-            case SendResult():
-                self._mails.sent(event, now)
-            case Committed():
-                self._mails.committed(event)
-                if self._stopping is None:
-                    self._mails.step(now)  # a critical mail waits for no tick
-                self._log.trouble("state", event.error, journal.STATE_TROUBLE)
-            case Noted():
-                self._log.send(journal.STATE_TROUBLE, 5 if event.is_good else 4, event.text)
-            case StateLoaded():
-                self._checkpoint.take(event)
-            case Texts():
-                self._checkpoint.texts = event.paths
-            case TailLoaded() | Written():
-                self._tails.take(event)
-            case Hit():
-                if self._files is not None and self._files.take(event):
-                    self._checkpoint.commit()
-                    self._tracker.learn(event)
-            case reload.Loaded() | reload.Refused():
-                self._reloader.take(event)
-            case _ if not self._self_tests.take(event, now):
-                self._handle_request(event, now)
-
-    def _handle_request(self, event: object, now: float) -> None:
-        """Do what a person, a signal or the kernel asks for."""
-        match event:
-            case Trouble():
-                self._log.trouble(event.key, event.text)
-            case uevents.Batch():
-                self._devices.take(event)
-            case Command():
-                own = event.name in self_test_runs.COMMANDS
-                (self._self_tests if own else self._desk).answer(event, now)
-            case Reload():
-                self._reloader.begin()
-            case Stop():
-                self._stopping = event
-            case _:
-                self._log.trouble("event", f"loop: bug: unknown event {event!r:.200}")
-
-    def turn_once(self, now: float) -> None:
-        """Do what each second asks for."""
-        self.health.turns(now)
-        for duty in self.duties.values():
-            duty(now)
-        self._log.trouble("loop", "")
-
-    # --- duties
-
-    def _hold_logs(self, now: float) -> None:
-        """Have logs read once it is known how far they were read before, or nobody can say."""
-        waited = self.health.since_start(now)
-        most = {KERNEL: STATE_WAIT_SECONDS, CONTROLLERS: CONTROLLERS_WAIT_SECONDS}
-        held = [name for name, seconds in most.items() if waited <= seconds]
-        self._parts.readers.hold(() if self._checkpoint.restored else held)
-
-    def _read(self, now: float) -> None:
-        self._readings = [*self._pending, *self._parts.readers.run(now)]
-        self._pending = []
-
-    def _record_flight(self, now: float) -> None:
-        if self._parts.flights is not None:
-            self._parts.flights.flight.tick(self._clock.uptime(), self._clock.realtime(now))
-
-    def _judge_readings(self, _: float) -> None:
-        """Say which sources fail and which are well again, and whether devices came or went."""
-        for reading in self._readings:
-            key = f"source {reading.source}"
-            if reading.outcome in (Outcome.OK, Outcome.ABSENT):
-                self._log.trouble(key, "", journal.SOURCE_RECOVERED)
-            else:
-                text = f"{reading.source}: {reading.outcome}: {reading.error}"
-                self._log.trouble(key, text, journal.SOURCE_FAILED)
-            if reading.outcome is Outcome.UNPARSED and self._parts.keep is not None:
-                self._parts.keep(reading, self._clock.realtime(reading.monotonic_seconds))
-            self._devices.look(reading)
-
-    def _observe(self, now: float) -> None:
-        self._engine.observe(self._readings, now, self._clock.uptime(), self._clock.asleep())
-
-    def _take_events(self, now: float) -> None:
-        for reading in self._readings:
-            self._happenings.take(reading, now)
-        self._happenings.step(now)
-
-    def _keep_drives(self, now: float) -> None:
-        """Have what drives said since the last look kept for years."""
-        self._tails.keep_drives(self._clock.realtime(now))
-
-    def _publish_own(self, now: float) -> None:
-        """Have the rules judge the program itself."""
-        samples: list[Sample] = [
-            *self._tracker.samples(),
-            *self._mails.samples(now),
-            *self._desk.samples(now),
-            *self._self_tests.samples(now),
-            *self._happenings.samples(),
-            *self._probe.samples(self._clock.realtime(now)),
-            *self._tails.samples(),
-            *self._checkpoint.samples(),
-            (metrics.LOG_LOST.name, (), float(self._parts.log.lost_total)),
-            *self._reloader.samples(now, self._checkpoint.wall_ahead_seconds),
-            *self._devices.samples(),
-        ]
-        self._engine.publish("daemon", metrics.FAMILIES, samples, now)
-
-    def _judge(self, now: float) -> None:
-        """Judge and tell, not before it is known what was told before the start."""
-        running = self.health.since_start(now)
-        if not self._is_known() and running <= STATE_WAIT_SECONDS:
-            return
-        step = self._tracker.step(now, now - self.health.turned_seconds, running)
-        happened = step.happened or self._checkpoint.restacked()
-        if happened or step.changed:
-            self._checkpoint.commit(step.rows, learnt=step.fired, replaced=step.replaced)
-
-    def _serve(self, now: float) -> None:
-        server = self._server
-        if server is None or now < self._next_http:
-            return
-        problem = server.start()
-        self._log.trouble("http", problem)
-        self._next_http = now + HTTP_RETRY_SECONDS if problem else float("inf")
-
-    def _publish(self, now: float) -> None:
-        """Show what is known now; rendering is left to whoever scrapes."""
-        own = Chunk("process", int(now), tuple(self._parts.own_metrics()))
-        self._parts.exposition.publish(Snapshot((*self._engine.chunks(), own)))
-
-    # --- what people ask
-
-    def _known(self, now: float) -> answers.Known:
-        """Return what is known, for who asks."""
-        config, started = self._reloader.config, self.health.started_seconds
-        where = (
-            f"SMTP server {config.mail.server}:{config.mail.port}"
-            if config.mail.server
-            else f"Maildir {config.state_directory}/Maildir"
-        )
-        return answers.Known(
-            version=self._parts.version,
-            host=config.host,
-            now=now,
-            realtime=self._clock.realtime,
-            started_seconds=now if started is None else started,
-            ready=self.health.is_ready,
-            engine=self._engine,
-            incidents=self._tracker.incidents.by_key,
-            silences=self._desk.said,
-            mail=self._mails.line(where, now, self._clock.realtime),
-            probe=self._probe.line(),
-            refused_reload=self._reloader.refused,
-            troubles=tuple(
-                text
-                for key, text in self._log.troubles().items()
-                if key != "probe" and not key.startswith("source ")  # told in their own place
-            ),
-            alerts=tuple(self._situation.alerts(now)),
-            notice=lambda due: self._notifier.notice(due, now),
-            self_tests=self._self_tests.runs,
-        )
-
-    # --- a configuration that changes
-
-    def _put_in_force(self, loaded: reload.Loaded, now: float) -> int:
-        """Give each its part of a configuration that is good; return how many rules there are."""
-        config = loaded.config
-        self._self_tests.groups = config.self_tests
-        if loaded.sender is not None:
-            self._mails.sender.close(0.0)  # it ends after the mail under way
-            self._mails.sender = loaded.sender
-        self._parts.readers.set_periods(config.period_seconds)
-        self._parts.pollers.drives.configure(config.smart)
-        gone = self._engine.load(loaded.groups, now, config.rule_interval_seconds)
-        self._tracker.part_with(gone, now)
-        self._mails.retry_refused(recipients(config), now)
-        return self._engine.active_rules()
-
-    # --- the end
-
-    def _stop(self) -> None:
-        """Give the last commit and the mail under way a moment; what is left is in state.db."""
-        signal = self._stopping.signal if self._stopping else "stop"
-        self._parts.notify("STOPPING=1")
-        self._checkpoint.commit(learnt=True)
-        waited = 0.0
-        now = self.health.turned_seconds
-        while waited < STOP_SECONDS and (
-            not self._tails.finish(now, self._checkpoint.wall_ahead_seconds) or self._mails.busy()
-        ):
-            self._take(FRAME_WAIT_SECONDS)
-            waited += FRAME_WAIT_SECONDS
-        left = len(self._mails)
-        if self._mails.durable():
-            what = f"; mails that wait in state.db: {left}" if left else ""
-            self._log.send(journal.STOPPED, 6, f"stopped by {signal}{what}")
-        else:
-            self._log.send(
-                journal.STOPPED,
-                3,
-                f"stopped by {signal}; state.db could not be written: alerts and mails since then"
-                f" are forgotten (mails that waited: {left})",
-            )
-        if self._server is not None:
-            self._server.close()
-        if self._parts.control is not None:
-            self._parts.control.close()
-        if self._parts.probe is not None:
-            self._parts.probe.close(CLOSE_SECONDS)
-        self._tails.close(CLOSE_SECONDS)
-        self._parts.readers.close()
-        self._parts.log.close()

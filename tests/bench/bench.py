@@ -51,10 +51,10 @@ from iowarden.daemon.http.http_server import App, Server
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
+from iowarden.daemon.process_metrics import ProcessMetrics
 from iowarden.daemon.replay import replay
 from iowarden.daemon.service import flight_recorder
-from iowarden.daemon.service.loop import Loop, Parts
-from iowarden.daemon.service.process import ProcessMetrics
+from iowarden.daemon.service.service import Parts, Service
 from iowarden.daemon.storage import history_db
 from iowarden.daemon.storage.state_db import State
 from iowarden.rules.engine.engine import Engine
@@ -120,7 +120,7 @@ class Machine:
         )
         groups = load_rules(self.settings)
         self.engine = Engine(groups, self.readers.sources, self.clock.now())
-        self.loop = Loop(
+        self.service = Service(
             Parts(
                 config=self.settings,
                 clock=self.clock,
@@ -179,7 +179,7 @@ def bench_machine(disks: int, seconds: int) -> None:
         began = time.process_time_ns()
         machine.engine.evaluate(machine.clock.now())
         rules.append((time.process_time_ns() - began) / 1e6)
-    turns = machine.timed(lambda: machine.loop.turn_once(machine.clock.now()), seconds)
+    turns = machine.timed(lambda: machine.service.loop.do_duties(machine.clock.now()), seconds)
     mean = statistics.fmean
     row(f"{disks} disks: sampling and signals, ms a second", f"{mean(sampling):.2f}", budget[0])
     row(f"{disks} disks: all rule groups, ms a second", f"{mean(rules):.2f}", budget[1])
@@ -190,12 +190,12 @@ def bench_machine(disks: int, seconds: int) -> None:
 def bench_growth(ticks: int) -> None:
     """Measure what private memory a long run adds."""
     machine = Machine(24)
-    machine.timed(lambda: machine.loop.turn_once(machine.clock.now()), 400)
+    machine.timed(lambda: machine.service.loop.do_duties(machine.clock.now()), 400)
     gc.collect()
     before = private_megabytes()
     for _ in range(ticks):
         machine.next_second()
-        machine.loop.turn_once(machine.clock.now())
+        machine.service.loop.do_duties(machine.clock.now())
     gc.collect()
     row(
         f"24 disks: growth of RssAnon over {ticks:,} ticks, MB",

@@ -19,8 +19,8 @@ from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify.outbox import SendResult
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
-from iowarden.daemon.service.loop import Loop, Parts
 from iowarden.daemon.service.messages import Stop
+from iowarden.daemon.service.service import Parts, Service
 from iowarden.daemon.service.stored_documents import SCHEMA
 from iowarden.daemon.storage.state_db import Batch, Committed, State
 from iowarden.rules.engine.engine import Engine
@@ -92,7 +92,7 @@ class Life:
         self._state = State(
             f"{config.state_directory}/state.db", self._answered, versions=self._schema.versions()
         )
-        loop = Loop(
+        service = Service(
             Parts(
                 config=config,
                 clock=clock,
@@ -111,7 +111,7 @@ class Life:
             )
         )
         try:
-            loop.run(None)
+            service.run(None)
         except Killed:
             return True
         finally:

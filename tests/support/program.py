@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from support.smtp import Answers, Received
 
-    from iowarden.daemon.service.loop import Loop
+    from iowarden.daemon.service.service import Service
 
 # A text is parsed in the same way each time, and the shipped ones would be with each start.
 rule_files.parse_rule_file = functools.lru_cache(64)(rule_files.parse_rule_file)
@@ -251,11 +251,11 @@ class Played(_Written):
     _text = ""
     """What earlier starts said."""
     _said: _Said | None = None
-    _loop: Loop | None = None
+    _service: Service | None = None
 
     def start(self) -> None:
         """Start it, up to where it waits for a frame."""
-        assert self._loop is None
+        assert self._service is None
         events: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._post = events.put
         with self._zone():
@@ -266,7 +266,7 @@ class Played(_Written):
             machine = run_command.Machine(
                 PlayedClock(), self._player.root, PAGE_SIZE_BYTES, self._player
             )
-            self._loop, self._server = run_command.assembled(
+            self._service, self._server = run_command.assembled(
                 lambda: load_config(str(self.config)),
                 settings,
                 groups,
@@ -274,7 +274,7 @@ class Played(_Written):
                 events,
                 self._said.log,
             )
-            self._loop.begin(self._server if self.http else None)
+            self._service.begin(self._server if self.http else None)
 
     @contextlib.contextmanager
     def _zone(self) -> Iterator[None]:
@@ -294,15 +294,15 @@ class Played(_Written):
             if "TZ" in self.environment:
                 local_zone.cache_clear()
 
-    def _running(self) -> Loop:
-        assert self._loop is not None, "it does not run"
-        return self._loop
+    def _running(self) -> Service:
+        assert self._service is not None, "it does not run"
+        return self._service
 
     def _turn(self) -> None:
         assert self._said is not None
-        loop = self._running()
+        service = self._running()
         with self._zone():
-            loop.turn()
+            service.loop.turn()
         self._said.drain()
 
     def text(self) -> str:
@@ -364,36 +364,36 @@ class Played(_Written):
 
         SIGKILL: it turns no more, and nothing is written but what it had asked to be written.
         """
-        loop = self._running()
+        service = self._running()
         killed = number == signal.SIGKILL
         if not killed:
             self._post(Stop(number.name))
-            self.until(lambda: loop._stopping, "the end")
+            self.until(lambda: service.loop.stopping, "the end")
             with self._zone():
-                loop._stop()
+                service.stop()
         self._let_go(killed=killed)
         return -number if killed else 0
 
     def _let_go(self, *, killed: bool) -> None:
         """End what the end of a process would end."""
         assert self._said is not None
-        loop, self._loop = self._running(), None
-        parts = loop._parts
+        service, self._service = self._running(), None
+        parts = service._parts
         if killed:
             if parts.control is not None:
                 parts.control._remove = ""  # nobody tidies up behind it
                 parts.control.close()
-            loop._tails.close(DEADLINE_SECONDS)
+            service._tails.close(DEADLINE_SECONDS)
             parts.readers.close()
             self._server.close()
-        loop._mails.sender.close(DEADLINE_SECONDS)
+        service._mails.sender.close(DEADLINE_SECONDS)
         parts.state.close(DEADLINE_SECONDS)  # type: ignore[attr-defined]  # the real one has it
         self._text += self._said.close()
         self._said = None
 
     def close(self) -> None:
         """Leave nothing running."""
-        if self._loop is not None:
+        if self._service is not None:
             self._let_go(killed=True)
 
 

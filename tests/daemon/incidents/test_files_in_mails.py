@@ -27,8 +27,8 @@ from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
-from iowarden.daemon.service.loop import Loop, Parts
 from iowarden.daemon.service.messages import Stop
+from iowarden.daemon.service.service import Parts, Service
 from iowarden.daemon.storage.state_db import State
 from iowarden.rules.engine.engine import Engine
 
@@ -59,10 +59,10 @@ def watched(
             "iowarden.yaml",
         )
         (tmp_path / "state").mkdir(exist_ok=True)
-        loop, events, state = made(settings, root, port)
-        thread = threading.Thread(target=loop.run, args=(None,), daemon=True)
+        service, events, state = made(settings, root, port)
+        thread = threading.Thread(target=service.run, args=(None,), daemon=True)
         thread.start()
-        until(lambda: not loop.health.ready(), "its first round")
+        until(lambda: not service.health.ready(), "its first round")
         try:
             yield lambda: text_of(answers), events
         finally:
@@ -74,7 +74,7 @@ def watched(
 
 def made(
     settings: Config, root: Callable[[], Root], port: int
-) -> tuple[Loop, queue.SimpleQueue[object], State]:
+) -> tuple[Service, queue.SimpleQueue[object], State]:
     """Make the loop as the command line does, with some of the sources."""
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     clock = SystemClock()
@@ -100,7 +100,7 @@ def made(
         pollers=asked,
         files_root=root,
     )
-    return Loop(parts), events, state
+    return Service(parts), events, state
 
 
 def until(true: Callable[[], object], what: str) -> None:

@@ -19,8 +19,8 @@ from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
-from iowarden.daemon.service.loop import Loop, Parts
 from iowarden.daemon.service.messages import Stop
+from iowarden.daemon.service.service import Parts, Service
 from iowarden.daemon.storage.state_db import State
 from iowarden.rules.engine.engine import Engine
 
@@ -48,7 +48,7 @@ def test_lost_announcements_have_the_devices_listed_anew(tmp_path: Path) -> None
         clock.now,
         events.put,
     )
-    loop = Loop(
+    service = Service(
         Parts(
             config=settings,
             clock=clock,
@@ -63,7 +63,7 @@ def test_lost_announcements_have_the_devices_listed_anew(tmp_path: Path) -> None
             notify=lambda _: None,
         )
     )
-    thread = threading.Thread(target=loop.run, args=(None,), daemon=True)
+    thread = threading.Thread(target=service.run, args=(None,), daemon=True)
     thread.start()
     listed.get(timeout=DEADLINE_SECONDS)
     events.put(Batch((), "No buffer space available"))

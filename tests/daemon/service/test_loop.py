@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iowarden.daemon.clock import PlayedClock
-from iowarden.daemon.config import config
+from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.probe.protocol import Stuck
 from iowarden.daemon.service.health import FIRST_ROUND_SECONDS, Health
-from iowarden.daemon.service.loop import Loop, Parts
 from iowarden.daemon.service.probe_watch import ProbeWatch
 from iowarden.daemon.service.reload import HUNG_SECONDS, Loaded, Refused, Reloader
+from iowarden.daemon.service.service import Parts, Service
 from iowarden.daemon.storage.state_db import State
 from iowarden.daemon.transition_log import Telling
 from iowarden.rules.engine.engine import Engine
@@ -80,7 +80,7 @@ class Journal:
 @pytest.fixture(scope="module")
 def duties(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Return the names of a loop's duties, as it does them."""
-    settings = config.parse(f"state_directory: {tmp_path_factory.mktemp('state')}\n", "test")
+    settings = parse_config(f"state_directory: {tmp_path_factory.mktemp('state')}\n", "test")
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     clock = PlayedClock()
     readers = Readers([], {}, lambda: None, clock.now, events.put)  # type: ignore[arg-type,return-value]
@@ -97,7 +97,7 @@ def duties(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         exposition=Exposition(print),
         notify=lambda _: None,
     )
-    return list(Loop(parts).duties)
+    return list(Service(parts).loop.duties)
 
 
 @pytest.mark.parametrize(("first", "then", "why"), ORDER, ids=lambda each: str(each).split(",")[0])
@@ -120,12 +120,12 @@ class Reloads:
     def __post_init__(self) -> None:
         """What is in force says no more than what is informative."""
         self.reloader = Reloader(
-            config.parse("", "test"),
+            parse_config("", "test"),
             self.clock,
             Telling(self.journal, lambda: 0.0, self.clock.now),
             self.notified.append,
             self.came.put,
-            load=lambda: (config.parse(self.path.read_text(), "test"), []),
+            load=lambda: (parse_config(self.path.read_text(), "test"), []),
             sender_for=None,
             put_in_force=self.put,
         )
@@ -184,7 +184,7 @@ def test_a_reading_that_hangs_leaves_what_is_in_force(clock: PlayedClock, tmp_pa
 def test_ready_does_not_wait_for_a_source_that_hangs(clock: PlayedClock) -> None:
     """Once systemd is told READY, it is told no second time; the watchdog is, each turn."""
     notified: list[str] = []
-    asked = pollers.make(config.parse("", "test").smart, clock)
+    asked = pollers.make(parse_config("", "test").smart, clock)
     engine = Engine([], asked.sources(), clock.now())
     health = Health(engine, clock, Telling(Journal(), lambda: 0.0, clock.now), notified.append)
     began = clock.now()
