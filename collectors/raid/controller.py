@@ -14,7 +14,7 @@ from iowarden.collectors.raid.output import printable
 from iowarden.collectors.source import Source, read_by_poller
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
     from iowarden.collectors.event import Event
     from iowarden.collectors.model import Labels
@@ -106,6 +106,14 @@ class PhysicalDisk:
     kind: str = ""
     temperature_celsius: float | None = None
     errors_total: Mapping[str, int] = field(default_factory=dict)
+
+
+def slots_by_array(disks: Iterable[PhysicalDisk]) -> dict[str, tuple[str, ...]]:
+    """Return where the disks of each array are, by its name; '': those of none."""
+    found: dict[str, tuple[str, ...]] = {}
+    for disk in disks:
+        found[disk.array] = (*found.get(disk.array, ()), disk.slot)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +300,10 @@ def emit(value: Controllers) -> list[Sample]:
             pairs = tuple(sorted(labels.items()))
             samples.append((f"iowarden_controller_{name}", pairs, float(number)))
 
+    def numbers(told: Mapping[str, float | None], /, **labels: str) -> None:
+        for name, number in told.items():
+            add(name, number, **labels)
+
     def state(name: str, state: State | None, /, **labels: str) -> None:
         if state is not None:
             add(name, 1.0, **labels, state=state.health.value, word=state.word)
@@ -316,39 +328,50 @@ def emit(value: Controllers) -> list[Sample]:
             about = {"level": array.level, "name": array.label, "parent": array.parent}
             add("array_info", 1.0, **own, **about, address=array.address)
             state("array_state", array.state, **own)
-            add("array_done_ratio", array.state.done_ratio, **own)
-            add("array_size_bytes", array.size_bytes, **own)
-            if array.policy is not None:
-                add("array_write_cache_enabled", array.policy.write_back, **own)
-                default = array.policy.default_write_back
-                add("array_write_cache_default_enabled", default, **own)
-                add("array_write_cache_forced", array.policy.forced, **own)
-            add("array_disk_cache_enabled", array.disk_cache, **own)
+            policy = array.policy or Policy()
+            told = {
+                "array_done_ratio": array.state.done_ratio,
+                "array_size_bytes": array.size_bytes,
+                "array_write_cache_enabled": policy.write_back,
+                "array_write_cache_default_enabled": policy.default_write_back,
+                "array_write_cache_forced": policy.forced,
+                "array_disk_cache_enabled": array.disk_cache,
+            }
+            numbers(told, **own)
         for disk in each.disks:
             own = at | {"slot": disk.slot}
             about = {"model": disk.model, "serial": disk.serial, "firmware": disk.firmware}
             add("disk_info", 1.0, **own, **about, array=disk.array, usage=disk.usage)
             state("disk_state", disk.state, **own)
-            add("disk_size_bytes", disk.size_bytes, **own)
-            add("disk_temperature_celsius", disk.temperature_celsius, **own)
+            told = {
+                "disk_size_bytes": disk.size_bytes,
+                "disk_temperature_celsius": disk.temperature_celsius,
+            }
+            numbers(told, **own)
             for counted, total in disk.errors_total.items():
                 add("disk_errors_total", total, **own, counted=counted)
         for battery in each.batteries:
             own = at | {"battery": battery.name}
             state("battery_state", battery.state, **own)
-            add("battery_ok", battery.ready, **own)
-            add("battery_charge_ratio", battery.charge_ratio, **own)
-            add("battery_temperature_celsius", battery.temperature_celsius, **own)
+            told = {
+                "battery_ok": battery.ready,
+                "battery_charge_ratio": battery.charge_ratio,
+                "battery_temperature_celsius": battery.temperature_celsius,
+            }
+            numbers(told, **own)
         for sensor in each.sensors:
             own = at | {"sensor": sensor.name}
             state("sensor_state", sensor.state, **own)
-            add("temperature_celsius", sensor.temperature_celsius, **own)
-            add("fan_rpm", sensor.fan_rpm, **own)
-            add("voltage_volts", sensor.voltage_volts, **own)
+            told = {
+                "temperature_celsius": sensor.temperature_celsius,
+                "fan_rpm": sensor.fan_rpm,
+                "voltage_volts": sensor.voltage_volts,
+            }
+            numbers(told, **own)
     parts = {(each.name, reason) for each in value.controllers for reason in each.unread}
     for problem in value.problems:
         what = "part" if (problem.controller, problem.reason) in parts else "controller"
-        told = {
+        labels = {
             "controller": problem.controller,
             "vendor": problem.vendor,
             "host": problem.host,
@@ -356,7 +379,7 @@ def emit(value: Controllers) -> list[Sample]:
             "what": "log" if problem.reason.startswith(LOG_PROBLEM) else what,
         }
         if problem.reason:
-            add("unread", 1.0, **{name: text for name, text in told.items() if text})
+            add("unread", 1.0, **{name: text for name, text in labels.items() if text})
     return list(dict.fromkeys(samples))
 
 

@@ -150,6 +150,11 @@ def leading(pattern: re.Pattern[str], text: str) -> float | None:
     return float(found[1]) if found else None
 
 
+def ratio(percent: re.Match[str] | None) -> float | None:
+    """Return the done part of what a pattern found, whose first group is a percentage."""
+    return min(float(percent[1]), 100.0) / 100.0 if percent else None
+
+
 def clock_seconds(parts: Iterable[str | int]) -> float | None:
     """Return year, month, day, hour, minute, second as if they were UTC; None: no such time."""
     year, month, day, hour, minute, second = map(int, parts)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.collectors.raid.controller import Health, State
-from iowarden.collectors.raid.output import UNTOLD, printable
+from iowarden.collectors.raid.output import UNTOLD, printable, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -85,8 +85,7 @@ def judged(word: str, meanings: Mapping[str, Health]) -> State:
     percent = _PERCENT.search(told)
     bare = re.sub(r"\s*\(?\s*[0-9.]{1,8} ?%\s*\)?", "", told) if percent else told
     health = meanings.get(bare.casefold(), Health.ATTENTION)
-    done = min(float(percent[1]), 100.0) / 100.0 if percent else None
-    return State(health, bare or told, done)
+    return State(health, bare or told, ratio(percent))
 
 
 _UNCOUNTED = UNTOLD | {"not available", "none"}

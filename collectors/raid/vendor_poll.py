@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.machine import PROBE
 from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
-from iowarden.collectors.raid.controller import (
-    LOG_PROBLEM,
-    Controllers,
-    Gap,
-    Listed,
-    Problem,
-)
+from iowarden.collectors.raid.controller import LOG_PROBLEM, Controllers, Gap, Listed, Problem
 from iowarden.collectors.raid.log_alignment import MOST_ENTRIES, Cursor, align, align_numbered
 from iowarden.collectors.raid.states import unknown_caches
 from iowarden.collectors.smart import scsi_hosts

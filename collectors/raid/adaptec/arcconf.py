@@ -303,7 +303,7 @@ def _batteries(blocks: list[Block]) -> Iterator[Battery]:
             name,
             state,
             states.ready(state.health, word),
-            min(int(charge[1]), 100) / 100 if charge else None,
+            output.ratio(charge),
             output.leading(DEGREES, block.get("current temperature")),
         )
 

@@ -29,7 +29,6 @@ from iowarden.collectors.raid.megaraid import storcli_events
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from iowarden.collectors.model import ParseError
     from iowarden.collectors.raid.controller import Log
 
     Pair = tuple[str, str]
@@ -173,10 +172,12 @@ def parse_adapters(text: str) -> dict[int, Adapter]:
     for head, below in output.blocks(lines, _ADAPTER):
         pairs = _first(_pairs(below))
         if "product name" not in pairs:
-            raise _refused("-AdpAllInfo", f"'Product Name' of adapter {head[1]}", text)
+            raise output.refused(
+                "MegaCli -AdpAllInfo", f"'Product Name' of adapter {head[1]}", text
+            )
         found[int(head[1])] = _adapter(pairs)
     if not found:
-        raise _refused("-AdpAllInfo", "'Adapter #0'", text)
+        raise output.refused("MegaCli -AdpAllInfo", "'Adapter #0'", text)
     return found
 
 
@@ -269,12 +270,12 @@ def parse_addresses(text: str) -> dict[int, str]:
         name, _, value = line.partition(":")
         if re.fullmatch(r"\s*(?:Bus|Device|Function) Number\s*", name):
             if not re.fullmatch(r"\s*[0-9a-fA-F]{1,2}\s*", value):
-                raise _refused("-AdpGetPciInfo", "'Bus Number : <hex>'", line)
+                raise output.refused("MegaCli -AdpGetPciInfo", "'Bus Number : <hex>'", line)
             parts[name.split()[0]] = int(value, 16)
         if len(parts) == 3 and number >= 0:
             found[number] = f"0000:{parts['Bus']:02x}:{parts['Device']:02x}.{parts['Function']:x}"
     if not found:
-        raise _refused("-AdpGetPciInfo", "'PCI information for Controller 0'", text)
+        raise output.refused("MegaCli -AdpGetPciInfo", "'PCI information for Controller 0'", text)
     return found
 
 
@@ -288,7 +289,7 @@ def merged(text: str) -> list[str]:
     """Return that a disk or a virtual drive begins with a line that is not read, or a line does."""
     lines = output.plain(text).splitlines()
     found = [
-        str(_refused("-PDList", "one line for each", line))
+        str(output.refused("MegaCli -PDList", "one line for each", line))
         for line in lines
         if _JOINED.search(line.partition(":")[2])
     ]
@@ -312,7 +313,7 @@ def parse_volumes(text: str) -> tuple[Array, ...]:
     _one_adapter("-LdPdInfo", lines)
     found = tuple(_volume(head, below) for head, below in output.blocks(lines, _VOLUME))
     if not found and not _NO_VOLUME.search("\n".join(lines)):
-        raise _refused("-LdPdInfo", "'Virtual Drive: 0 (Target Id: 0)'", text)
+        raise output.refused("MegaCli -LdPdInfo", "'Virtual Drive: 0 (Target Id: 0)'", text)
     return found
 
 
@@ -391,7 +392,7 @@ def _running(lines: Iterable[str]) -> tuple[str, float | None] | None:
         if _PROGRESS.fullmatch(line.strip()):
             name, _, told = line.partition(":")
             done = _DONE.match(told.strip())
-            return name.strip(), min(int(done[1]), 100) / 100 if done else None
+            return name.strip(), output.ratio(done)
     return None
 
 
@@ -406,7 +407,7 @@ def parse_disks(text: str) -> tuple[PhysicalDisk, ...]:
     keys = {key for key, _ in pairs}
     none = keys <= {"exit code", "number of virtual disks"} and any(map(_ADAPTER.fullmatch, lines))
     if _ENCLOSURE not in keys and not none:
-        raise _refused("-PDList", "'Enclosure Device ID: <n>'", text)
+        raise output.refused("MegaCli -PDList", "'Enclosure Device ID: <n>'", text)
     found: dict[str, PhysicalDisk] = {}
     for disk in _disks(pairs):
         former = found.get(disk.slot)
@@ -462,7 +463,7 @@ def _disk_state(block: Mapping[str, str], predicted: int, odd: Iterable[str]) ->
     first, _, motor = word.partition(",")
     judged = states.judged(first, _DISK_WORDS)
     runs = _DONE.match(block.get(first.strip().casefold(), ""))
-    done = min(int(runs[1]), 100) / 100 if runs else judged.done_ratio
+    done = output.ratio(runs) if runs else judged.done_ratio
     state = State(judged.health, output.printable(word), done)
     said = []
     if motor.strip().casefold() not in _MOTOR_WORDS:
@@ -534,7 +535,7 @@ def parse_battery(text: str) -> Battery:
     lines = _lines("-AdpBbuCmd", text)
     begin = next((at for at, line in enumerate(lines) if "BBU status for Adapter" in line), None)
     if begin is None:
-        raise _refused("-AdpBbuCmd -GetBbuStatus", "'BBU status for Adapter'", text)
+        raise output.refused("MegaCli -AdpBbuCmd -GetBbuStatus", "'BBU status for Adapter'", text)
     lines = lines[begin:]
     flags = next((at for at, line in enumerate(lines) if "BBU Firmware Status" in line), len(lines))
     own, all_of_it = _first(_pairs(lines[:flags])), _first(_pairs(lines))
@@ -551,14 +552,14 @@ def parse_battery(text: str) -> Battery:
     if (good := all_of_it.get("issohgood", "Yes")) != "Yes":
         said.append((Health.ATTENTION, f"isSOHGood: {good}"))
     if not said and flags == len(lines) and "issohgood" not in all_of_it:
-        raise _refused("-AdpBbuCmd -GetBbuStatus", "'Battery State: <word>'", text)
+        raise output.refused("MegaCli -AdpBbuCmd -GetBbuStatus", "'Battery State: <word>'", text)
     health = next((each for each in _WORST if each in {h for h, _ in said}), Health.OK)
     charge = re.fullmatch(r"([0-9]{1,3}) ?%", all_of_it.get("relative state of charge", ""))
     return Battery(
         name="battery",
         state=State(health, output.printable(", ".join(filter(None, (w for _, w in said))))),
         ready=None if health is Health.BUSY else health is Health.OK,
-        charge_ratio=min(int(charge[1]), 100) / 100 if charge else None,
+        charge_ratio=output.ratio(charge),
         temperature_celsius=output.leading(_CELSIUS, own.get("temperature", "")),
     )
 
@@ -607,7 +608,7 @@ def parse_rebuilds(text: str) -> dict[str, float]:
         if (slot := output.slot_name(enclosure, number))
     }
     if not found and "is not in rebuild process" not in lines:
-        raise _refused("-PDRbld -ShowProg", "'Rebuild Progress on Device ...'", text)
+        raise output.refused("MegaCli -PDRbld -ShowProg", "'Rebuild Progress on Device ...'", text)
     return found
 
 
@@ -617,7 +618,7 @@ def parse_log(text: str, name: str) -> Log:
     The entries are those that storcli prints. Errors: ParseError.
     """
     if not any(re.match(r"\s*seqNum\s*:", line) for line in _lines("-AdpEventLog", text)):
-        raise _refused("-AdpEventLog -GetLatest", "'seqNum: 0x...'", text)
+        raise output.refused("MegaCli -AdpEventLog -GetLatest", "'seqNum: 0x...'", text)
     return storcli_events.parse_events(text, name)
 
 
@@ -626,7 +627,7 @@ def _lines(command: str, text: str) -> list[str]:
     plain = output.plain(text)
     codes = _EXIT.findall(plain)
     if not codes or any(int(code, 16) for code in codes):
-        raise _refused(command, "'Exit Code: 0x00' at its end", text)
+        raise output.refused(f"MegaCli {command}", "'Exit Code: 0x00' at its end", text)
     return plain.splitlines()
 
 
@@ -634,7 +635,9 @@ def _one_adapter(command: str, lines: Sequence[str]) -> None:
     """Errors: ParseError, for disks of several adapters, whose slots are called the same."""
     found = {head[1] for line in lines if (head := _OF.match(line))}
     if len(found) > 1:
-        raise _refused(command, "one adapter", f"adapters {', '.join(sorted(found))}")
+        raise output.refused(
+            f"MegaCli {command}", "one adapter", f"adapters {', '.join(sorted(found))}"
+        )
 
 
 def _pairs(lines: Iterable[str]) -> Iterator[Pair]:
@@ -650,11 +653,4 @@ def _pairs(lines: Iterable[str]) -> Iterator[Pair]:
 
 
 def _first(pairs: Iterable[Pair]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for key, value in pairs:
-        found.setdefault(key, value)
-    return found
-
-
-def _refused(command: str, expected: str, got: str) -> ParseError:
-    return output.refused(f"MegaCli {command}", expected, got)
+    return dict(reversed([*pairs]))

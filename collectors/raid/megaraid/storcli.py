@@ -165,13 +165,13 @@ def parse_list(text: str, unread: list[str] | None = None) -> tuple[Listed, ...]
 
 
 def _listed(row: Tree) -> Listed:
-    number = text_of(row, "ctl") or text_of(row, "ctrl")
+    number = text_of(row, "ctl", "ctrl")
     if not re.fullmatch(r"\d{1,3}", number, re.ASCII):
         raise output.refused("storcli show", "a number of a controller", str(row))
     return Listed(
         int(number),
-        output.printable(text_of(row, "model") or text_of(row, "product name")),
-        output.printable(text_of(row, "serialnumber")),
+        text_of(row, "model", "product name"),
+        text_of(row, "serialnumber"),
         text_of(row, "pds"),
         text_of(row, "vds"),
         text_of(row, "vnopt"),
@@ -243,7 +243,7 @@ def _told(answer: Answer, name: str) -> Told:
         if number and int(expected) != listed:
             unread.append(f"expected {expected} {what}, got {listed}: the others are not known")
         elif expected and not number:
-            unread.append(f"expected a number of {what}, got '{output.printable(expected)}'")
+            unread.append(f"expected a number of {what}, got '{expected}'")
     if answer.text and arrays and not disks and not told("physical drives"):
         unread.append("expected 'Physical Drives = <n>', got none: its disks are not known")
     memory = told("on board memory size")
@@ -251,12 +251,10 @@ def _told(answer: Answer, name: str) -> Told:
     own = Controller(
         name=name,
         vendor=VENDOR,
-        model=output.printable(told("model", "product name")),
-        serial=output.printable(told("serial number")),
-        firmware=output.printable(
-            told(
-                "firmware package build", "fw package build", "package version", "firmware version"
-            )
+        model=told("model", "product name"),
+        serial=told("serial number"),
+        firmware=told(
+            "firmware package build", "fw package build", "package version", "firmware version"
         ),
         state=_controller_state(flat, answer.errors, foreign),
         memory_bytes=output.size_bytes(memory or (megabytes and f"{megabytes} MB"), 1024) or None,
@@ -281,7 +279,7 @@ def _controller_state(
     flat: Mapping[str, str], errors: Sequence[str], foreign: Sequence[PhysicalDisk]
 ) -> State | None:
     word = flat.get("controller status", "")
-    state = states.judged(output.printable(word), _CONTROLLER_WORDS) if word else None
+    state = states.judged(word, _CONTROLLER_WORDS) if word else None
     wrong = [
         f"{flag}: {flat[flag]}"
         for flag in _FLAGS
@@ -293,7 +291,7 @@ def _controller_state(
     if not wrong:
         return state
     health = state.health if state else Health.OK
-    told = output.printable("; ".join(filter(None, (state.word if state else "", *wrong))))
+    told = "; ".join(filter(None, (state.word if state else "", *wrong)))
     return State(Health.ATTENTION if health is Health.OK else health, told[:300])
 
 
@@ -301,19 +299,15 @@ def _batteries(data: Tree, flat: Mapping[str, str]) -> tuple[Battery, ...]:
     found: list[Battery] = []
     for key in ("cachevault_info", "bbu_info", "energy pack info"):
         for row in rows_of(data.get(key)):
-            word = text_of(row, "state") or text_of(row, "status")
-            state = states.judged(output.printable(word), _BATTERY_WORDS)
-            name = text_of(row, "model") or " ".join(
-                filter(None, (text_of(row, "type"), text_of(row, "subtype")))
-            )
+            word = text_of(row, "state", "status")
+            state = states.judged(word, _BATTERY_WORDS)
+            name = text_of(row, "model") or f"{text_of(row, 'type')} {text_of(row, 'subtype')}"
             found.append(
                 Battery(
-                    output.printable(name) or "battery",
+                    name.strip() or "battery",
                     state,
                     states.ready(state.health, word),
-                    temperature_celsius=celsius_of(
-                        text_of(row, "temp") or text_of(row, "temperature(c)")
-                    ),
+                    temperature_celsius=celsius_of(text_of(row, "temp", "temperature(c)")),
                 )
             )
     present = flat.get("hwcfg bbu", "").casefold()
@@ -321,8 +315,7 @@ def _batteries(data: Tree, flat: Mapping[str, str]) -> tuple[Battery, ...]:
         return (Battery("battery", State(Health.ABSENT, "Absent")),)
     if not found and present == "present":
         # Present, and nothing told of it: nobody knows that it would keep the cache.
-        status = f"BBU Status {flat.get('bbu status', '?')}"
-        told = output.printable(f"Present, {status}, no state")
+        told = f"Present, BBU Status {flat.get('bbu status', '?')}, no state"
         return (Battery("battery", State(Health.ATTENTION, told), None),)
     return tuple(found)
 
@@ -337,8 +330,8 @@ def _sensors(data: Tree, flat: Mapping[str, str]) -> tuple[Sensor, ...]:
             found += [sensor] if sensor not in found else []
     for name in ("enclosure list", "enclosure information"):
         for row in rows_of(data.get(name)):
-            state = states.judged(output.printable(text_of(row, "state")), _ENCLOSURE_WORDS)
-            found.append(Sensor(f"enclosure {output.printable(text_of(row, 'eid'))}", state))
+            state = states.judged(text_of(row, "state"), _ENCLOSURE_WORDS)
+            found.append(Sensor(f"enclosure {text_of(row, 'eid')}", state))
     return tuple(found)
 
 
@@ -364,8 +357,8 @@ def parse_progress(text: str) -> tuple[Progress, ...]:
                 if drive
                 else slot_of(text_of(row, "eid:slt")),
                 f"virtual drive {int(number)}" if named else "",
-                output.printable(text_of(row, "operation")),
-                min(int(percent[1]), 100) / 100 if percent else None,
+                text_of(row, "operation"),
+                output.ratio(percent),
             )
         )
     if not rows:
@@ -405,8 +398,7 @@ def parse_patrol_read(text: str) -> Sensor:
     for answer in answers:
         for row in objects(answer.data):
             if text_of(row, "ctrl_prop").casefold() == "pr current state":
-                word = output.printable(text_of(row, "value"))
-                return Sensor("patrol read", states.judged(word, _PATROL_WORDS))
+                return Sensor("patrol read", states.judged(text_of(row, "value"), _PATROL_WORDS))
     raise nothing_of("storcli /cN show patrolread", "'PR Current State'", answers)
 
 

@@ -19,7 +19,7 @@ from iowarden.collectors.raid import output
 from iowarden.collectors.raid.megaraid.storcli_text import UNREAD, parse_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 _HARMLESS = frozenset(
     {"command invalid", "un-supported command", "unsupported command", "none", "-", ""}
@@ -90,10 +90,10 @@ def _answer(entry: object) -> Answer:
     data = found.get("response data")
     rows = status.get("detailed status")
     told = [_error(row) for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    description = output.printable(text_of(status, "description"))
+    description = text_of(status, "description")
     word = text_of(status, "status")
     if word.casefold() != "success" and not rows and description.casefold() in {"none", ""}:
-        told.append(f"Status = {output.printable(word)}, without a reason")
+        told.append(f"Status = {word}, without a reason")
     unread = data.pop(UNREAD, []) if isinstance(data, dict) else []
     return Answer(
         int(number) if re.fullmatch(r"\d{1,3}", number, re.ASCII) else None,
@@ -107,11 +107,11 @@ def _answer(entry: object) -> Answer:
 
 def _error(row: Tree) -> str:
     """Return what a row of 'Detailed Status' complains of, '' for nothing, or what is harmless."""
-    told = output.printable(text_of(row, "errmsg"))
+    told = text_of(row, "errmsg")
     failed = text_of(row, "status").casefold() not in {"success", "-", ""}
     if told.casefold() in _HARMLESS and not (failed and text_of(row, "drive")):
         return ""
-    where = output.printable(text_of(row, "drive") or text_of(row, "vd"))
+    where = text_of(row, "drive", "vd")
     return f"{where} error {text_of(row, 'errcd') or '?'}: {told or 'no text'}".strip()[:200]
 
 
@@ -170,11 +170,13 @@ def rows_of(value: Any) -> list[Tree]:  # noqa: ANN401 - JSON
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
-def text_of(row: Tree, key: str) -> str:
-    """Return what stands below a key, in one line; '' where there is nothing, or no text."""
-    value = row.get(key)
-    plain = isinstance(value, str | int | float) and not isinstance(value, bool)
-    return " ".join(str(value).split())[:400] if plain else ""
+def text_of(row: Mapping[str, Any], *keys: str) -> str:
+    """Return the first text below some keys, in one line that may be shown; '' without any."""
+    for value in map(row.get, keys):
+        told = "" if isinstance(value, bool | dict | list | None) else " ".join(str(value).split())
+        if told:
+            return output.printable(told[:400])
+    return ""
 
 
 def slot_of(text: str) -> str:

@@ -147,11 +147,9 @@ def _disk(row: Tree, slot: str, detail: Mapping[str, str], *, adapter: bool) -> 
     return PhysicalDisk(
         slot=slot,
         state=state,
-        model=output.printable(text_of(row, "model") or detail.get("model number", "")),
-        serial=output.printable(detail.get("sn", "") or detail.get("serial number", "")),
-        firmware=output.printable(
-            detail.get("firmware revision", "") or detail.get("firmware revision level", "")
-        ),
+        model=text_of(row, "model") or text_of(detail, "model number"),
+        serial=text_of(detail, "sn", "serial number"),
+        firmware=text_of(detail, "firmware revision", "firmware revision level"),
         size_bytes=size_of(row),
         usage="foreign" if foreign else _USAGES.get(text_of(row, "state").casefold(), ""),
         array=f"drive group {int(group)}"
@@ -160,18 +158,16 @@ def _disk(row: Tree, slot: str, detail: Mapping[str, str], *, adapter: bool) -> 
         kind=f"megaraid,{int(number)}"
         if re.fullmatch(r"\d{1,3}", number, re.ASCII) and not adapter
         else "",
-        temperature_celsius=celsius_of(
-            detail.get("drive temperature", "") or detail.get("temperature(c)", "")
-        ),
+        temperature_celsius=celsius_of(text_of(detail, "drive temperature", "temperature(c)")),
         errors_total=counts,
     )
 
 
 def disk_state(row: Tree, *, adapter: bool) -> State:
     """Return the state of a disk; a plain `adapter` has no word for it."""
-    word = output.printable(text_of(row, "state"))
+    word = text_of(row, "state")
     if "status" in row:  # storcli2
-        status = output.printable(text_of(row, "status"))
+        status = text_of(row, "status")
         health = states.judged(status, _STATUS_WORDS).health
         if health is Health.OK and word.casefold() not in _CONFIGURED:
             health = Health.ATTENTION

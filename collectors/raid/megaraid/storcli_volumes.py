@@ -66,23 +66,23 @@ def drive_groups(data: Tree, *, adapter: bool) -> tuple[list[Array], list[Physic
     groups: list[Array] = []
     missing: list[PhysicalDisk] = []
     for row in rows_of(data.get("topology")):
-        group, span = text_of(row, "dg"), text_of(row, "arr") or text_of(row, "span")
+        group, span = text_of(row, "dg"), text_of(row, "arr", "span")
         if text_of(row, "type").casefold() == "drive":
             state = disk_state(row, adapter=adapter)
             if state.health is Health.FAILED and not SLOT.fullmatch(text_of(row, "eid:slot")):
                 place = f"drive group {group} span {span} row {text_of(row, 'row')}"
-                name = f"drive group {group}"
-                told = PhysicalDisk(output.printable(place), state, usage="member", array=name)
-                missing.append(told)
+                missing.append(
+                    PhysicalDisk(place, state, usage="member", array=f"drive group {group}")
+                )
         elif span == "-" and text_of(row, "row") == "-":
             word = text_of(row, "state")
             # storcli2 tells no state of a group.
             health = State(Health.OK, "-") if word == "-" and "span" in row else None
             groups.append(
                 Array(
-                    output.printable(f"drive group {group}"),
-                    health or states.judged(output.printable(word), _ARRAY_WORDS),
-                    level=output.printable(text_of(row, "type")),
+                    f"drive group {group}",
+                    health or states.judged(word, _ARRAY_WORDS),
+                    level=text_of(row, "type"),
                     size_bytes=size_of(row),
                 )
             )
@@ -114,24 +114,22 @@ def volumes_of(
         if name in seen:
             continue
         seen.add(name)
-        state = states.judged(output.printable(text_of(row, "state")), _ARRAY_WORDS)
+        state = states.judged(text_of(row, "state"), _ARRAY_WORDS)
         access = text_of(row, "access")
-        odd = [] if access.casefold() in _ACCESS else [output.printable(f"access {access}")]
+        odd = [] if access.casefold() in _ACCESS else [f"access {access}"]
         parent = f"drive group {int(place[1])}" if place[1].isdecimal() else ""
         yield Array(
             name,
             states.doubted(state, odd),
-            level=output.printable(text_of(row, "type")),
-            label=output.printable(text_of(row, "name")),
+            level=text_of(row, "type"),
+            label=text_of(row, "name"),
             parent=parent,
             size_bytes=size_of(row),
             slots=slots.get(parent, ()),
             address=f"{2 + number // _TARGETS}:{number % _TARGETS}:0"
             if driver == "megaraid_sas"
             else "",
-            policy=_policy(
-                text_of(row, "currentcache") or text_of(row, "cache"), text_of(row, "defaultcache")
-            ),
+            policy=_policy(text_of(row, "currentcache", "cache"), text_of(row, "defaultcache")),
             disk_cache=disk_caches.get(parent),
         )
 
@@ -141,13 +139,12 @@ def _policy(current: str, default: str = "") -> Policy | None:
     if not current:
         return None
     found, set_to = _CACHE.fullmatch(current), _CACHE.fullmatch(default)
-    word = output.printable(current)
     if found is None:
-        return Policy(word=word)
+        return Policy(word=current)
     return Policy(
         _writes_back(found),
         found[1].upper() != "NR",
-        word,
+        current,
         _writes_back(set_to) if set_to else None,
         (set_to or found)[2].upper() in _FORCED,
     )
@@ -165,7 +162,7 @@ def members_of(data: Tree, disks: Sequence[PhysicalDisk]) -> dict[str, tuple[str
             found.setdefault(disk.array, []).append(disk.slot)
     for row in rows_of(data.get("topology")):
         place = slot_of(text_of(row, "eid:slot"))
-        name = output.printable(f"drive group {text_of(row, 'dg')}")
+        name = f"drive group {text_of(row, 'dg')}"
         if place and place not in found.setdefault(name, []):
             found[name].append(place)
     return {name: tuple(each) for name, each in found.items() if each}
@@ -189,16 +186,13 @@ def parse_volumes(text: str) -> dict[str, Array]:
                 policy = replace(policy, default_write_back=back.get(word))
             bad = told.get("bad block exists", told.get("bad blocks exist", "No"))
             well = bad.casefold() in {"no", "-", "n/a"}
-            odd = [] if well else [output.printable(f"bad blocks exist: {bad}")]
-            serial = told.get("serial number", "") or told.get("scsi naa id", "")
-            disk_cache = told.get("disk cache policy", "") or told.get(
-                "drive write cache policy", ""
-            )
+            odd = [] if well else [f"bad blocks exist: {bad}"]
+            disk_cache = text_of(told, "disk cache policy", "drive write cache policy")
             found[each.name] = replace(
                 each,
                 policy=policy,
                 state=states.doubted(each.state, odd),
-                serial=output.printable(serial),
+                serial=text_of(told, "serial number", "scsi naa id"),
                 disk_cache=_SWITCH.get(disk_cache.casefold(), each.disk_cache),
             )
     if not found:
@@ -258,9 +252,9 @@ def parse_foreign(text: str) -> tuple[Array, ...]:
         raise output.refused("storcli /cN/fall show", "a foreign configuration", descriptions)
     return tuple(
         Array(
-            output.printable(f"foreign drive group {text_of(row, 'dg')}"),
-            states.judged(output.printable(text_of(row, "state")), _FOREIGN_WORDS),
-            level=output.printable(text_of(row, "type")),
+            f"foreign drive group {text_of(row, 'dg')}",
+            states.judged(text_of(row, "state"), _FOREIGN_WORDS),
+            level=text_of(row, "type"),
             size_bytes=size_of(row) or None,
         )
         for row in rows

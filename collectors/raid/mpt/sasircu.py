@@ -19,8 +19,6 @@ from iowarden.collectors.raid.controller import Array, Controller, Health, Physi
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from iowarden.collectors.model import ParseError
-
     Pair = tuple[str, str]
 
 _MB = 1 << 20
@@ -110,7 +108,7 @@ def parse_list(text: str, unread: list[str] | None = None) -> tuple[Listed, ...]
     lines = _whole("LIST", plain)
     header = next((at for at, line in enumerate(lines) if _HEADER.fullmatch(line)), None)
     if header is None:
-        raise _refused("LIST", "'Index  Type  ID ...'", text)
+        raise output.refused("sas2ircu LIST", "'Index  Type  ID ...'", text)
     rows = [line for line in lines[header + 1 :] if re.match(r"\s*[0-9]", line)]
     return tuple(output.readable(rows, _listed, unread))
 
@@ -118,7 +116,7 @@ def parse_list(text: str, unread: list[str] | None = None) -> tuple[Listed, ...]
 def _listed(line: str) -> Listed:
     row = _ROW.fullmatch(line)
     if row is None:
-        raise _refused("LIST", "'<index> <type> <ids> <PCI address>'", line)
+        raise output.refused("sas2ircu LIST", "'<index> <type> <ids> <PCI address>'", line)
     domain, bus, device, function = (int(part, 16) for part in row.group(3, 4, 5, 6))
     address = f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
     return Listed(int(row[1]), output.printable(row[2]), address)
@@ -133,7 +131,7 @@ def parse_display(text: str, name: str) -> Controller:
     lines = _whole("DISPLAY", output.plain(text))
     sections = _sections(lines)
     if missing := [title for title in _SECTIONS if title not in sections]:
-        raise _refused("DISPLAY", f"'{missing[0]}'", text)
+        raise output.refused("sas2ircu DISPLAY", f"'{missing[0]}'", text)
     own = dict(_pairs(sections[_SECTIONS[0]]))
     unread = [
         reason
@@ -179,7 +177,7 @@ def _unheaded(lines: Sequence[str], head: re.Pattern[str], once: Sequence[str]) 
     for number, block in enumerate(blocks):
         keys = [name for name, _ in _pairs(block)]
         if number == 0 and key in keys:
-            yield str(_refused("DISPLAY", f"{heading} ahead of '{key}'", "none"))
+            yield str(output.refused("sas2ircu DISPLAY", f"{heading} ahead of '{key}'", "none"))
         yield from output.merged("sas2ircu DISPLAY", heading, keys, {key})
 
 
@@ -260,10 +258,10 @@ def parse_status(text: str) -> dict[str, Task]:
         found[volume_name(own.get("volume id", ""))] = Task(
             "" if operation == "None" else output.printable(operation),
             output.printable(own.get("volume status", "")),
-            min(float(done[1]), 100.0) / 100.0 if done else None,
+            output.ratio(done),
         )
     if not found:
-        raise _refused("STATUS", "'IR Volume 1'", text)
+        raise output.refused("sas2ircu STATUS", "'IR Volume 1'", text)
     return found
 
 
@@ -302,7 +300,7 @@ def with_task(array: Array, task: Task | None) -> Array:
 def _whole(command: str, plain: str) -> list[str]:
     """Return the lines of an output that says it is whole. Errors: ParseError."""
     if _DONE[command] not in plain:
-        raise _refused(command, f"'{_DONE[command]}' at its end", plain)
+        raise output.refused(f"sas2ircu {command}", f"'{_DONE[command]}' at its end", plain)
     return plain.splitlines()
 
 
@@ -332,7 +330,3 @@ def _pairs(lines: Sequence[str]) -> Iterator[Pair]:
             name, colon, value = line.rpartition(" :")
         if colon and name.strip():
             yield " ".join(name.split()).casefold(), value.strip()
-
-
-def _refused(command: str, expected: str, got: str) -> ParseError:
-    return output.refused(f"sas2ircu {command}", expected, got)

@@ -23,6 +23,7 @@ from iowarden.collectors.raid.controller import (
     Policy,
     Sensor,
     State,
+    slots_by_array,
 )
 
 if TYPE_CHECKING:
@@ -454,10 +455,9 @@ def _controller(card: _Card) -> Controller:
         if (degrees := output.number(pairs.get(key, ""))) is not None:
             sensors.append(Sensor(name, temperature_celsius=degrees))
     volumes = [_with_cache(volume, pairs) for volume in card.volumes.values()]
-    members: dict[str, tuple[str, ...]] = {}
-    for disk in card.disks.values():
-        if "spare" not in disk.usage.casefold():
-            members[disk.array] = (*members.get(disk.array, ()), disk.slot)
+    members = slots_by_array(
+        disk for disk in card.disks.values() if "spare" not in disk.usage.casefold()
+    )
     return Controller(
         name=card.name,
         vendor="hp",
@@ -523,7 +523,7 @@ def _state(word: str, meanings: Mapping[str, Health]) -> State:
     progress = _PROGRESS.search(word)
     bare = output.shown(word.replace(progress[0], "") if progress else word)
     state = states.judged(bare, meanings)
-    return replace(state, done_ratio=min(float(progress[1]), 100) / 100) if progress else state
+    return replace(state, done_ratio=output.ratio(progress)) if progress else state
 
 
 def _slot(place: str) -> str:

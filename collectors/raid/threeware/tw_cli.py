@@ -21,6 +21,7 @@ from iowarden.collectors.raid.controller import (
     Policy,
     Sensor,
     State,
+    slots_by_array,
 )
 
 if TYPE_CHECKING:
@@ -204,9 +205,7 @@ def parse_controller(text: str, name: str) -> Controller:
         raise output.refused(f"tw_cli /{name} show", "units, ports or a battery", text)
     if not (found.units or found.ports or found.batteries or found.sensors) and found.unread:
         raise output.refused(f"tw_cli /{name} show", "a row that can be read", text)
-    members: dict[str, tuple[str, ...]] = {}
-    for disk in found.ports.values():
-        members[disk.array] = (*members.get(disk.array, ()), disk.slot)
+    members = slots_by_array(found.ports.values())
     memory = found.pairs.get("available memory", "")
     told = Controller(
         name=name,
@@ -340,8 +339,7 @@ def _state(word: str, meanings: dict[str, Health], *done: str) -> State:
     if word.endswith("*") and health in states.WELL:
         health = Health.ATTENTION
     ratios = (re.match(r"(\d{1,3})%", each, re.ASCII) for each in done)
-    ratio = next((min(int(each[1]), 100) / 100 for each in ratios if each), None)
-    return State(health, output.printable(word), ratio)
+    return State(health, output.printable(word), output.ratio(next(filter(None, ratios), None)))
 
 
 def _port(found: _Found, header: list[str], words: list[str]) -> None:
