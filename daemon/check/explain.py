@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.event import Event
     from iowarden.collectors.md.mdstat import Array
     from iowarden.collectors.raid.controller import Controller
+    from iowarden.collectors.raid.controller import State as ControllerState
     from iowarden.collectors.smart.drive import Drive
     from iowarden.collectors.tool_output.parsed import Found, Parsed, Unread
     from iowarden.rules.alerting.alerts import Alert
@@ -177,12 +178,7 @@ class Explanation:
                 "events_left_out": self.events_left_out,
                 "alerts": [dataclasses.asdict(each) for each in self.alerts],
                 "unread": [
-                    {
-                        "line": each.line,
-                        "text": each.text,
-                        "reason": each.reason,
-                        "fault": each.fault,
-                    }
+                    {name: getattr(each, name) for name in ("line", "text", "reason", "fault")}
                     for each in self.unread
                 ],
             },
@@ -255,14 +251,16 @@ def _same(alert: Alert) -> tuple[str, tuple[tuple[str, str], ...]]:
 
 def _readings(parsed: Parsed, at: float) -> list[Reading[object]]:
     """Return what the sources of a machine would read that consists of the text."""
-    values: dict[str, object] = {}
-    if parsed.controllers:
-        values["controllers"] = Controllers(parsed.controllers)
-    if parsed.arrays:
-        values["md"] = dict(parsed.arrays)
-    if parsed.drives:
-        values["smart"] = Disks({each.key: each for each in _disks(parsed, at)})
-    return [Reading(name, Outcome.OK, at, 0.0, value) for name, value in values.items()]
+    values = {
+        "controllers": Controllers(parsed.controllers) if parsed.controllers else None,
+        "md": dict(parsed.arrays) or None,
+        "smart": Disks({d.key: d for d in _disks(parsed, at)}) if parsed.drives else None,
+    }
+    return [
+        Reading(name, Outcome.OK, at, 0.0, value)
+        for name, value in values.items()
+        if value is not None
+    ]
 
 
 def _disks(parsed: Parsed, at: float) -> Iterator[Disk]:
@@ -360,85 +358,99 @@ def _objects(parsed: Parsed) -> Iterator[Object]:
         yield _drive(drive, number)
     for refused in parsed.refusals:
         known = refused.drive
-        asleep = refused.cover is Cover.ASLEEP
-        nothing = refused.cover in {Cover.NO_SMART, Cover.LUN}
-        yield Object(
+        well = refused.cover in {Cover.ASLEEP, Cover.NO_SMART, Cover.LUN}
+        yield _object(
             "disk",
             (known and (known.serial or known.model)) or "-",
             "",
-            Health.OK.value if asleep or nothing else _UNKNOWN,
-            refused.cover.value,
-            _said({"model": known.model if known else "", "reason": refused.reason}),
+            Health.OK if well else _UNKNOWN,
+            refused.cover,
+            model=known.model if known else "",
+            reason=refused.reason,
         )
 
 
-def _said(details: Mapping[str, str | float | None]) -> dict[str, str | float]:
-    """Return what is told."""
-    return {name: value for name, value in details.items() if value not in (None, "")}
+def _object(
+    kind: str,
+    name: str,
+    of: str,
+    state: str,
+    word: str,
+    counts: Mapping[str, float | None] = {},
+    **details: str | float | None,
+) -> Object:
+    """Return an object with what is told of it."""
+    return Object(
+        kind,
+        name,
+        of,
+        str(state),
+        str(word),
+        {key: value for key, value in details.items() if value not in (None, "")},
+        {key: value for key, value in counts.items() if value is not None},
+    )
 
 
 def _controller(told: Controller) -> Iterator[Object]:
-    state = Health.OK.value if told.state is None else told.state.health.value
-    about = {"model": told.model, "serial": told.serial, "firmware": told.firmware}
-    yield Object(
+    yield _object(
         "controller",
         told.name,
         "",
-        state,
-        "" if told.state is None else told.state.word,
-        _said(about),
+        *(("ok", "") if told.state is None else _state(told.state)),
+        model=told.model,
+        serial=told.serial,
+        firmware=told.firmware,
     )
     for array in told.arrays:
-        about_array = {
-            "level": array.level,
-            "label": array.label,
-            "bytes": array.size_bytes,
-            "disks": len(array.slots) or None,
-            "done_ratio": array.state.done_ratio,
-        }
-        yield Object(
+        yield _object(
             "array",
             array.name,
             told.name,
-            array.state.health.value,
-            array.state.word,
-            _said(about_array),
+            *_state(array.state),
+            level=array.level,
+            label=array.label,
+            bytes=array.size_bytes,
+            disks=len(array.slots) or None,
+            done_ratio=array.state.done_ratio,
         )
     for disk in told.disks:
-        about_disk = {
-            "model": disk.model,
-            "serial": disk.serial,
-            "array": disk.array,
-            "usage": disk.usage,
-            "bytes": disk.size_bytes,
-            "celsius": disk.temperature_celsius,
-        }
-        yield Object(
+        yield _object(
             "disk",
             disk.slot,
             told.name,
-            disk.state.health.value,
-            disk.state.word,
-            _said(about_disk),
-            dict(disk.errors_total),
+            *_state(disk.state),
+            disk.errors_total,
+            model=disk.model,
+            serial=disk.serial,
+            array=disk.array,
+            usage=disk.usage,
+            bytes=disk.size_bytes,
+            celsius=disk.temperature_celsius,
         )
     for battery in told.batteries:
-        about_battery = {
-            "charge_ratio": battery.charge_ratio,
-            "celsius": battery.temperature_celsius,
-        }
-        state, word = battery.state.health.value, battery.state.word
-        yield Object("battery", battery.name, told.name, state, word, _said(about_battery))
+        yield _object(
+            "battery",
+            battery.name,
+            told.name,
+            *_state(battery.state),
+            charge_ratio=battery.charge_ratio,
+            celsius=battery.temperature_celsius,
+        )
     for sensor in told.sensors:
-        if sensor.state is None:
-            continue
-        about_sensor = {
-            "celsius": sensor.temperature_celsius,
-            "rpm": sensor.fan_rpm,
-            "volts": sensor.voltage_volts,
-        }
-        state, word = sensor.state.health.value, sensor.state.word
-        yield Object("sensor", sensor.name, told.name, state, word, _said(about_sensor))
+        if sensor.state is not None:
+            yield _object(
+                "sensor",
+                sensor.name,
+                told.name,
+                *_state(sensor.state),
+                celsius=sensor.temperature_celsius,
+                rpm=sensor.fan_rpm,
+                volts=sensor.voltage_volts,
+            )
+
+
+def _state(state: ControllerState) -> tuple[str, str]:
+    return state.health, state.word
 
 
 def _md(array: Array) -> Iterator[Object]:
@@ -455,29 +467,25 @@ def _md(array: Array) -> Iterator[Object]:
         health = Health.REBUILDING
     elif array.sync_action not in {None, "idle"}:
         health = Health.BUSY
-    about = {
-        "level": array.level,
-        "disks": array.raid_disks,
-        "missing": array.degraded,
-        "bytes": array.size_bytes,
-        "runs": array.sync_action if array.sync_action != "idle" else "",
-        "done_ratio": array.sync_done_ratio,
-    }
-    word = "container" if array.is_container else array.state or ""
-    yield Object("array", array.name, "", health.value, word, _said(about))
+    yield _object(
+        "array",
+        array.name,
+        "",
+        health,
+        "container" if array.is_container else array.state or "",
+        level=array.level,
+        disks=array.raid_disks,
+        missing=array.degraded,
+        bytes=array.size_bytes,
+        runs=array.sync_action if array.sync_action != "idle" else "",
+        done_ratio=array.sync_done_ratio,
+    )
     for member in array.members:
         bad = Health.FAILED if "faulty" in member.states else Health.OK
         bad = Health.REBUILDING if "rebuilding" in member.states else bad
         counts = {"errors": member.errors_total, "bad_blocks": member.bad_blocks}
-        yield Object(
-            "member",
-            member.device,
-            array.name,
-            bad.value,
-            ", ".join(member.states),
-            _said({"slot": member.slot}),
-            {name: value for name, value in counts.items() if value is not None},
-        )
+        states = ", ".join(member.states)
+        yield _object("member", member.device, array.name, bad, states, counts, slot=member.slot)
 
 
 _COUNTED = {5: "reallocated", 187: "reported_uncorrectable", 197: "pending", 198: "uncorrectable",
@@ -485,31 +493,25 @@ _COUNTED = {5: "reallocated", 187: "reported_uncorrectable", 197: "pending", 198
 
 
 def _drive(drive: Drive, number: int) -> Object:
-    health = {True: Health.OK, False: Health.FAILED, None: None}[drive.passed]
     counts: dict[str, float | None] = {
         name: None if (found := drive.attribute(at)) is None else found.counted()
         for at, name in _COUNTED.items()
     }
     counts["errors_logged"] = drive.errors_logged_total
     counts["pending_sectors"] = drive.pending_sectors
-    if drive.nvme is not None:
-        counts["media_errors"] = drive.nvme.media_errors_total
-    if drive.scsi is not None:
-        counts["grown_defects"] = drive.scsi.grown_defects
-    about = {
-        "model": drive.model,
-        "firmware": drive.firmware,
-        "bytes": drive.capacity_bytes,
-        "hours": drive.power_on_hours,
-        "celsius": drive.temperature_celsius,
-        "note": "; ".join(drive.messages[:3]),
-    }
-    return Object(
+    counts["media_errors"] = None if drive.nvme is None else drive.nvme.media_errors_total
+    counts["grown_defects"] = None if drive.scsi is None else drive.scsi.grown_defects
+    return _object(
         "disk",
         _drive_name(drive, number),
         "",
-        _UNKNOWN if health is None else health.value,
+        {True: Health.OK, False: Health.FAILED, None: _UNKNOWN}[drive.passed],
         {True: "PASSED", False: "FAILED", None: ""}[drive.passed],
-        _said(about),
-        {name: value for name, value in counts.items() if value is not None},
+        counts,
+        model=drive.model,
+        firmware=drive.firmware,
+        bytes=drive.capacity_bytes,
+        hours=drive.power_on_hours,
+        celsius=drive.temperature_celsius,
+        note="; ".join(drive.messages[:3]),
     )

@@ -31,6 +31,11 @@ _SAMPLE = re.compile(r"(iowarden_\w+)(?:\{(.*)\})? (\S+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
+_LEVEL = {
+    "critical": Level.CRITICAL,
+    "warning": Level.WARNING,
+    **dict.fromkeys(("notice", "info", "none"), Level.INFO),
+}
 _Metrics = list[tuple[str, dict[str, str], float]]
 
 
@@ -116,7 +121,6 @@ def findings(
 def _service_alerts(
     samples: _Metrics, known: set[tuple[tuple[str, str], ...]]
 ) -> Iterator[Finding]:
-    levels = {"critical": Level.CRITICAL, "warning": Level.WARNING}
     for name, shown, _ in samples:
         labels = dict(shown)
         state = labels.pop("alertstate", "") if name == "iowarden_alerts" else ""
@@ -124,11 +128,12 @@ def _service_alerts(
             continue
         alert = labels.pop("alertname", "?")
         severity = labels.pop("severity", "warning")
-        quiet = {"notice": Level.INFO, "info": Level.INFO, "none": Level.INFO}
-        level = {**levels, **quiet}.get(severity.lower(), Level.WARNING)
+        level = _LEVEL.get(severity.lower(), Level.WARNING)
         place = labels.get("mountpoint") or labels.get("device") or "host"
-        text = f"{state} in the running service ({severity})"
-        text += "; its mail and 'journalctl -t iowarden' say more"
+        text = (
+            f"{state} in the running service ({severity}); its mail and 'journalctl -t iowarden'"
+            " say more"
+        )
         yield Finding(Level.UNKNOWN if state == "unknown" else level, alert, place, text)
 
 
@@ -139,10 +144,10 @@ def _unresolved(samples: _Metrics) -> Iterator[Finding]:
         for name, labels, value in samples
         if name == "iowarden_incidents_unresolved"
     }
-    for word, level in (("critical", Level.CRITICAL), ("warning", Level.WARNING)):
+    for word in ("critical", "warning"):
         if count := open_now.get(word, 0):
             text = f"{count} {word} in the running service; 'iowarden incident list' shows them"
-            yield Finding(level, "open incidents", "", text)
+            yield Finding(_LEVEL[word], "open incidents", "", text)
 
 
 def _standing_of(samples: _Metrics) -> str:

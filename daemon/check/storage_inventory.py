@@ -53,12 +53,13 @@ def _disks(
     for disk in known:
         own = queues.get(disk.name)
         kind = {True: "rotating", False: "solid state", None: ""}[disk.rotational]
-        words = [size(disk.size_bytes or 0), kind]
-        if own is not None:
-            words.append(own.scheduler or "")
-            if own.read_ahead_bytes is not None:
-                words.append(f"read-ahead {size(own.read_ahead_bytes)}")
-        text = ", ".join(word for word in words if word)
+        ahead = None if own is None else own.read_ahead_bytes
+        text = _listed(
+            size(disk.size_bytes or 0),
+            kind,
+            None if own is None else own.scheduler,
+            None if ahead is None else f"read-ahead {size(ahead)}",
+        )
         use = ", ".join(carried.get(disk.name, ())) or "nothing mounted or built on it"
         if len(known) <= MOST_DISKS:
             yield Item(
@@ -77,14 +78,13 @@ def _drives(found: Disks) -> Iterator[Item]:
         way = f"asked by 'smartctl -x {f'-d {target.kind} ' if target.kind else ''}{target.path}'"
         if polled.cover in NOT_POLLED:
             way = f"not asked: {polled.reason}"
-        words = [
+        words = (
             target.slot if target.slot not in disk.key else "",
             way,
             f"also {', '.join(map(str, disk.others))}" if disk.others else "",
             disk.duplicate,
-        ]
-        name = disk.device or disk.key
-        yield Item("drive", name, "; ".join(word for word in words if word))
+        )
+        yield Item("drive", disk.device or disk.key, "; ".join(filter(None, words)))
     if (more := len(found.by_key) - MOST_DRIVES) > 0:
         yield Item("drives", f"({more} more)", "'iowarden coverage' lists them all")
     for problem in found.problems:
@@ -93,18 +93,22 @@ def _drives(found: Disks) -> Iterator[Item]:
 
 def _arrays(arrays: Mapping[str, Array]) -> Iterator[Item]:
     for name, array in arrays.items():
-        words = [array.level or "unknown level"]
-        if array.raid_disks is not None:
-            words.append(f"{array.raid_disks} disks")
-        if array.size_bytes:
-            words.append(size(array.size_bytes))
-        words.append(array.state or "unknown state")
-        if array.degraded:
-            words.append(f"{array.degraded} missing")
-        if array.sync_action not in {None, "idle"}:
-            done = array.sync_done_ratio
-            words.append(f"{array.sync_action}" + ("" if done is None else f" {done * 100:.0f} %"))
-        yield Item("array", name, ", ".join(words))
+        done = "" if array.sync_done_ratio is None else f" {array.sync_done_ratio * 100:.0f} %"
+        runs = array.sync_action not in {None, "idle"}
+        text = _listed(
+            array.level or "unknown level",
+            None if array.raid_disks is None else f"{array.raid_disks} disks",
+            size(array.size_bytes) if array.size_bytes else None,
+            array.state or "unknown state",
+            f"{array.degraded} missing" if array.degraded else None,
+            f"{array.sync_action}{done}" if runs else None,
+        )
+        yield Item("array", name, text)
+
+
+def _listed(*words: str | None) -> str:
+    """Return what is known, in a row."""
+    return ", ".join(filter(None, words))
 
 
 def _file_systems(value: Filesystems) -> Iterator[Item]:
