@@ -2,7 +2,7 @@
 
 Source: kernel, admin-guide/md.rst; drivers/md/md.c for the units: 'offset' and 'new_offset' are
 sectors, 'size' and 'component_size' KiB, 'chunk_size' bytes. Nothing is taken from anywhere else:
-what the kernel does not tell is None, and rules/topology/sector_map.py then says that it cannot be
+what the kernel does not tell is None, and rules/topology/md_map.py then says that it cannot be
 told.
 """
 

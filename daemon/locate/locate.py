@@ -24,7 +24,7 @@ from iowarden.daemon.locate.btrfs_owners import Btrfs
 from iowarden.daemon.locate.extents import FAILED, Spot, answer, unknown
 from iowarden.daemon.locate.file_owners import Ext4, Xfs
 from iowarden.rules.quantity import duration
-from iowarden.rules.topology import sector_map
+from iowarden.rules.topology import dm_map, md_map, sector_map
 from iowarden.rules.topology.file_location import (  # Answer: kept, read at run time
     Answer,
     Kind,
@@ -207,9 +207,9 @@ class _Walk:
         geometry = self.geometries[name]
         if geometry is None:
             raise LayoutError(f"{name} went while it was asked")
-        known, slot = sector_map.of_member(geometry, node.name)
-        pieces = sector_map.reverse(known, slot, spot.sector, spot.count)
-        whole = sector_map.redundant(geometry)
+        known, slot = md_map.of_member(geometry, node.name)
+        pieces = md_map.reverse(known, slot, spot.sector, spot.count)
+        whole = md_map.redundant(geometry)
         for piece in pieces:
             part = spot.part(piece.start, piece.count)
             if whole and not part.array:
@@ -236,7 +236,7 @@ class _Walk:
         if above.name not in self.tables:
             self.tables[above.name] = read_dm_table(self.root, above.number, self.left())
         table = self.tables[above.name]
-        pieces, unknown = sector_map.through_table(table, node.number, spot.sector, spot.count)
+        pieces, unknown = dm_map.through_table(table, node.number, spot.sector, spot.count)
         for piece in pieces:
             covered.append((piece.start, piece.count))
             if piece.above is not None:

@@ -17,8 +17,9 @@ from support.recordings import corpus
 
 from iowarden.collectors.block.dm_table import Target
 from iowarden.collectors.md.md_layout import Geometry, Place
-from iowarden.rules.topology import sector_map
-from iowarden.rules.topology.sector_map import LayoutError, Piece, Position, Use
+from iowarden.rules.topology import dm_map, md_levels, md_map, sector_map
+from iowarden.rules.topology.md_map import Position
+from iowarden.rules.topology.sector_map import LayoutError, Piece, Use
 
 CHUNK = 8
 RAID5 = (0, 1, 2, 3, 4, 5)
@@ -67,16 +68,16 @@ def geometry(
     )
 
 
-def picture(known: sector_map.Array, rows: int) -> list[str]:
+def picture(known: md_levels.Array, rows: int) -> list[str]:
     """Draw the first rows of an array: which chunk of it each member has."""
     drawn = []
     for row in range(rows):
         cells = []
         for slot in range(known.disks):
             start = known.offsets[slot] + row * known.chunk
-            (piece,) = sector_map.reverse(known, slot, start, known.chunk)
+            (piece,) = md_map.reverse(known, slot, start, known.chunk)
             if piece.use is Use.PARITY:
-                kinds = sector_map.parity(known, row * known.chunk * sector_map._data_disks(known))
+                kinds = md_map.parity(known, row * known.chunk * md_levels.data_disks(known))
                 cells.append("PQ"[[each.slot for each in kinds].index(slot)])
             elif piece.above is None:
                 cells.append("-")
@@ -122,34 +123,34 @@ def test_each_member_has_the_chunks_that_the_kernel_puts_there(
     level: str, disks: int, number: int, rows: str
 ) -> None:
     """Data, P and Q of each layout, row by row."""
-    known = sector_map.array(geometry(level, disks, number))
+    known = md_map.array(geometry(level, disks, number))
     assert picture(known, rows.count("|") + 1) == rows.split("|")
 
 
 def test_the_far_copies_of_a_raid10_lie_in_the_second_half_of_its_members() -> None:
     """Layout far 2 of four members with four chunks each: the copy is on the next one."""
-    known = sector_map.array(geometry("raid10", 4, 0x201, rows=4))
+    known = md_map.array(geometry("raid10", 4, 0x201, rows=4))
     assert picture(known, 4) == ["0 1 2 3", "4 5 6 7", "3 0 1 2", "7 4 5 6"]
-    in_sets = sector_map.array(geometry("raid10", 4, 0x20201, rows=4))
+    in_sets = md_map.array(geometry("raid10", 4, 0x20201, rows=4))
     assert picture(in_sets, 4) == ["0 1 2 3", "4 5 6 7", "1 0 3 2", "5 4 7 6"]
 
 
 def test_a_raid0_of_unequal_members_goes_on_without_the_smallest() -> None:
     """Members of 2, 4 and 3 chunks: three zones; since Linux 3.14 each begins with its first."""
     sizes = (2 * CHUNK, 4 * CHUNK, 3 * CHUNK + 5)
-    since = sector_map.array(geometry("raid0", 3, 2, sizes=sizes))
+    since = md_map.array(geometry("raid0", 3, 2, sizes=sizes))
     assert picture(since, 4) == ["0 1 2", "3 4 5", "- 6 7", "- 8 -"]
     # Before, chunk 6 went to the member that 6 mod 2 names, and 7 to the other: here the same.
-    before = sector_map.array(geometry("raid0", 3, 1, sizes=sizes))
+    before = md_map.array(geometry("raid0", 3, 1, sizes=sizes))
     assert picture(before, 4) == ["0 1 2", "3 4 5", "- 6 7", "- 8 -"]
     # With an odd number of chunks ahead of the zone they part: 3 mod 2 is the second member.
     sizes = (CHUNK, 2 * CHUNK, 2 * CHUNK)
-    assert picture(sector_map.array(geometry("raid0", 3, 2, sizes=sizes)), 2) == ["0 1 2", "- 3 4"]
-    assert picture(sector_map.array(geometry("raid0", 3, 1, sizes=sizes)), 2) == ["0 1 2", "- 4 3"]
+    assert picture(md_map.array(geometry("raid0", 3, 2, sizes=sizes)), 2) == ["0 1 2", "- 3 4"]
+    assert picture(md_map.array(geometry("raid0", 3, 1, sizes=sizes)), 2) == ["0 1 2", "- 4 3"]
 
 
 @st.composite
-def arrays(draw: st.DrawFn) -> sector_map.Array:
+def arrays(draw: st.DrawFn) -> md_levels.Array:
     """Any array that md can run, of at most a few hundred sectors a member."""
     level = draw(st.sampled_from("raid0 raid1 raid4 raid5 raid6 raid10 linear".split()))
     disks = draw(st.integers(4 if level == "raid6" else 2, 9))
@@ -173,28 +174,28 @@ def arrays(draw: st.DrawFn) -> sector_map.Array:
         number = draw(st.sampled_from((1, 2)))
         several = st.integers(chunk, chunk * 14)
         sizes = tuple(draw(st.lists(several, min_size=disks, max_size=disks)))
-    return sector_map.array(geometry(level, disks, number, chunk, rows, sizes=sizes))
+    return md_map.array(geometry(level, disks, number, chunk, rows, sizes=sizes))
 
 
 @given(arrays(), st.data())
 def test_a_sector_of_an_array_is_found_from_each_of_its_copies(
-    known: sector_map.Array, data: st.DataObject
+    known: md_levels.Array, data: st.DataObject
 ) -> None:
     """Down to the members and up again, for every level and layout."""
     sector = data.draw(st.integers(0, known.sectors - 1))
-    for position in sector_map.forward(known, sector):
-        assert sector_map.reverse(known, position.slot, position.sector, 1) == [
+    for position in md_map.forward(known, sector):
+        assert md_map.reverse(known, position.slot, position.sector, 1) == [
             Piece(position.sector, 1, Use.DATA, sector)
         ]
 
 
 @given(arrays())
-def test_a_whole_member_is_told_without_gap_and_no_sector_twice(known: sector_map.Array) -> None:
+def test_a_whole_member_is_told_without_gap_and_no_sector_twice(known: md_levels.Array) -> None:
     """Each sector of the array is on as many members as it has copies, and on no other."""
     copies: dict[int, int] = {}
     for slot in range(known.disks):
         length = known.offsets[slot] + known.sizes[slot] + 40
-        pieces = sector_map.reverse(known, slot, 0, length)
+        pieces = md_map.reverse(known, slot, 0, length)
         assert [piece.start for piece in pieces] == [0, *(piece.end for piece in pieces[:-1])]
         assert pieces[-1].end == length
         assert pieces[0] == Piece(0, known.offsets[slot], Use.RESERVED)
@@ -203,48 +204,48 @@ def test_a_whole_member_is_told_without_gap_and_no_sector_twice(known: sector_ma
             for step in range(piece.count if piece.above is not None else 0):
                 assert piece.above is not None
                 copies[piece.above + step] = copies.get(piece.above + step, 0) + 1
-    wanted = len(sector_map.forward(known, 0))
+    wanted = len(md_map.forward(known, 0))
     assert copies == dict.fromkeys(range(known.sectors), wanted)
 
 
 def test_copies_that_meet_in_one_place_are_refused() -> None:
     """Two near and two offset copies on five members: what the kernel wrote there, nobody knows."""
-    known = sector_map.array(geometry("raid10", 5, 0x10202))
+    known = md_map.array(geometry("raid10", 5, 0x10202))
     with pytest.raises(LayoutError, match="do not lead to each other"):
-        sector_map.reverse(known, 0, known.offsets[0], 200)
+        md_map.reverse(known, 0, known.offsets[0], 200)
 
 
 @given(arrays(), st.data())
 def test_parity_is_where_no_data_of_the_stripe_are(
-    known: sector_map.Array, data: st.DataObject
+    known: md_levels.Array, data: st.DataObject
 ) -> None:
     """P, and Q of a raid6, are on members of their own, and known as parity from there."""
     sector = data.draw(st.integers(0, known.sectors - 1))
-    found = sector_map.parity(known, sector)
+    found = md_map.parity(known, sector)
     count = {"raid4": 1, "raid5": 1, "raid6": 2}.get(known.level, 0)
     assert len({each.slot for each in found}) == count
     for position in found:
-        assert position.slot not in {each.slot for each in sector_map.forward(known, sector)}
-        (piece,) = sector_map.reverse(known, position.slot, position.sector, 1)
+        assert position.slot not in {each.slot for each in md_map.forward(known, sector)}
+        (piece,) = md_map.reverse(known, position.slot, position.sector, 1)
         assert piece.use is Use.PARITY
 
 
 def test_a_range_across_superblock_data_and_parity_stays_three_ranges() -> None:
     """Member 3 of four, left-symmetric: its first chunk is parity, its second chunk 3."""
-    known = sector_map.array(geometry("raid5", 4, 2))
+    known = md_map.array(geometry("raid5", 4, 2))
     begin = known.offsets[3]
-    assert sector_map.reverse(known, 3, begin - 2, 2 + CHUNK + 3) == [
+    assert md_map.reverse(known, 3, begin - 2, 2 + CHUNK + 3) == [
         Piece(begin - 2, 2, Use.RESERVED),
         Piece(begin, CHUNK, Use.PARITY),
         Piece(begin + CHUNK, 3, Use.DATA, 3 * CHUNK),
     ]
-    assert sector_map.reverse(known, 3, begin - 1, 1) == [Piece(begin - 1, 1, Use.RESERVED)]
+    assert md_map.reverse(known, 3, begin - 1, 1) == [Piece(begin - 1, 1, Use.RESERVED)]
 
 
 def test_the_end_of_a_larger_mirror_is_nobodys() -> None:
     """A member that is larger than the array, and whatever lies behind."""
-    known = sector_map.array(geometry("raid1", 2, sizes=(100, 160), sectors=100))
-    assert sector_map.reverse(known, 1, 2049 + 90, 30) == [
+    known = md_map.array(geometry("raid1", 2, sizes=(100, 160), sectors=100))
+    assert md_map.reverse(known, 1, 2049 + 90, 30) == [
         Piece(2139, 10, Use.DATA, 90),
         Piece(2149, 20, Use.UNUSED),
     ]
@@ -261,14 +262,14 @@ def test_a_replacement_has_the_slot_of_the_member_and_an_offset_of_its_own() -> 
             Place("sdy1", None, "none", 2048, 2048, 4000, ("spare",)),
         ),
     )
-    known, slot = sector_map.of_member(mirror, "sdx1")
-    assert sector_map.reverse(known, slot, 512 + 7, 1) == [Piece(519, 1, Use.DATA, 7)]
-    known, slot = sector_map.of_member(mirror, "sdb1")
-    assert sector_map.reverse(known, slot, 2049 + 7, 1) == [Piece(2056, 1, Use.DATA, 7)]
+    known, slot = md_map.of_member(mirror, "sdx1")
+    assert md_map.reverse(known, slot, 512 + 7, 1) == [Piece(519, 1, Use.DATA, 7)]
+    known, slot = md_map.of_member(mirror, "sdb1")
+    assert md_map.reverse(known, slot, 2049 + 7, 1) == [Piece(2056, 1, Use.DATA, 7)]
     with pytest.raises(LayoutError, match="sdy1 is no part of the data of md0: its slot is 'none'"):
-        sector_map.of_member(mirror, "sdy1")
+        md_map.of_member(mirror, "sdy1")
     with pytest.raises(LayoutError, match="md0 does not list sdz1"):
-        sector_map.of_member(mirror, "sdz1")
+        md_map.of_member(mirror, "sdz1")
 
 
 WHOLE = geometry("raid5", 4, 2)
@@ -327,24 +328,24 @@ def test_what_the_kernel_does_not_tell_is_never_guessed(name: str) -> None:
     """No file is named by a layout that is inferred: the reason is."""
     given_geometry, reason = UNKNOWN[name]
     with pytest.raises(LayoutError) as caught:
-        sector_map.array(given_geometry)
+        md_map.array(given_geometry)
     assert reason in str(caught.value)
 
 
 def test_an_array_whose_kernel_does_not_find_its_own_copies_is_refused() -> None:
     """raid10 of two near copies and sets with a remainder: forward and backward disagree there."""
-    known = sector_map.array(geometry("raid10", 5, 0x20202, rows=8))
+    known = md_map.array(geometry("raid10", 5, 0x20202, rows=8))
     with pytest.raises(LayoutError, match="do not lead to each other"):
-        [sector_map.reverse(known, slot, known.offsets[slot], 8 * CHUNK) for slot in range(5)]
+        [md_map.reverse(known, slot, known.offsets[slot], 8 * CHUNK) for slot in range(5)]
 
 
 def test_a_sector_behind_the_end_of_an_array_is_refused() -> None:
     """It has no place, and a slot that there is not has no sector."""
-    known = sector_map.array(WHOLE)
+    known = md_map.array(WHOLE)
     with pytest.raises(LayoutError, match="expected a sector below 288, got 288"):
-        sector_map.forward(known, 288)
+        md_map.forward(known, 288)
     with pytest.raises(LayoutError, match="expected a slot below 4, got 4"):
-        sector_map.reverse(known, 4, 0, 1)
+        md_map.reverse(known, 4, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -366,7 +367,7 @@ def test_an_array_tells_what_was_lost_while_enough_members_are_there(
     level: str, disks: int, lost: int | None, can: bool | None
 ) -> None:
     """Not known how many are gone: not said to be safe."""
-    assert sector_map.redundant(replace(geometry(level, disks), degraded=lost)) is can
+    assert md_map.redundant(replace(geometry(level, disks), degraded=lost)) is can
 
 
 # --- device-mapper
@@ -381,20 +382,20 @@ def target(line: str) -> Target:
 def test_a_volume_of_two_segments_is_found_from_either() -> None:
     """LVM: 'lvextend' put the second segment on another place of the same disk."""
     table = [target("0 1000 linear 8:17 2048"), target("1000 500 linear 8:17 10240")]
-    assert sector_map.through_table(table, "8:17", 2040, 20) == ([Piece(2048, 12, Use.DATA, 0)], [])
-    assert sector_map.through_table(table, "8:17", 10250, 1) == (
+    assert dm_map.through_table(table, "8:17", 2040, 20) == ([Piece(2048, 12, Use.DATA, 0)], [])
+    assert dm_map.through_table(table, "8:17", 10250, 1) == (
         [Piece(10250, 1, Use.DATA, 1010)],
         [],
     )
-    assert sector_map.through_table(table, "8:1", 2048, 1) == ([], [])
-    assert sector_map.through_table(table, "8:17", 3047, 2) == ([Piece(3047, 1, Use.DATA, 999)], [])
+    assert dm_map.through_table(table, "8:1", 2048, 1) == ([], [])
+    assert dm_map.through_table(table, "8:17", 3047, 2) == ([Piece(3047, 1, Use.DATA, 999)], [])
 
 
 def test_an_open_encryption_begins_behind_its_header() -> None:
     """LUKS2: 16 MiB."""
     zeros = "0" * 128
     table = [target(f"0 9000 crypt aes-xts-plain64 {zeros} 0 8:33 32768 1 allow_discards")]
-    pieces, unknown = sector_map.through_table(table, "8:33", 32760, 16)
+    pieces, unknown = dm_map.through_table(table, "8:33", 32760, 16)
     assert (pieces, unknown) == ([Piece(32768, 8, Use.DATA, 0)], [])
 
 
@@ -403,10 +404,10 @@ def test_a_path_is_the_device_that_it_leads_to() -> None:
     words = "0 0 1 1 service-time 0 2 2 8:16 1 1 8:32 1 1"
     table = [target(f"0 5000 multipath {words}")]
     for number in ("8:16", "8:32"):
-        pieces, unknown = sector_map.through_table(table, number, 4990, 20)
+        pieces, unknown = dm_map.through_table(table, number, 4990, 20)
         assert (pieces, unknown) == ([Piece(4990, 10, Use.DATA, 4990)], [])
     with pytest.raises(LayoutError):
-        sector_map.through_table([target(f"8 5000 multipath {words}")], "8:16", 0, 8)
+        dm_map.through_table([target(f"8 5000 multipath {words}")], "8:16", 0, 8)
 
 
 @given(
@@ -427,11 +428,11 @@ def test_a_striped_volume_is_found_from_each_disk(
     number, inside = divmod(at, chunk)
     row, stripe = divmod(number, stripes)
     own = 2048 + stripe + row * chunk + inside
-    found, _ = sector_map.through_table(table, f"8:{16 * stripe}", own, 1)
+    found, _ = dm_map.through_table(table, f"8:{16 * stripe}", own, 1)
     assert found == [Piece(own, 1, Use.DATA, first + at)]
     covered = 0
     for each in range(stripes):
-        pieces, _ = sector_map.through_table(table, f"8:{16 * each}", 0, 2048 + sectors)
+        pieces, _ = dm_map.through_table(table, f"8:{16 * each}", 0, 2048 + sectors)
         covered += sum(piece.count for piece in pieces)
     assert covered == sectors
 
@@ -439,7 +440,7 @@ def test_a_striped_volume_is_found_from_each_disk(
 def test_what_is_not_followed_is_named() -> None:
     """Thin pools and caches have maps of their own, which no table shows."""
     table = [target("0 1000 thin-pool 253:1 253:2 128 0"), target("1000 8 linear 253:2 0")]
-    assert sector_map.through_table(table, "253:2", 0, 4) == (
+    assert dm_map.through_table(table, "253:2", 0, 4) == (
         [Piece(0, 4, Use.DATA, 1000)],
         ["thin-pool"],
     )
@@ -460,7 +461,7 @@ def test_what_is_not_followed_is_named() -> None:
 def test_a_table_that_contradicts_itself_is_refused(line: str) -> None:
     """Whatever it is, no sector is found by it, and no key is told."""
     with pytest.raises(LayoutError, match="are not those that the kernel documents") as caught:
-        sector_map.through_table([target(line)], "8:1", 0, 8)
+        dm_map.through_table([target(line)], "8:1", 0, 8)
     assert "00" not in str(caught.value).replace("1000", "").replace("1001", "")
 
 
@@ -501,11 +502,11 @@ def test_the_sectors_of_incident_r0_are_those_blocks_of_its_file_system(
     sector: int, block: int
 ) -> None:
     """Partition from 63 on, third of three members of a raid0 in chunks of 8 KiB, 4 KiB blocks."""
-    known = sector_map.array(R0)
-    (piece,) = sector_map.reverse(known, 2, sector - START, 1)
+    known = md_map.array(R0)
+    (piece,) = md_map.reverse(known, 2, sector - START, 1)
     assert piece.above is not None
     assert piece.above // SECTORS_PER_BLOCK == block
-    assert sector_map.forward(known, piece.above) == (Position(2, sector - START),)
+    assert md_map.forward(known, piece.above) == (Position(2, sector - START),)
 
 
 def test_five_of_the_seven_sectors_of_incident_r0_are_on_its_list_of_bad_blocks() -> None:
@@ -513,10 +514,10 @@ def test_five_of_the_seven_sectors_of_incident_r0_are_on_its_list_of_bad_blocks(
     golden = json.loads(corpus("reference/golden.json").read_text())["K"]
     log = corpus("reference/kernel-2.6-e2fsck-read-errors.log").read_text()
     sectors = dict.fromkeys(int(line.rpartition(" ")[2]) for line in log.splitlines())
-    known = sector_map.array(R0)
+    known = md_map.array(R0)
     found = {}
     for sector in sectors:
-        (piece,) = sector_map.reverse(known, 2, sector - START, 1)
+        (piece,) = md_map.reverse(known, 2, sector - START, 1)
         found[str(sector)] = (piece.above or 0) // SECTORS_PER_BLOCK
     assert found == golden["expect"] | golden["not_listed"]
     assert set(found.values()) & set(golden["bad_blocks_md0"]) == set(golden["expect"].values())

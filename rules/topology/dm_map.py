@@ -1,0 +1,145 @@
+"""From a sector of a device to the sector of what device-mapper makes of it. Pure.
+
+Sources, by formula: drivers/md/dm-stripe.c stripe_map_sector, dm-linear.c, dm-crypt.c, dm-mpath.c.
+Units: sectors of 512 bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from iowarden.rules.topology.sector_map import (
+    MOST_DISKS,
+    MOST_PIECES,
+    LayoutError,
+    Piece,
+    Use,
+    add,
+    overlap,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from iowarden.collectors.block.dm_table import Target
+
+
+def through_table(
+    targets: Iterable[Target], number: str, start: int, count: int
+) -> tuple[list[Piece], list[str]]:
+    """Return what sectors of the device `number` ('8:17') are to a device-mapper device.
+
+    Only pieces that it maps, in the order of its table; and the kinds of targets that use the
+    device in a way that is not known here ('thin-pool', 'raid', 'cache' ...).
+    Errors: LayoutError, for a target that contradicts itself.
+    """
+    pieces: list[Piece] = []
+    unknown: list[str] = []
+    for target in targets:
+        if number not in target.devices:
+            continue
+        read = _TARGETS.get(target.kind)
+        if read is None:
+            unknown.append(target.kind)
+            continue
+        pieces += read(target, number, start, start + count)
+        if len(pieces) > MOST_PIECES:
+            raise LayoutError(f"the range has more than {MOST_PIECES} pieces")
+    return pieces, list(dict.fromkeys(unknown))
+
+
+def _linear(target: Target, number: str, start: int, end: int) -> list[Piece]:
+    """Words: device, start. Source: admin-guide/device-mapper/linear.rst."""
+    device, begin = _words(target, 2)
+    return _mapped(target, device, begin, number, start, end)
+
+
+def _crypt(target: Target, number: str, start: int, end: int) -> list[Piece]:
+    """Words: cipher, key, offset of the IV, device, start, options; same length as what is below.
+
+    Source: admin-guide/device-mapper/dm-crypt.rst.
+    """
+    device, begin = _words(target, 5)[3:5]
+    return _mapped(target, device, begin, number, start, end)
+
+
+def _striped(target: Target, number: str, start: int, end: int) -> list[Piece]:
+    """Words: stripes, chunk, and of each stripe device and start.
+
+    Source: admin-guide/device-mapper/striped.rst; dm-stripe.c, stripe_map_sector.
+    """
+    stripes, chunk = (_number(target, word) for word in _words(target, 2))
+    words = target.words[2:]
+    if not 0 < stripes <= MOST_DISKS or len(words) < 2 * stripes or not chunk:
+        raise _odd(target)
+    width, left = divmod(target.sectors, stripes)
+    if left or width % chunk:
+        raise _odd(target)
+    pieces: list[Piece] = []
+    for stripe in range(stripes):
+        begin = _number(target, words[2 * stripe + 1])
+        met = overlap(start, end - start, begin, width)
+        if words[2 * stripe] != number or met is None:
+            continue
+        at, stop = met[0], met[0] + met[1]
+        while at < stop:
+            row, inside = divmod(at - begin, chunk)
+            run = min(chunk - inside, stop - at)
+            above = target.start_sectors + (row * stripes + stripe) * chunk + inside
+            add(pieces, Piece(at, run, Use.DATA, above))
+            at += run
+            if len(pieces) > MOST_PIECES:
+                raise LayoutError(f"the range has more than {MOST_PIECES} pieces")
+    return pieces
+
+
+def _multipath(target: Target, number: str, start: int, end: int) -> list[Piece]:
+    """Words: counts, and the paths among them: each is the whole of it, sector by sector.
+
+    Source: dm-mpath.c, __multipath_map_bio: only the device is another. multipathd makes one target
+    for all of a device.
+    """
+    if target.start_sectors:
+        raise _odd(target)
+    met = overlap(start, end - start, 0, target.sectors)
+    if number not in target.devices or met is None:
+        return []
+    return [Piece(met[0], met[1], Use.DATA, met[0])]
+
+
+_TARGETS: dict[str, Callable[[Target, str, int, int], list[Piece]]] = {
+    "linear": _linear,
+    "multipath": _multipath,
+    "crypt": _crypt,
+    "striped": _striped,
+}
+
+
+def _mapped(
+    target: Target, device: str, begin: str, number: str, start: int, end: int
+) -> list[Piece]:
+    first = _number(target, begin)
+    met = overlap(start, end - start, first, target.sectors)
+    if device != number or met is None:
+        return []
+    return [Piece(met[0], met[1], Use.DATA, target.start_sectors + met[0] - first)]
+
+
+def _words(target: Target, least: int) -> Sequence[str]:
+    if len(target.words) < least:
+        raise _odd(target)
+    return target.words[:least]
+
+
+def _number(target: Target, word: str) -> int:
+    if not re.fullmatch(r"\d{1,18}", word, re.ASCII):
+        raise _odd(target)
+    return int(word)
+
+
+def _odd(target: Target) -> LayoutError:
+    return LayoutError(
+        f"device-mapper target '{target.kind}' at {target.start_sectors}: its {len(target.words)}"
+        " words are not those that the kernel documents"
+    )

@@ -1,0 +1,222 @@
+"""From a sector of a member to the sector of its md array, and back. Pure.
+
+Units: sectors of 512 bytes; a member's sector counts from the member's first one, with whatever
+stands ahead of the data.
+Only what the kernel told is used. An array that is being reshaped, or of which a number is missing,
+is a LayoutError with the reason: a file is never named by a layout that was guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from iowarden.rules.topology.md_levels import (
+    Array,
+    array_sector,
+    copies,
+    data_disks,
+    far_layout,
+    run_length,
+    stripe,
+    zones_of,
+)
+from iowarden.rules.topology.sector_map import MOST_DISKS, MOST_PIECES, LayoutError, Piece, Use, add
+
+if TYPE_CHECKING:
+    from iowarden.collectors.md.md_layout import Geometry, Place
+
+
+_RUNNING = frozenset({"clean", "active", "active-idle", "write-pending", "readonly", "read-auto"})
+"""Of array_state. Source: kernel, admin-guide/md.rst."""
+_KEEPS_COPIES = frozenset({"raid1", "raid10", "raid4", "raid5", "raid6"})
+_LEVELS = _KEEPS_COPIES | {"raid0", "linear"}
+_OWN_METADATA = re.compile(r"0\.9\d|1\.[0-2]", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A sector of a member. Of a copy, any one of several."""
+
+    slot: int
+    sector: int
+
+
+def array(geometry: Geometry) -> Array:
+    """Return an array to calculate with. Errors: LayoutError."""
+    name, level = geometry.name, geometry.level
+    if geometry.unread:
+        raise LayoutError(f"{name}: {geometry.unread}")
+    if level not in _LEVELS:
+        raise LayoutError(f"{name}: level '{level}' is none whose layout is known")
+    if geometry.state not in _RUNNING:
+        raise LayoutError(f"{name} is '{geometry.state or 'in an unknown state'}': not running")
+    if geometry.reshaping:
+        raise LayoutError(
+            f"{name} is being reshaped: two layouts hold at once; ask when it is done"
+        )
+    if not _OWN_METADATA.fullmatch(geometry.metadata):
+        raise LayoutError(
+            f"{name} has metadata '{geometry.metadata or 'unknown'}', which md does not keep"
+        )
+    disks = geometry.raid_disks
+    if disks is None or not 0 < disks <= MOST_DISKS:
+        raise LayoutError(f"{name}: expected 1 to {MOST_DISKS} members, got {disks}")
+    if not geometry.sectors:
+        raise LayoutError(f"{name}: the kernel does not tell its size")
+    chunk = geometry.chunk_sectors or 0
+    if level not in {"raid1", "linear"} and chunk < 1:
+        raise LayoutError(f"{name}: the kernel does not tell its chunk size")
+    if level not in {"raid1", "linear", "raid4", "raid0"} and geometry.layout is None:
+        raise LayoutError(f"{name}: the kernel does not tell its layout")
+    if level == "raid10" and not geometry.component_sectors:
+        raise LayoutError(f"{name}: the kernel does not tell how much of its members is used")
+    offsets, sizes = _members(geometry, disks)
+    known = Array(
+        name=name,
+        level=level,
+        disks=disks,
+        chunk=chunk or 1,
+        layout=geometry.layout or 0,
+        sectors=geometry.sectors,
+        component=geometry.component_sectors or 0,
+        offsets=offsets,
+        sizes=sizes,
+    )
+    if level in {"raid5", "raid6"}:
+        stripe(known, 0)
+    if level in {"raid4", "raid5", "raid6"} and disks < (4 if level == "raid6" else 2):
+        raise LayoutError(f"{name}: {level} of {disks} members is none whose layout is known")
+    if level == "raid10":
+        far_layout(known)
+    return replace(known, zones=zones_of(known)) if level in {"raid0", "linear"} else known
+
+
+def redundant(geometry: Geometry) -> bool | None:
+    """Whether an array can still tell what one unreadable sector held; None: it never can.
+
+    Limits: of a raid10 that lost a member it is not asked whose copy that was.
+    """
+    if geometry.level not in _KEEPS_COPIES:
+        return None
+    lost = geometry.degraded
+    if lost is None or geometry.raid_disks is None:
+        return False
+    if geometry.level == "raid1":
+        return geometry.raid_disks - lost >= 2
+    return lost <= (1 if geometry.level == "raid6" else 0)
+
+
+def forward(known: Array, sector: int) -> tuple[Position, ...]:
+    """Return where a sector of the array lies, each copy. Errors: LayoutError, beyond its end."""
+    if not 0 <= sector < known.sectors:
+        raise LayoutError(f"{known.name}: expected a sector below {known.sectors}, got {sector}")
+    return tuple(Position(slot, known.offsets[slot] + own) for slot, own in copies(known, sector))
+
+
+def parity(known: Array, sector: int) -> tuple[Position, ...]:
+    """Return where the parity is that covers a sector of the array: P, and Q of a raid6."""
+    if known.level not in {"raid4", "raid5", "raid6"}:
+        return ()
+    number, inside = divmod(sector, known.chunk)
+    row, _ = divmod(number, data_disks(known))
+    redundant, _ = stripe(known, row)
+    own = row * known.chunk + inside
+    return tuple(Position(slot, known.offsets[slot] + own) for slot in redundant)
+
+
+def reverse(known: Array, slot: int, start: int, count: int) -> list[Piece]:
+    """Return what so many sectors of a member are to its array, in order and without a gap.
+
+    Errors: LayoutError.
+    """
+    if not 0 <= slot < known.disks:
+        raise LayoutError(f"{known.name}: expected a slot below {known.disks}, got {slot}")
+    pieces: list[Piece] = []
+    at, end = start, start + count
+    while at < end:
+        own = at - known.offsets[slot]
+        if own < 0:
+            piece = Piece(at, min(end, known.offsets[slot]) - at, Use.RESERVED)
+        else:
+            run = min(end - at, run_length(known, slot, own))
+            piece = _piece(known, slot, at, own, run)
+        add(pieces, piece)
+        at = piece.end
+        if len(pieces) > MOST_PIECES:
+            raise LayoutError(f"{known.name}: the range has more than {MOST_PIECES} pieces")
+    return pieces
+
+
+def _members(geometry: Geometry, disks: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return offset and size by slot; 0 and 0 for a slot whose member is gone. Errors: LayoutError.
+
+    A member and its replacement share a slot, and have an offset each: here the member's counts.
+    """
+    offsets, sizes, seen = [0] * disks, [0] * disks, [False] * disks
+    for member in sorted(geometry.members, key=_replaces):
+        slot = member.slot
+        if slot is None:
+            continue
+        if slot >= disks:
+            raise LayoutError(f"{geometry.name}: {member.device} is in slot {slot} of {disks}")
+        if seen[slot] and not _replaces(member):
+            raise LayoutError(f"{geometry.name}: two members are in slot {slot}")
+        offset, size = _extent(geometry, member)
+        if not seen[slot]:
+            offsets[slot], sizes[slot], seen[slot] = offset, size, True
+    missing = [slot for slot in range(disks) if not seen[slot]]
+    if missing and geometry.level in {"raid0", "linear"}:
+        raise LayoutError(
+            f"{geometry.name}: slot {missing[0]} has no member; its size is not known"
+        )
+    return tuple(offsets), tuple(sizes)
+
+
+def of_member(geometry: Geometry, device: str) -> tuple[Array, int]:
+    """Return the array as a member of it sees it, and the member's slot. Errors: LayoutError."""
+    member = next((each for each in geometry.members if each.device == device), None)
+    if member is None:
+        raise LayoutError(f"{geometry.name} does not list {device} among its members")
+    if member.slot is None:
+        raise LayoutError(
+            f"{device} is no part of the data of {geometry.name}: its slot is"
+            f" '{member.role or 'not told'}'"
+        )
+    known = array(geometry)
+    offsets, sizes = list(known.offsets), list(known.sizes)
+    offsets[member.slot], sizes[member.slot] = _extent(geometry, member)
+    return replace(known, offsets=tuple(offsets), sizes=tuple(sizes)), member.slot
+
+
+def _replaces(member: Place) -> bool:
+    return "replacement" in member.states
+
+
+def _extent(geometry: Geometry, member: Place) -> tuple[int, int]:
+    """Return where the data on a member begin, and how many. Errors: LayoutError."""
+    if member.offset_sectors is None or member.size_sectors is None:
+        raise LayoutError(
+            f"{geometry.name}: the kernel does not tell where the data on {member.device} begin"
+        )
+    if member.new_offset_sectors not in {None, member.offset_sectors}:
+        raise LayoutError(
+            f"{geometry.name}: the data of {member.device} are being moved; ask when it is done"
+        )
+    return member.offset_sectors, member.size_sectors
+
+
+def _piece(known: Array, slot: int, at: int, own: int, run: int) -> Piece:
+    above = array_sector(known, slot, own)
+    if isinstance(above, Use):
+        return Piece(at, run, above)
+    if above >= known.sectors:
+        return Piece(at, run, Use.UNUSED)
+    # As the kernel's compute_blocknr does: what does not lead back again is no answer.
+    if (slot, own) not in copies(known, above):
+        raise LayoutError(
+            f"{known.name}: sector {own} of slot {slot} and sector {above} of the array do not"
+            " lead to each other; the layout is not understood"
+        )
+    return Piece(at, min(run, known.sectors - above), Use.DATA, above)
