@@ -355,7 +355,8 @@ import sys
 from dataclasses import replace
 from iowarden.daemon.notify import message
 from iowarden.daemon.storage.state_db import OutboxRow
-from iowarden.rules.notice import Evidence, Notice, Reason, Severity
+from iowarden.rules.notice import Evidence, Notice, Reason
+from iowarden.rules.severity import Severity
 def notice(text):
     return Notice("8f", 1, ("8f.1",), Reason.OPENED, Severity.CRITICAL, text, text, 1e9, 1e9, 0,
     (text,),

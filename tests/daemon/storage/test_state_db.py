@@ -142,7 +142,7 @@ def test_any_json_text_survives(
 _WRITER = """
 import sys, queue
 from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow, State
-from iowarden.rules.notice import Severity
+from iowarden.rules.severity import Severity
 answers = queue.SimpleQueue()
 state = State(sys.argv[1], answers.put)
 state.load()

@@ -17,7 +17,7 @@ from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.alerting.alerts import State as Life
 from iowarden.rules.faults import Fault
 from iowarden.rules.incidents import causes
-from iowarden.rules.notice import Severity
+from iowarden.rules.severity import Severity
 from iowarden.rules.topology import redundancy
 from iowarden.rules.topology.event_location import Map
 
