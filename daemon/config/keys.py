@@ -58,12 +58,7 @@ def _integer(what: str, least: int, most: int) -> Kind:
 
 
 def _choice(*words: str) -> Kind:
-    def read(text: str) -> str:
-        if text not in words:
-            raise ValueError
-        return text
-
-    return Kind(f"one of {', '.join(words)}", ("str",), read)
+    return _matching(f"one of {', '.join(words)}", "|".join(words))
 
 
 def _matching(expected: str, pattern: str, *, is_list: bool = False) -> Kind:
