@@ -9,18 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import (
-    AbsentError,
-    LateError,
-    MissingError,
-    ParseError,
-    ReadError,
-    StuckError,
-)
+from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeVar
 
     from iowarden.collectors.machine import Root
@@ -102,10 +95,30 @@ def first_installed(root: Root, programs: Iterable[str], run: Callable[[str], _T
         try:
             return run(program)
         except AbsentError as error:
-            if not isinstance(error, MissingError) and not root.path:
+            if type(error) is AbsentError and not root.path:
                 raise
             missing.append(error)
     raise missing[0]
+
+
+def answers_of(
+    root: Root, programs: Iterable[str], read: Callable[[str], _T], errors: list[Exception]
+) -> Iterator[tuple[str, _T]]:
+    """Yield the programs that answer, each with what it tells; why others do not goes to `errors`.
+
+    Errors: LateError, StuckError: the next one would hang as well; AbsentError: nothing runs them.
+    """
+    for program in programs:
+        try:
+            found = read(program)
+        except (LateError, StuckError):
+            raise
+        except (AbsentError, ReadError, ParseError) as error:
+            if type(error) is AbsentError and not root.path:
+                raise
+            errors.append(error)
+        else:
+            yield program, found
 
 
 def not_listed(command: str, hosts: Sequence[str], listed: int) -> str:

@@ -8,6 +8,7 @@ broken ones. Those of before about 2009 print no such line and are refused.
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -144,6 +145,7 @@ _REBUILD = re.compile(
     r"Rebuild Progress on Device at Enclosure (\S{1,5}), Slot ([0-9]{1,4}) Completed ([0-9]{1,3})%"
 )
 _PROGRESS = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+){0,3} +: +Completed .*")
+_GAUGE = re.compile(r"\s*(?:GasGu?a?u?ge|BBU |Exit Code:)")
 _ENCLOSURE = "enclosure device id"
 _RAID = {"0": "RAID0", "1": "RAID1", "5": "RAID5", "6": "RAID6"}
 
@@ -544,7 +546,9 @@ def parse_battery(text: str) -> Battery:
     if word:
         state = states.judged(output.printable(word), _BATTERY_WORDS)
         said.append((state.health, state.word))
-    said += _battery_flags(_flags(lines[flags + 1 :]))
+    # Up to the gauge, whose answers are of no alarm.
+    asked = itertools.takewhile(lambda line: not _GAUGE.match(line), lines[flags + 1 :])
+    said += _battery_flags(_pairs(asked))
     if all_of_it.get("learn cycle active", "").casefold() == "yes":
         said = [
             (Health.BUSY if each.casefold() in _LEARNS else health, each) for health, each in said
@@ -562,14 +566,6 @@ def parse_battery(text: str) -> Battery:
         charge_ratio=output.ratio(charge),
         temperature_celsius=output.leading(_CELSIUS, own.get("temperature", "")),
     )
-
-
-def _flags(lines: Sequence[str]) -> Iterator[Pair]:
-    """Yield what the battery's firmware answers: up to the gauge, whose answers are of no alarm."""
-    for line in lines:
-        if re.match(r"\s*(?:GasGu?a?u?ge|BBU |Exit Code:)", line):
-            return
-        yield from _pairs([line])
 
 
 def _battery_flags(pairs: Iterable[Pair]) -> list[tuple[Health, str]]:

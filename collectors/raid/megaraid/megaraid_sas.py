@@ -16,16 +16,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import (
-    AbsentError,
-    LateError,
-    MissingError,
-    ParseError,
-    ReadError,
-    StuckError,
-)
+from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.collectors.program import run_program
-from iowarden.collectors.raid.backend import Backend, Parts
+from iowarden.collectors.raid.backend import Backend, Parts, answers_of
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.megaraid import (
     megacli_reader,
@@ -107,24 +100,15 @@ def _find(family: _Family, root: Root, hosts: Sequence[str]) -> dict[str, tuple[
     Of hosts that no program lists nobody knows which they are: they are one more, 'unlisted'.
     Errors: AbsentError (no program is installed), ReadError, ParseError.
     """
-    missing: list[AbsentError] = []
-    failed: list[ReadError | ParseError] = []
+    errors: list[Exception] = []
     best: dict[str, tuple[str, ...]] = {}
     asked = ""
     lost: list[str] = []
-    for program in family.programs:
-        try:
-            listed = storcli.parse_list(_ask(root, program, "show"), lost)
-        except AbsentError as error:
-            if not isinstance(error, MissingError) and not root.path:
-                raise
-            missing.append(error)
-            continue
-        except (LateError, StuckError):
-            raise  # the next one would hang as well
-        except (ReadError, ParseError) as error:
-            failed.append(error)
-            continue
+
+    def told(program: str) -> tuple[storcli.Listed, ...]:
+        return storcli.parse_list(_ask(root, program, "show"), lost)
+
+    for program, listed in answers_of(root, family.programs, told, errors):
         asked = asked or program
         if len(listed) > len(best):
             best = {
@@ -137,15 +121,16 @@ def _find(family: _Family, root: Root, hosts: Sequence[str]) -> dict[str, tuple[
         if len(best) >= len(hosts):
             break
     if not asked:
-        if failed:
-            raise failed[0]
+        for error in errors:
+            if not isinstance(error, AbsentError):
+                raise error
         if family.older:
             try:
                 return megacli_reader.find(root, hosts)
             except AbsentError as error:
-                if not isinstance(error, MissingError) and not root.path:
+                if type(error) is AbsentError and not root.path:
                     raise
-        raise missing[-1]  # what to install is not the older one
+        raise errors[-1]  # what to install is not the older one
     return best | _unlisted(family, root, hosts, best, asked, lost)
 
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
+from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.collectors.program import run_program
-from iowarden.collectors.raid.backend import Backend, Parts
+from iowarden.collectors.raid.backend import Backend, Parts, answers_of
 from iowarden.collectors.raid.controller import Controller
 from iowarden.collectors.raid.mpt import mpt_status, sasircu
 from iowarden.collectors.raid.pci_hosts import adapters_of
@@ -81,19 +81,15 @@ def _ircu_find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     known: set[str] = set()
     errors: list[Exception] = []
-    for program in _IRCU_PROGRAMS:
+
+    def listed(program: str) -> tuple[sasircu.Listed, ...]:
         lost: list[str] = []
-        try:
-            listed = sasircu.parse_list(run_program(root, _SECONDS, program, "LIST"), lost)
-        except (LateError, StuckError):
-            raise
-        except (AbsentError, ReadError, ParseError) as error:
-            if type(error) is AbsentError and not root.path:
-                raise  # no probe: there is no other program either
-            errors.append(error)
-            continue
-        errors += map(ParseError, lost)
-        for each in listed:
+        adapters = sasircu.parse_list(run_program(root, _SECONDS, program, "LIST"), lost)
+        errors.extend(map(ParseError, lost))
+        return adapters
+
+    for program, adapters in answers_of(root, _IRCU_PROGRAMS, listed, errors):
+        for each in adapters:
             host = at.get(each.address, "")
             if host in seen and host not in known:  # both programs may list it
                 known.add(host)

@@ -27,7 +27,7 @@ from iowarden.collectors.raid.controller import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _GB = 1000
 _CONTROLLER_WORDS = {"ok": Health.OK, "failed": Health.FAILED, "degraded": Health.DEGRADED}
@@ -375,10 +375,10 @@ def _pair(card: _Card, key: str, value: str) -> None:
     elif kind == "group" and key == "status":
         state = states.judged(output.shown(value), _GROUP_WORDS)
         card.groups[name] = replace(card.groups[name], state=state)
-    elif kind == "volume":
-        card.volumes[name] = _with_volume(card.volumes[name], key, value)
-    elif kind == "disk":
-        card.disks[name] = _with_disk(card.disks[name], key, value)
+    elif kind == "volume" and key in _OF_VOLUME:
+        card.volumes[name] = _OF_VOLUME[key](card.volumes[name], value)
+    elif kind == "disk" and key in _OF_DISK:
+        card.disks[name] = _OF_DISK[key](card.disks[name], value)
     elif kind == "cage" and key in {"fan status", "temperature status", "power supply status"}:
         part = f"{name} {key.removesuffix(' status')}"
         state = states.judged(output.shown(value), _PART_WORDS)
@@ -387,26 +387,9 @@ def _pair(card: _Card, key: str, value: str) -> None:
         card.sensors[part] = Sensor(part, state)
 
 
-def _with_volume(volume: Array, key: str, value: str) -> Array:
-    match key:
-        case "status":
-            return replace(volume, state=_state(value, _VOLUME_WORDS))
-        case "size":
-            return replace(volume, size_bytes=_size(value))
-        case "fault tolerance":
-            return replace(volume, level=output.shown(value))
-        case "unique identifier":
-            return replace(volume, serial=output.shown(value))
-        case "logical drive label":
-            return replace(volume, label=output.shown(value))
-        case "caching":
-            on = _SWITCH.get(value.casefold())
-            return replace(volume, policy=Policy(on, None, f"caching {output.shown(value)}", on))
-        case "parity initialization status" if "failed" in value.casefold():
-            return _worse(volume, f"parity initialization {output.shown(value)}")
-        case "unrecoverable media errors" if value.casefold() not in _NO_WARNING:
-            return _worse(volume, f"unrecoverable media errors {output.shown(value)}")
-    return volume
+def _policy(caching: str) -> Policy:
+    on = _SWITCH.get(caching.casefold())
+    return Policy(on, None, f"caching {output.shown(caching)}", on)
 
 
 def _worse(volume: Array, why: str) -> Array:
@@ -414,26 +397,49 @@ def _worse(volume: Array, why: str) -> Array:
     return replace(volume, state=states.doubted(volume.state, [why]))
 
 
-def _with_disk(disk: PhysicalDisk, key: str, value: str) -> PhysicalDisk:
-    match key:
-        case "status":
-            return replace(disk, state=_state(value, _DISK_WORDS))
-        case "size":
-            return replace(disk, size_bytes=_size(value))
-        case "drive type":
-            return replace(disk, usage=output.shown(value))
-        case "serial number":
-            return replace(disk, serial=output.shown(value))
-        case "firmware revision":
-            return replace(disk, firmware=output.shown(value.partition(" (")[0]))
-        case "model":
-            return replace(disk, model=output.shown(value.removeprefix("ATA ").strip()))
-        case "current temperature (c)":
-            return replace(disk, temperature_celsius=output.number(value))
-        case "ssd smart trip wearout" if value.casefold() not in _NO_WARNING:
-            odd = [f"SSD SMART trip wearout {output.shown(value)}"]
-            return replace(disk, state=states.doubted(disk.state, odd, Health.FAILING))
-    return disk
+def _worn(disk: PhysicalDisk, value: str) -> PhysicalDisk:
+    odd = (
+        [] if value.casefold() in _NO_WARNING else [f"SSD SMART trip wearout {output.shown(value)}"]
+    )
+    return replace(disk, state=states.doubted(disk.state, odd, Health.FAILING))
+
+
+_OF_VOLUME: dict[str, Callable[[Array, str], Array]] = {
+    "status": lambda volume, value: replace(volume, state=_state(value, _VOLUME_WORDS)),
+    "size": lambda volume, value: replace(volume, size_bytes=_size(value)),
+    "fault tolerance": lambda volume, value: replace(volume, level=output.shown(value)),
+    "unique identifier": lambda volume, value: replace(volume, serial=output.shown(value)),
+    "logical drive label": lambda volume, value: replace(volume, label=output.shown(value)),
+    "caching": lambda volume, value: replace(volume, policy=_policy(value)),
+    "parity initialization status": lambda volume, value: (
+        _worse(volume, f"parity initialization {output.shown(value)}")
+        if "failed" in value.casefold()
+        else volume
+    ),
+    "unrecoverable media errors": lambda volume, value: (
+        volume
+        if value.casefold() in _NO_WARNING
+        else _worse(volume, f"unrecoverable media errors {output.shown(value)}")
+    ),
+}
+"""What the lines of a logical drive's block tell of it, by their key."""
+_OF_DISK: dict[str, Callable[[PhysicalDisk, str], PhysicalDisk]] = {
+    "status": lambda disk, value: replace(disk, state=_state(value, _DISK_WORDS)),
+    "size": lambda disk, value: replace(disk, size_bytes=_size(value)),
+    "drive type": lambda disk, value: replace(disk, usage=output.shown(value)),
+    "serial number": lambda disk, value: replace(disk, serial=output.shown(value)),
+    "firmware revision": lambda disk, value: replace(
+        disk, firmware=output.shown(value.partition(" (")[0])
+    ),
+    "model": lambda disk, value: replace(
+        disk, model=output.shown(value.removeprefix("ATA ").strip())
+    ),
+    "current temperature (c)": lambda disk, value: replace(
+        disk, temperature_celsius=output.number(value)
+    ),
+    "ssd smart trip wearout": _worn,
+}
+"""What the lines of a disk's block tell of it, by their key."""
 
 
 def _controller(card: _Card) -> Controller:

@@ -1,0 +1,104 @@
+"""What all backends of RAID controllers do alike: which program is asked, parts, who is not listed."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from iowarden.collectors.machine import Root
+from iowarden.collectors.model import (
+    AbsentError,
+    LateError,
+    MissingError,
+    ParseError,
+    ReadError,
+    StuckError,
+)
+from iowarden.collectors.raid.backend import Parts, answers_of, first_installed, not_listed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+LIVE, PLAYED = Root(""), Root("/played")
+
+
+def programs(told: Mapping[str, str | Exception]) -> Callable[[str], str]:
+    """Return what runs programs, each of which prints something or fails."""
+
+    def run(program: str) -> str:
+        found = told[program]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    return run
+
+
+def test_the_first_program_that_is_installed_is_asked() -> None:
+    """One that fails is installed: what the next one says is not asked for."""
+    missing = MissingError("a is not installed")
+    assert first_installed(LIVE, ("a", "b"), programs({"a": missing, "b": "told"})) == "told"
+    with pytest.raises(MissingError, match="a is not"):
+        first_installed(LIVE, ("a", "b"), programs({"a": missing, "b": MissingError("b")}))
+    with pytest.raises(ReadError, match="failed"):
+        first_installed(LIVE, ("a", "b"), programs({"a": ReadError("failed"), "b": "told"}))
+
+
+def test_without_the_probe_no_other_program_is_tried() -> None:
+    """Of a recorded machine another one's answer may be there."""
+    told = programs({"a": AbsentError("no probe"), "b": "told"})
+    with pytest.raises(AbsentError, match="no probe"):
+        first_installed(LIVE, ("a", "b"), told)
+    with pytest.raises(AbsentError, match="no probe"):
+        list(answers_of(LIVE, ("a", "b"), told, []))
+    assert first_installed(PLAYED, ("a", "b"), told) == "told"
+    assert list(answers_of(PLAYED, ("a", "b"), told, [])) == [("b", "told")]
+
+
+@pytest.mark.parametrize("error", [LateError("late"), StuckError("stuck")])
+def test_behind_a_program_that_hangs_none_is_asked(error: ReadError) -> None:
+    """The next one would hang as well, and so would the next question."""
+    told = programs({"a": error, "b": "told"})
+    with pytest.raises(type(error)):
+        first_installed(LIVE, ("a", "b"), told)
+    with pytest.raises(type(error)):
+        list(answers_of(LIVE, ("a", "b"), told, []))
+    with pytest.raises(type(error)):
+        Parts(told).read(str, "", "a")
+
+
+def test_each_program_that_answers_is_heard_and_why_others_do_not() -> None:
+    """In their order."""
+    errors: list[Exception] = []
+    failed, odd = ReadError("failed"), ParseError("odd")
+    told = programs({"a": failed, "b": "one", "c": odd, "d": "other"})
+    found = list(answers_of(LIVE, ("a", "b", "c", "d"), told, errors))
+    assert (found, errors) == ([("b", "one"), ("d", "other")], [failed, odd])
+
+
+def test_a_part_that_cannot_be_read_takes_no_other_away() -> None:
+    """It is said, unless the card only lacks what was asked for."""
+    lacking = ReadError("this is not supported")
+    parts = Parts(programs({"a": ReadError("failed"), "b": lacking, "c": "3"}))
+    harmless = re.compile("not supported")
+    assert parts.read(int, None, "a", harmless=harmless) is None
+    assert parts.read(int, None, "b", harmless=harmless) is None
+    assert parts.read(int, None, "c") == 3
+    assert parts.unread == ["failed"]
+
+
+def test_without_a_program_there_is_no_other_part_either() -> None:
+    """Where that is said; else it is a part as others."""
+    told = programs({"a": MissingError("not installed")})
+    with pytest.raises(MissingError):
+        Parts(told, raises_absent=True).read(int, None, "a")
+    parts = Parts(told)
+    assert (parts.read(int, 7, "a"), parts.unread) == (7, ["not installed"])
+
+
+def test_hosts_that_no_program_lists_are_named() -> None:
+    """Nobody knows which of them is not."""
+    expected = "'tw_cli show': expected 2 controllers (host0, host3), got 1"
+    assert not_listed("tw_cli show", ["host0", "host3"], 1) == expected
