@@ -15,7 +15,7 @@ from iowarden.collectors.recording.recording import RecordingError
 from iowarden.daemon.check import check, guard
 from iowarden.daemon.check.findings import mail_path
 from iowarden.daemon.check.report import WIDTH, Finding, Level, Report
-from iowarden.daemon.cli import command
+from iowarden.daemon.cli import command, exit_status
 from iowarden.daemon.config.load import machine_name, read_config, with_password
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules, load_shipped, notes
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.cli.command import Add
     from iowarden.rules.rulefile.rulefile import RuleGroup
-
-
-EXIT_CONFIG = 78
-"""As iowarden.daemon.cli.main ends on what a person gave."""
 
 
 def add_commands(add: Add) -> None:
@@ -79,7 +75,7 @@ def _other_user() -> pwd.struct_passwd | None:
 
 def _end_as(user: pwd.struct_passwd, judge: Callable[[], int]) -> NoReturn:
     """Become another user, judge, and end this process with what came of it."""
-    status = command.EXIT_FAILED
+    status = exit_status.FAILED
     try:
         os.initgroups(user.pw_name, user.pw_gid)
         os.setgid(user.pw_gid)
@@ -87,7 +83,7 @@ def _end_as(user: pwd.struct_passwd, judge: Callable[[], int]) -> NoReturn:
         status = judge()
     except GivenError as error:
         sys.stderr.write(f"{error}\n")
-        status = EXIT_CONFIG
+        status = exit_status.CONFIG
     except OSError as error:
         sys.stderr.write(f"user '{user.pw_name}': expected to judge as it, got: {error}\n")
     except Exception:  # noqa: BLE001 - shown as one in the parent would be, which never sees it
@@ -145,7 +141,7 @@ def _check(arguments: argparse.Namespace) -> int:
     except BrokenPipeError:  # 'iowarden check | head': what is left to say must not fail, too
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
-        return command.EXIT_INTERRUPTED
+        return exit_status.INTERRUPTED
     return report.status
 
 

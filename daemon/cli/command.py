@@ -1,4 +1,4 @@
-"""What commands share: the configuration they are given, the probe they ask, how they end."""
+"""What commands share: the configuration they are given, the probe they ask."""
 
 from __future__ import annotations
 
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     """Adds a subcommand to the command line: its name, what runs, and help."""
 
 DEFAULT_CONFIG = "/etc/iowarden/iowarden.yaml"
-EXIT_FAILED = 1
-EXIT_INTERRUPTED = 130
-"""As a shell says of a program that Ctrl-C ended."""
 PROBE_SOCKET = "/run/iowarden-probe.socket"
 """Where systemd listens for the probe."""
 PROBE_DIRECTORY = "/run/iowarden-probe"

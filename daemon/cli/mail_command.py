@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.cli import command
+from iowarden.daemon.cli import command, exit_status
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.notify import smtp
 from iowarden.daemon.notify.message import recipients, render
@@ -41,7 +41,7 @@ def _test_mail(arguments: argparse.Namespace) -> int:
         delivered = delivered and line.good
     if delivered and settings.mail.server is None:
         return EXIT_NO_SERVER
-    return 0 if delivered else command.EXIT_FAILED
+    return 0 if delivered else exit_status.FAILED
 
 
 def mail_settings(settings: Config) -> smtp.MailSettings | smtp.MaildirSettings:

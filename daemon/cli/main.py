@@ -13,6 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import GivenError
+from iowarden.daemon.cli import exit_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,10 +35,6 @@ MODULES = {
     "unparsed_command": ("unparsed",),
 }
 """The subcommands of each module: what its `add_commands` adds."""
-EXIT_USAGE = 2
-"""As argparse has it."""
-EXIT_CONFIG = 78
-"""sysexits.h EX_CONFIG: the unit does not restart on it."""
 
 
 def main(arguments: Sequence[str] | None = None, names: Renames | None = None) -> int:
@@ -46,14 +43,14 @@ def main(arguments: Sequence[str] | None = None, names: Renames | None = None) -
     wanted = words[0] if words else ""
     if wanted and not _is_known(wanted) and (said := _replaced(wanted, names)):
         sys.stderr.write(f"iowarden: {said}\n")
-        return EXIT_USAGE
+        return exit_status.USAGE
     parsed = _parser(wanted).parse_args(words)
     command: Callable[[argparse.Namespace], int] = parsed.command
     try:
         return command(parsed)
     except GivenError as error:
         sys.stderr.write(f"{error}\n")
-    return EXIT_CONFIG
+    return exit_status.CONFIG
 
 
 def _parser(wanted: str) -> argparse.ArgumentParser:

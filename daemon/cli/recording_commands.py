@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.machine import Root
 from iowarden.collectors.recording.archive import SUFFIXES
 from iowarden.collectors.recording.recording import Recording
-from iowarden.daemon.cli import command
+from iowarden.daemon.cli import command, exit_status
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config.load import load_config
 from iowarden.daemon.config.parser import parse_config
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 CLOSE_SECONDS = 1.0
 """What the probe's thread has to end."""
 _MAIL_SUFFIX = ".eml"
-EXIT_BAD_FILE = 78
-"""As of a bad configuration; sysexits.h EX_CONFIG."""
 
 
 def add_commands(add: Add) -> None:
@@ -81,7 +79,7 @@ def _record(arguments: argparse.Namespace) -> int:
     path = arguments.recording
     if not path.endswith(SUFFIXES):
         text = f"'{path}': expected a name that ends in {' or '.join(SUFFIXES)}; add it"
-        return _failed(text, EXIT_BAD_FILE)
+        return _failed(text, exit_status.CONFIG)
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
@@ -105,23 +103,23 @@ def _record(arguments: argparse.Namespace) -> int:
     if probe is not None:
         probe.close(CLOSE_SECONDS)
     if outcome.problem:
-        return _failed(outcome.problem, command.EXIT_FAILED)
+        return _failed(outcome.problem, exit_status.FAILED)
     size = quantity.size(os.path.getsize(path))
     moment = expectation.moment(outcome.seconds)
     problem = _say([f"'{path}': {outcome.frames} frames, {moment}, {size}"])
-    return _failed(problem, command.EXIT_FAILED) if problem else 0
+    return _failed(problem, exit_status.FAILED) if problem else 0
 
 
 def _replay(arguments: argparse.Namespace) -> int:
     try:
         expected = None if arguments.expect is None else _expectation(arguments.expect)
     except ExpectationError as error:
-        return _failed(str(error), EXIT_BAD_FILE)
+        return _failed(str(error), exit_status.CONFIG)
     for note in () if expected is None else expected.notes:
         sys.stderr.write(note + "\n")
     recording = Recording(arguments.recording)
     if arguments.mails is not None and (problem := _begin_mails(arguments.mails)):
-        return _failed(problem, command.EXIT_FAILED)
+        return _failed(problem, exit_status.FAILED)
     if arguments.config is None:
         settings = parse_config("", "defaults", replay.HOST)
         settings = dataclasses.replace(settings, rules_directory="/nonexistent")
@@ -135,15 +133,15 @@ def _replay(arguments: argparse.Namespace) -> int:
         lines.append(f"\nnot as '{arguments.expect}' expects ('-' expected, '+' told):")
         lines += different
     if problem := _say(lines):
-        return _failed(problem, command.EXIT_FAILED)
+        return _failed(problem, exit_status.FAILED)
     try:
         if arguments.mails is not None:
             _keep(arguments.mails, outcome.mails)
     except OSError as error:
-        return _failed(str(error), command.EXIT_FAILED)
+        return _failed(str(error), exit_status.FAILED)
     if outcome.problem:
-        return _failed(outcome.problem, EXIT_BAD_FILE)
-    return command.EXIT_FAILED if different else 0
+        return _failed(outcome.problem, exit_status.CONFIG)
+    return exit_status.FAILED if different else 0
 
 
 def _expectation(path: str) -> Expectation:

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iowarden.daemon.cli import command, console
+from iowarden.daemon.cli import command, console, exit_status
 from iowarden.daemon.cli.service_client import ServiceError, decoded, guarded, requested
 from iowarden.daemon.config.load import machine_name
 from iowarden.daemon.config.parser import parse_config
@@ -85,7 +85,7 @@ def _test(arguments: argparse.Namespace) -> int:
             sys.stderr.write("  FAILED:\n" + "\n\n".join(failures) + "\n\n")
         else:
             sys.stdout.write("  SUCCESS\n\n")
-    return command.EXIT_FAILED if failed else 0
+    return exit_status.FAILED if failed else 0
 
 
 def _failures(path: Path) -> Sequence[str]:

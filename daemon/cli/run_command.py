@@ -18,7 +18,7 @@ from systemd.daemon import notify
 from iowarden.collectors.machine import Root
 from iowarden.collectors.recording.recorder import watched
 from iowarden.daemon import journal, mlock
-from iowarden.daemon.cli import command, mail_command
+from iowarden.daemon.cli import command, exit_status, mail_command
 from iowarden.daemon.config.rule_files import load_events, load_rules, notes
 from iowarden.daemon.control import control_socket
 from iowarden.daemon.http.exposition import Exposition
@@ -71,7 +71,7 @@ def _run(arguments: argparse.Namespace) -> int:
         held = claim.claim(settings.state_directory)
     except claim.TakenError as error:
         sys.stderr.write(f"{error}\n")
-        return command.EXIT_FAILED  # not for good, as a configuration: systemd tries again
+        return exit_status.FAILED  # not for good, as a configuration: systemd tries again
     threading.stack_size(mlock.THREAD_STACK_BYTES)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))

@@ -10,6 +10,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from iowarden.daemon.cli import exit_status
 from iowarden.daemon.cli.console import (
     at_text,
     printable,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.cli.command import Add
     from iowarden.daemon.cli.console import Columns, Sections
 
-EXIT_FAILED, EXIT_COULD_NOT = 1, 2
+EXIT_COULD_NOT = 2
 BEGIN_SECONDS = 300.0
 """A drive that spins up behind a busy controller is waited for so long."""
 BEGIN_PAUSE_SECONDS = 0.5
@@ -92,7 +93,7 @@ def _start(arguments: argparse.Namespace) -> int:
         sys.stderr.write(f"{printable(str(error))}\n")
         return EXIT_COULD_NOT
     if run.outcome == "failed":
-        return EXIT_FAILED
+        return exit_status.FAILED
     passed = run.outcome == "passed" or (run.outcome == "running" and not arguments.wait)
     return 0 if passed else EXIT_COULD_NOT
 

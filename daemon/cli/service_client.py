@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from iowarden.daemon import json_codec
+from iowarden.daemon.cli import exit_status
 from iowarden.daemon.cli.console import printable, say_json, show
 from iowarden.daemon.control import control_socket
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from iowarden.daemon.cli.console import Sections
 
 Document = TypeVar("Document")
-EXIT_FAILED = 1
-EXIT_INTERRUPTED = 130
 TIMEOUT_SECONDS = control_socket.ANSWER_SECONDS + 5.0
 """The service itself says that it cannot answer before that."""
 MOST_LINE_BYTES = control_socket.MOST_ANSWER_BYTES + 1
@@ -70,12 +69,12 @@ def guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Namesp
         sys.stdout.flush()
     except ServiceError as error:
         sys.stderr.write(f"{printable(str(error))}\n")
-        return EXIT_FAILED
+        return exit_status.FAILED
     except BrokenPipeError:  # 'iowarden events | head': what is left to say must not fail, too
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_FAILED
+        return exit_status.FAILED
     except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+        return exit_status.INTERRUPTED
     return status
 
 

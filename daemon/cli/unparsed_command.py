@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.cli import command
+from iowarden.daemon.cli import command, exit_status
 from iowarden.daemon.storage import unparsed
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _list(arguments: argparse.Namespace) -> int:
             print(f"{name}  {found.get('time', '')}  {found.get('error', '')}")
     except OSError as error:
         print(error, file=sys.stderr)
-        return command.EXIT_FAILED
+        return exit_status.FAILED
     return 0
 
 
@@ -49,7 +49,7 @@ def _show(arguments: argparse.Namespace) -> int:
         text = unparsed.read(_directory(settings), arguments.name)
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
-        return command.EXIT_FAILED
+        return exit_status.FAILED
     names = {settings.host, os.uname().nodename}
     names |= {name.partition(".")[0] for name in names}
     print(unparsed.redact(text, sorted(names)) if arguments.redact else text)

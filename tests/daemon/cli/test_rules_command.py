@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.program import Feed, Played, recorded
 
-from iowarden.daemon.cli import main
-from iowarden.daemon.cli.command import EXIT_FAILED
+from iowarden.daemon.cli import exit_status, main
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import MOST_RULE_FILE_BYTES, known, load_files, load_rules
 from iowarden.daemon.control import control_socket
@@ -191,7 +190,7 @@ def test_all_that_is_wrong_with_all_files_is_told(
     (rules / "one.yaml").write_text(MINE.replace("> 0", "> 0 0").replace("a:b", "a-b"))
     (rules / "two.yaml").write_text(MINE + "  - {name: mine, rule: 5}\n")
     (home / "c.yaml").write_text(f"rules_directory: {rules}\noverrides: {{A: {{for: 5m}}}}\n")
-    assert main.main(["rules", "check", *config(home)]) == main.EXIT_CONFIG
+    assert main.main(["rules", "check", *config(home)]) == exit_status.CONFIG
     told = capsys.readouterr().err.splitlines()
     assert [line.partition(": ")[0] for line in told] == [
         f"'{home}/c.yaml':2",
@@ -200,9 +199,9 @@ def test_all_that_is_wrong_with_all_files_is_told(
         f"'{rules}/two.yaml':10:5",
         f"'{rules}/two.yaml':10:18",
     ]
-    assert main.main(["rules", "check", str(rules / "two.yaml")]) == main.EXIT_CONFIG
+    assert main.main(["rules", "check", str(rules / "two.yaml")]) == exit_status.CONFIG
     assert len(capsys.readouterr().err.splitlines()) == 2
-    assert main.main(["config", "check", str(home / "c.yaml")]) == main.EXIT_CONFIG
+    assert main.main(["config", "check", str(home / "c.yaml")]) == exit_status.CONFIG
     assert capsys.readouterr().err.splitlines() == told
 
 
@@ -212,7 +211,7 @@ def test_what_is_no_rule_file_is_named(home: Path, capsys: pytest.CaptureFixture
     (home / "latin").write_bytes(b"# \xe9")
     names = ("missing", "rules.d", "big", "latin")
     files = [str(home / name) for name in names]
-    assert main.main(["rules", "check", *files]) == main.EXIT_CONFIG
+    assert main.main(["rules", "check", *files]) == exit_status.CONFIG
     lines = capsys.readouterr().err.splitlines()
     for line, file, expected in zip(
         lines,
@@ -296,7 +295,7 @@ def test_shipped_rules_are_tested_by_their_path(
         "  - input_series: [{series: 'iowarden_probe_up', values: '0x9'}]\n"
         "    alert_rule_test: [{eval_time: 9m, alertname: ProbeDown}]\n"
     )
-    assert main.main(["rules", "test", str(tests)]) == EXIT_FAILED
+    assert main.main(["rules", "test", str(tests)]) == exit_status.FAILED
     assert 'Labels:{alertname="ProbeDown"' in capfd.readouterr().err
 
 
@@ -309,7 +308,7 @@ def test_one_bad_file_of_tests_fails_all_and_stops_none(
     (home / "bad.yaml").write_text(TESTS.replace("promql_expr_test", "promql"))
     (home / "rules.yaml").write_text(TESTS.replace("*.rules", "bad.yaml"))
     files = [str(home / f"{name}.yaml") for name in ("bad", "rules", "missing", "good")]
-    assert main.main(["rules", "test", *files]) == EXIT_FAILED
+    assert main.main(["rules", "test", *files]) == exit_status.FAILED
     said = capfd.readouterr()
     assert said.out.count("Unit Testing:") == 4
     assert said.out.count("SUCCESS") == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.cli import main
+from iowarden.daemon.cli import exit_status, main
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules, notes
 from iowarden.daemon.replay import expectation
@@ -92,6 +92,6 @@ def test_an_expectation_with_old_words_expects_the_new_ones_and_names_them() -> 
 
 def test_a_command_that_is_called_otherwise_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit status 2, as of any word that is none."""
-    assert main.main(["tell", "--json"], NAMES) == main.EXIT_USAGE
+    assert main.main(["tell", "--json"], NAMES) == exit_status.USAGE
     expected = "iowarden: the command 'tell' is called 'status' now; write that\n"
     assert capsys.readouterr().err == expected

@@ -23,8 +23,7 @@ from support.smtp import smtp_server
 
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.smart import smartctl_runner
-from iowarden.daemon.cli import run_command
-from iowarden.daemon.cli.main import EXIT_CONFIG
+from iowarden.daemon.cli import exit_status, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -137,7 +136,7 @@ def test_a_reload_while_it_starts_does_not_end_it(tmp_path: Path) -> None:
         status = Path(f"/proc/{program.process.pid}/status")
         program.until(lambda: caught(status) >> (signal.SIGHUP - 1) & 1, "a handler of SIGHUP")
         # It is caught while the rules are read: they are bad, and end it.
-        assert program.end(signal.SIGHUP) == EXIT_CONFIG
+        assert program.end(signal.SIGHUP) == exit_status.CONFIG
     finally:
         program.close()
 
