@@ -19,8 +19,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.rules.advice import advice_steps as steps
-from iowarden.rules.advice.advice_steps import About
+from iowarden.rules.advice import advice_steps
+from iowarden.rules.advice.step import About, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -132,21 +132,21 @@ def unknown_steps(text: str) -> list[str]:
     found = []
     for line in text.splitlines():
         step = _STEP.fullmatch(line)
-        if step is None or step[1] not in steps.STEPS:
+        if step is None or step[1] not in advice_steps.STEPS:
             found += _BRACES.findall(line)
     return found
 
 
 def filled(text: str, about: About, facts: Facts) -> str:
     """Return a text with its steps written out for the thing it is about."""
-    step = steps.Step(facts, about)
+    step = Step(facts, about)
     lines: list[str] = []
     for line in text.splitlines():
         found = _STEP.fullmatch(line)
-        if found is None or found[1] not in steps.STEPS:
+        if found is None or found[1] not in advice_steps.STEPS:
             lines.append(line)
         else:
-            lines += steps.STEPS[found[1]](step)
+            lines += advice_steps.STEPS[found[1]](step)
     return "\n".join(lines)
 
 

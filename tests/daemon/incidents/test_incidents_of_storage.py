@@ -8,7 +8,7 @@ import pytest
 from support.live import text, watched
 from support.storage import Server
 
-from iowarden.rules.advice.advice_steps import MOST_MAPS
+from iowarden.rules.advice.map_steps import MOST_MAPS
 
 if TYPE_CHECKING:
     from email.message import EmailMessage

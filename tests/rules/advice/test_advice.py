@@ -16,9 +16,10 @@ from support.host import Host
 from support.incidents import Load, Story
 
 from iowarden.rules.advice.advice import filled, said_of, steps_of, together, unknown_steps
-from iowarden.rules.advice.advice_steps import STEPS, About
+from iowarden.rules.advice.advice_steps import STEPS
 from iowarden.rules.advice.controller_programs import asked
 from iowarden.rules.advice.facts import Facts
+from iowarden.rules.advice.step import About
 from iowarden.rules.alerting import unit_tests
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.events.event_table import parse_events_file

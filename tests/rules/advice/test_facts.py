@@ -12,8 +12,8 @@ from iowarden.collectors.block import block_devices
 from iowarden.collectors.filesystem.mountinfo import parse_mountinfo
 from iowarden.rules.advice import facts
 from iowarden.rules.advice.advice import filled
-from iowarden.rules.advice.advice_steps import About
 from iowarden.rules.advice.facts import Facts, Kind, Known
+from iowarden.rules.advice.step import About
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.signals.device import stall_limits
 from iowarden.rules.topology import redundancy

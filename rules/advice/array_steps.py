@@ -1,0 +1,253 @@
+"""Steps of advice about an md array and its members: look, take out, take back, replace. Pure.
+
+Sources: md(4), mdadm(8), smartctl(8) for 'scterc'.
+"""
+
+from __future__ import annotations
+
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from iowarden.rules.advice.facts import Facts, Kind, Membership
+from iowarden.rules.advice.map_steps import paths
+from iowarden.rules.advice.step import MOST_DISKS, Step, counted
+from iowarden.rules.topology.redundancy import BUILDING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+def take_out(step: Step) -> list[str]:
+    """Whether it may be taken out of its array; only if that harms nothing."""
+    if step.kind is Kind.PATH:
+        return paths(step)
+    if step.about.over:
+        return []
+    lines = []
+    for each in _distinct_members(step):
+        node, array = step.facts.node(each.member.device), each.array
+        if not each.used:
+            continue
+        if each.refusal:
+            lines.append(f"Do not take {node} out of {array.name}: {each.refusal}.")
+            continue
+        left = (each.bears or 1) - 1
+        then = "with no redundancy" if left == 0 else f"able to lose {counted(left, 'more member')}"
+        lines += [
+            (
+                f"It stays as it is? {node} is a member of {array.name} ({array.level}), which has"
+                f" all that it needs without it. Taken out, the array goes on, {then}; afterwards"
+                " it has to be taken back or replaced:"
+            ),
+            f"  mdadm /dev/{array.name} --fail {quote(node)}",
+        ]
+    return lines
+
+
+def _distinct_members(step: Step) -> list[Membership]:
+    """Return the memberships of it, or of all the disks of an adapter, a refusal said once."""
+    names = [step.name or step.whole()]
+    if step.adapter:
+        names = [each.name for each in step.disks()]
+    found: dict[str, Membership] = {}
+    for name in filter(None, names):
+        for each in step.facts.memberships(name):
+            found.setdefault(f"{each.array.name} {each.refusal or each.member.device}", each)
+    return list(found.values())
+
+
+def scrub(step: Step) -> list[str]:
+    """How an array rewrites what one member cannot read; a check changes nothing else.
+
+    Source: md(4), 'scrubbing and mismatches': a read error during a check is corrected.
+    """
+    lines = []
+    for each in _distinct_members(step):
+        array = each.array
+        if array.level in {"raid0", "linear"} or each.faulty:
+            continue
+        if each.last:
+            lines += _copied_off(each)
+        elif each.bears and array.sync_action in {None, "idle"} and len(each.troubled) <= 1:
+            lines += [
+                (
+                    f"{array.name} rewrites what cannot be read from its other members while it is"
+                    " checked; this reads all of them:"
+                ),
+                f"  echo check > /sys/block/{array.name}/md/sync_action",
+            ]
+    return lines
+
+
+def last_copy(step: Step) -> list[str]:
+    """What is done first where no other disk holds what one with errors has."""
+    return [line for each in _distinct_members(step) if each.last for line in _copied_off(each)]
+
+
+def _copied_off(each: Membership) -> list[str]:
+    name, node = each.array.name, each.member.device
+    return [
+        (
+            f"{name} ({each.array.level}) has no redundancy left: what cannot be read from {node}"
+            " is in no other place. Copy what matters off it now, the most important first."
+        ),
+        (
+            f"Until that is done do not fail, remove or pull {node}, and begin no check, repair or"
+            f" rebuild of {name}: it reads all of {node}, and {name} may stop with it."
+        ),
+    ]
+
+
+def replace_member(step: Step) -> list[str]:
+    """How a member that is failing is replaced while it still answers."""
+    lines = []
+    for each in _distinct_members(step):
+        node, array = step.facts.node(each.member.device), each.array
+        if each.faulty and array.level in {"raid0", "linear"}:
+            continue  # the kernel removes no member of these
+        known = step.facts.atlas.devices  # of a text nobody knows what its machine has
+        if each.faulty and known and step.facts.device(each.member.device) is None:
+            lines += [
+                f"{array.name} uses {node} no longer, and it is gone. Have it forgotten:",
+                f"  mdadm /dev/{array.name} --remove detached",
+            ]
+        elif each.faulty:
+            lines += [
+                f"{array.name} uses {node} no longer. Before the disk is pulled:",
+                f"  mdadm /dev/{array.name} --remove {quote(node)}",
+            ]
+        elif array.sync_action in BUILDING:
+            lines.append(f"{array.name} is being rebuilt: replace {node} when that is done.")
+        elif each.array.level not in {"raid0", "linear"} and each.used and not each.last:
+            spare = next((m.device for m in array.members if _is_spare(m.states)), "")
+            first = (
+                f"{spare} is a spare of it"
+                if spare
+                else "give it a spare first, a partition of a new disk (mdadm --add)"
+            )
+            lines += [
+                (
+                    f"{node} is a member of {array.name}: {first}; this copies {node} to the spare,"
+                    " and the array stays as redundant as it is meanwhile:"
+                ),
+                f"  mdadm /dev/{array.name} --replace {quote(node)}",
+            ]
+    return lines
+
+
+def _is_spare(states: Iterable[str]) -> bool:
+    return "spare" in states and not {"faulty", "in_sync"} & set(states)
+
+
+def give_up_sooner(step: Step) -> list[str]:
+    """How a disk of a redundant array is made to give up before the kernel does."""
+    safe = [m for m in step.memberships() if not m.refusal and not m.faulty and m.bears]
+    if step.kind is not Kind.ATA or step.device is None or not safe:
+        return []
+    return [
+        (
+            f"Once it answers again: {safe[0].array.name} has what it cannot read, so let it give"
+            " up on a bad sector after 7 s; until it is switched off:"
+        ),
+        f"  smartctl -l scterc,70,70 /dev/{step.device.name}",
+    ]
+
+
+def show_array(step: Step) -> list[str]:
+    """Which members an array has, on which disks."""
+    lines: list[str] = []
+    for name in step.arrays():
+        array = step.facts.of.map.arrays.get(name)
+        if array is None:
+            continue
+        members = [_shown_member(step.facts, m.device, m.states) for m in array.members]
+        # A spare that is filled has the place of the one that is missing, and counts for it.
+        placed = {m.slot for m in array.members if m.slot is not None}
+        others = [m for m in array.members if m.slot is None and not _is_spare(m.states)]
+        gone = (array.raid_disks or 0) - len(placed) - len(others)
+        if gone > 0:
+            members.append(f"{gone} not there")
+        of = f"{name} ({array.level})" if array.level else name
+        if members:
+            lines.append(f"Members of {of}: {'; '.join(members[:MOST_DISKS])}.")
+        lines += [
+            "All that the array says of itself:",
+            "  cat /proc/mdstat",
+            f"  mdadm --detail /dev/{name}",
+        ]
+    return lines
+
+
+def _shown_member(facts: Facts, name: str, states: Sequence[str]) -> str:
+    device = facts.device(name)
+    below = () if device is None else facts.leaves(device)
+    state = " ".join(states)
+    if not facts.atlas.devices:  # of a text nobody knows where it is from
+        return f"{name} {state}".strip()
+    on = ", ".join(facts.shown(each) for each in below[:4]) or "a disk that is gone"
+    return f"{name} {state or 'in an unknown state'}, on {on}"
+
+
+def examine(step: Step) -> list[str]:
+    """What the members know of an array that does not run; this only reads."""
+    lines: list[str] = []
+    for name in step.arrays():
+        array = step.facts.of.map.arrays.get(name)
+        there = [m.device for m in (array.members if array else ()) if step.facts.device(m.device)]
+        if there:
+            nodes = " ".join(quote(step.facts.node(each)) for each in sorted(there)[:MOST_DISKS])
+            lines += [
+                f"What the members of {name} know of it (compare 'Events'; this only reads):",
+                f"  mdadm --examine {nodes}",
+            ]
+    return lines
+
+
+def take_back(step: Step) -> list[str]:
+    """How a member that failed is taken back, or taken away."""
+    lines: list[str] = []
+    for name in step.arrays():
+        array = step.facts.of.map.arrays.get(name)
+        if array is None:
+            continue
+        if array.sync_action in BUILDING:
+            lines.append(
+                f"{name} is at work ({array.sync_action}): add no disk and take none out meanwhile."
+            )
+            continue
+        if step.facts.last_copies_in_trouble(array):
+            continue  # a rebuild would read all of the last copy
+        faulty = [m.device for m in array.members if "faulty" in m.states]
+        if array.state not in {"clean", "active", "active-idle", "write-pending"}:
+            continue
+        for member in faulty:
+            if step.facts.device(member) is None:
+                continue
+            node = step.facts.node(member)
+            if step.facts.is_unfit(member):
+                lines.append(f"{node} is not fit to be taken back into {name}: replace its disk.")
+                continue
+            if array.degraded == 0:
+                lines += [
+                    (
+                        f"{name} is whole without {node}. Its disk is in order or replaced? Then it"
+                        f" can be a spare of {name}; this writes over it:"
+                    ),
+                    f"  mdadm /dev/{name} --remove {quote(node)}",
+                    f"  mdadm /dev/{name} --add {quote(node)}",
+                ]
+                continue
+            lines += [
+                (
+                    f"The disk of {member} is in order (it was a cable or power)? Then take it"
+                    " back; with a write-intent bitmap only what changed is copied:"
+                ),
+                f"  mdadm /dev/{name} --remove {quote(node)}",
+                f"  mdadm /dev/{name} --re-add {quote(node)}",
+            ]
+        if not faulty and array.degraded and not step.facts.of.unfit:
+            lines.append(
+                "A member that is gone from the list and back in the machine is taken back with"
+                " 'mdadm --re-add'; a new disk with 'mdadm --add', which writes over that disk."
+            )
+    return lines

@@ -1,0 +1,245 @@
+"""Steps of advice about a disk or adapter: the kernel's log, state, SMART, cable, rescan. Pure.
+
+Sources: smartctl(8); kernel, scsi/scsi_sysfs.c (state, scan), nvme/host/sysfs.c (state).
+"""
+
+from __future__ import annotations
+
+import re
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from iowarden.rules.advice.controller_programs import asked
+from iowarden.rules.advice.facts import DISKS, MAPPED, Facts, Kind
+from iowarden.rules.advice.map_steps import paths
+from iowarden.rules.advice.step import MOST_DISKS, Step, listed
+from iowarden.rules.topology.device_identity import Identity
+from iowarden.rules.topology.event_location import smart_way
+from iowarden.rules.topology.slot_map import Place
+
+if TYPE_CHECKING:
+    from iowarden.collectors.block.block_devices import Device
+
+
+MOST_HELD_BACK = 2
+"""Devices for each slow disk."""
+
+
+def kernel_log(step: Step) -> list[str]:
+    """What the kernel logged: by every name that it may have used."""
+    step = step.widened()
+    names: dict[str, None] = {}
+    for device in ([step.device] if step.device else []) + (step.disks() if step.adapter else []):
+        names |= dict.fromkeys(_logged(step.facts, device))
+    if step.adapter.startswith("host"):
+        called = [n for n, host in step.facts.of.map.hosts.items() if host == step.adapter]
+        own = [step.adapter, step.adapter.replace("host", "scsi"), *map(_pattern, called)]
+        names = dict.fromkeys(own) | names
+    if step.device is None and step.name:
+        names[_pattern(step.name)] = None
+    for array in step.arrays():
+        names[array] = None
+    if step.kind is Kind.MD:  # what an array lost, its disks tell
+        for device in step.disks():
+            names |= dict.fromkeys(_logged(step.facts, device))
+    shown = list(names)[:MOST_DISKS]
+    if not shown:
+        return ["What the kernel logged last:", "  dmesg -T | tail -50"]
+    of = step.adapter or step.whole()
+    pattern = "|".join(shown)
+    return [
+        f"What the kernel logged of {of}:",
+        f"  dmesg -T | grep -wE {quote(pattern)} | tail -30",
+    ]
+
+
+def _logged(facts: Facts, device: Device) -> list[str]:
+    """Return what the kernel's log calls a device, as patterns."""
+    name = _pattern(device.name)
+    part = "p?[0-9]*" if name[-1:].isdigit() else "[0-9]*"
+    names = [f"{name}{part}" if device.partitions else name]
+    names += [_pattern(device.dm_name)] if device.dm_name else []
+    names += facts.nvme_controllers(device)
+    names += [rf"{device.port}(\.[0-9]+)?"] if device.port else []
+    return [*names, *([device.address] if device.address else [])]
+
+
+def _pattern(name: str) -> str:
+    """Return a name as a pattern of grep -E that a person can read."""
+    return re.sub(r"([.+*?^$|()\[\]{}\\])", r"\\\1", name)
+
+
+def kernel_state(step: Step) -> list[str]:
+    """What state the kernel has it in: nothing of this touches a disk."""
+    step = step.widened()
+    if step.adapter:
+        files = [
+            each
+            for device in step.disks()[:MOST_DISKS]
+            for each in _state_files(step.facts, device)
+        ]
+        files = [each for each in files if "/state" in each]
+        if not files:
+            return []
+        return ["Which of its disks the kernel still uses:", f"  grep -sH . {' '.join(files)}"]
+    device = step.device
+    if device is None:
+        return []
+    if step.kind is Kind.MD:
+        return ["Its state:", "  cat /proc/mdstat"]
+    if step.kind is Kind.MAP:
+        return paths(step)
+    if step.kind in MAPPED and device.dm_name:
+        return [
+            "Its state, and what it is made of:",
+            f"  dmsetup info {quote(device.dm_name)}",
+            f"  lsblk -s {quote(step.facts.node(device.name))}",
+        ]
+    if step.kind is Kind.LOOP:
+        return ["The file it is made of:", f"  losetup -l /dev/{device.name}"]
+    files = _state_files(step.facts, device)
+    return [
+        "Whether the kernel still uses it, and how much it waits for (reads, writes):",
+        f"  grep -sH . {' '.join(files)}",
+    ]
+
+
+def _state_files(facts: Facts, device: Device) -> list[str]:
+    base = "/sys/block/" + device.name.replace("/", "!")
+    if device.address:
+        return [f"{base}/device/state", f"{base}/inflight"]
+    return [
+        *(f"/sys/class/nvme/{each}/state" for each in facts.nvme_controllers(device)),
+        f"{base}/inflight",
+    ]
+
+
+def smart_data(step: Step) -> list[str]:
+    """What is known of the health of the disk, as it was read last; then how it is asked."""
+    facts, device = step.facts, step.device
+    label = step.own.get("disk") or (facts.disk(device) if device else "")
+    covered = facts.of.map.covered.get(label)
+    lines = []
+    if covered is not None and step.kind not in {Kind.VIRTUAL, Kind.LUN}:
+        lines = [
+            "What SMART said when it was read last; this does not touch the disk:",
+            f"  iowarden disk show {quote(label)}",
+        ]
+    where = Place(Identity("", ""), disk=label, device=device.name if device else "")
+    if way := smart_way(where, facts.of.map):
+        if way.startswith("smartctl -x"):
+            return [*lines, "Ask the disk itself, behind its controller:", f"  {way}"]
+        return [*lines, f"Ask the disk itself, behind its controller: {way}."]
+    if device is None:
+        behind = step.own.get("controller") and not lines
+        return ["How the disks are:", "  iowarden disk list"] if behind else lines
+    match step.kind:
+        case Kind.VIRTUAL:
+            return [f"{device.name} is a virtual disk: its host knows the health of what is below."]
+        case Kind.LUN:
+            return [f"{device.name} is a LUN: the storage array knows the health of its disks."]
+        case Kind.ATA | Kind.SCSI | Kind.NVME:
+            return [*lines, "Ask it now, if it answers:", f"  smartctl -x /dev/{device.name}"]
+    below = [d.name for d in step.disks() if facts.kind(d) in {*DISKS, Kind.VOLUME}]
+    if not below:
+        return lines
+    of = "" if below == [device.name] else f" below {step.shown()} ({listed(below)})"
+    return [f"How the disks{of} are:", "  iowarden disk list"]
+
+
+def cable(step: Step) -> list[str]:
+    """Where to look next, by hand."""
+    step = step.widened()
+    if step.adapter:
+        return [
+            (
+                "What they have in common is the likely cause: the adapter and its firmware, its"
+                " cable, expander, backplane or power supply. Look there before any disk is"
+                " replaced."
+            )
+        ]
+    if step.device is None:
+        return ["Then its cable, power supply, backplane and slot."] if step.name else []
+    match step.kind:
+        case Kind.VIRTUAL:
+            return ["Then the storage of the host that this machine runs on."]
+        case Kind.LUN | Kind.MAP | Kind.PATH:
+            return ["Then adapter, cable and switch on the way, and the storage array itself."]
+        case Kind.NVME:
+            return ["Then its slot or riser, its temperature, and its firmware."]
+        case Kind.ATA | Kind.SCSI:
+            return ["Then its cable, its power supply, and its bay, port or USB bridge."]
+        case Kind.VOLUME:
+            return [
+                "Then the event log of its controller, which knows more of the disks behind it."
+            ]
+    below = [d.name for d in step.disks() if d.name != step.device.name]
+    return [f"Then what it stands on: {listed(below)}."] if below else []
+
+
+def rescan(step: Step) -> list[str]:
+    """How a disk that was put back is looked for: at its own adapter, not at all of them."""
+    name = step.name
+    gone = next((g for g in step.facts.of.map.devices.gone.values() if g.name == name), None)
+    if step.device is not None:
+        return []
+    if gone is not None and gone.adapter.startswith("host"):
+        return [
+            "When it is in place and does not come by itself, look for it at its adapter:",
+            f"  echo '- - -' > /sys/class/scsi_host/{gone.adapter}/scan",
+        ]
+    if name.startswith("nvme"):
+        return [
+            (
+                "When it is in place and does not come by itself, look for it; this goes through"
+                " all of PCI:"
+            ),
+            "  echo 1 > /sys/bus/pci/rescan",
+        ]
+    return []
+
+
+def hold_back(step: Step) -> list[str]:
+    """How only what writes to a slow disk is held back, on what the file system stands on.
+
+    Source: kernel, ABI/testing/sysfs-class-bdi, max_ratio: a part of what the machine may queue.
+    """
+    lines: list[str] = []
+    for name in step.facts.of.slow:
+        slow = step.facts.device(name)
+        tops = [] if slow is None else step.facts.mounted_on(slow)
+        for top in tops[:MOST_HELD_BACK]:
+            lines += [
+                f"Hold back what writes to the slow disk {name} alone; 100 takes that back:",
+                f"  echo 5 > /sys/block/{top.name.replace('/', '!')}/bdi/max_ratio",
+            ]
+    return lines
+
+
+def stands_on(step: Step) -> list[str]:
+    """What a device stands on, by the names on the disks' labels."""
+    device = step.device
+    if device is None or step.kind in {*DISKS, Kind.VIRTUAL, Kind.LUN, Kind.VOLUME, Kind.PATH}:
+        return []
+    below = [each for each in step.disks() if each.name != device.name]
+    if not below:
+        return []
+    shown = "; ".join(step.facts.shown(each) for each in below[:MOST_DISKS])
+    return [
+        f"{step.shown()} stands on {shown}.",
+        f"  lsblk -s {quote(step.facts.node(device.name))}",
+    ]
+
+
+def controller_program(step: Step) -> list[str]:
+    """How a RAID controller is asked of itself, its arrays and its disks."""
+    name = step.own.get("controller", "")
+    if not name and step.device is not None:
+        name = step.facts.controller_of(step.device)
+    card = step.facts.atlas.card(name)
+    commands = asked(name, "" if card is None else card.program)
+    if commands:
+        return ["What the controller says of its arrays and disks:", *commands]
+    if card is None:
+        return []
+    return [f"See the arrays, the disks and the event log of {name} by its maker's program."]

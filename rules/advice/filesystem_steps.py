@@ -1,0 +1,189 @@
+"""Steps of advice about a file system or ZFS pool: space, check, repair, scrub. Pure.
+
+Sources: e2fsck(8), xfs_repair(8), fsck.f2fs(8), btrfs-scrub(8), btrfs-check(8), zpool-status(8).
+"""
+
+from __future__ import annotations
+
+from shlex import quote
+
+from iowarden.rules.advice.facts import Kind
+from iowarden.rules.advice.step import Step, listed
+from iowarden.rules.topology.device_identity import identity
+from iowarden.rules.topology.redundancy import runs
+from iowarden.rules.topology.stack import POOL
+
+
+def fsck(step: Step) -> list[str]:
+    """How a file system is looked at and repaired, when what is below it is in order."""
+    name = step.name or step.own.get("device", "").removeprefix("/dev/")
+    if step.device is not None and step.about.part in step.device.partitions:
+        name = step.about.part
+    if not name:
+        return []
+    facts, node = step.facts, step.facts.node(name)
+    bad = _bad_below(step)
+    if bad:
+        return [
+            (
+                f"Repair nothing on {node} before this is in order: {listed(bad)}. A repair"
+                " writes, and on a disk or array that fails that destroys data."
+            )
+        ]
+    points = facts.mounts_of(name)
+    point = step.own.get("mountpoint") or next((m.mount_point for m in points), "")
+    kind = step.own.get("fstype") or next((m.kind for m in points), "")
+    if kind == "btrfs":
+        return _btrfs_at(point) if point else []
+    if point == "/":
+        return [
+            (
+                f"It is the root file system: repair {node} from a rescue system, with a copy of"
+                " it; or have it checked at the next boot (fsck.mode=force as an option of the"
+                " kernel)."
+            )
+        ]
+    command = quote(node)
+    first = f"  umount {quote(point) if point else command}"
+    if kind == "xfs":
+        return [
+            (
+                "Save what matters, stop what uses it, then see what a repair would do; -n changes"
+                " nothing:"
+            ),
+            first,
+            f"  xfs_repair -n {command}",
+            (
+                "The repair itself is the same without -n. It may cost files: have a copy of the"
+                " device first. A log that is not replayed is lost with -L: mount it once before."
+            ),
+        ]
+    if kind == "f2fs":
+        return [
+            "Save what matters, stop what uses it, then see what a repair would do:",
+            first,
+            f"  fsck.f2fs --dry-run {command}",
+            "The repair may cost files: have a copy of the device first, then:",
+            f"  fsck.f2fs -f {command}",
+        ]
+    if kind in {"ext2", "ext3", "ext4"}:
+        return [
+            (
+                "Save what matters, stop what uses it, then see what a repair would do; -n changes"
+                " nothing:"
+            ),
+            first,
+            f"  e2fsck -fn {command}",
+            "The repair may cost files: have a copy of the device first, then:",
+            f"  e2fsck -f {command}",
+        ]
+    return []
+
+
+def btrfs(step: Step) -> list[str]:
+    """How btrfs is asked what it counts, and reads all of itself; by where it is mounted."""
+    points = {m.source: m.mount_point for m in reversed(step.facts.of.mounts) if m.kind == "btrfs"}
+    if len(points) != 1:  # sysfs does not tell which of several
+        return [
+            "Where it is mounted; 'btrfs device stats' and 'btrfs scrub start' take that place:",
+            "  findmnt -t btrfs -o TARGET,SOURCE,UUID",
+        ]
+    (point,) = points.values()
+    return _btrfs_at(point)
+
+
+def _btrfs_at(point: str) -> list[str]:
+    """How a mounted btrfs is looked at, then mended: from its other copies, which it needs mounted.
+
+    Never 'btrfs check --repair', which its own manual calls dangerous.
+    """
+    at = quote(point)
+    return [
+        "What it counts of each of its devices:",
+        f"  btrfs device stats {at}",
+        (
+            "Read all of it, while it is in use; -r changes nothing. How many blocks are wrong, it"
+            " tells at the end, and the kernel's log which files have them:"
+        ),
+        f"  btrfs scrub start -r -Bd {at}",
+        (
+            "The disk, its cable, its power supply and the machine's memory are in order? Then have"
+            " wrong blocks rewritten from good copies, where there are any:"
+        ),
+        f"  btrfs scrub start -Bd {at}",
+    ]
+
+
+def pool_status(step: Step) -> list[str]:
+    """What ZFS makes of the loss of a disk. Source: zpool-status(8), zpool-online(8)."""
+    known = step.facts.of.map
+    key = step.about.subject
+    if not key and step.device is not None:
+        key = identity(known.topology, step.device.name).key
+    above = (*known.standing.now.get(key, ()), *known.standing.until.get(key, ()))
+    names = (each.name.removeprefix(POOL) for each in above if each.name.startswith(POOL))
+    pools = [name for name in names if known.topology and name in known.topology.pools]
+    lines = [f"  zpool status -v {quote(name)}" for name in dict.fromkeys(pools)]
+    if not lines:
+        return []
+    text = (
+        "What ZFS makes of it; a disk that is back is taken in again by itself, or by"
+        " 'zpool online' with the pool and the disk's name there:"
+    )
+    return [text, *lines]
+
+
+def _bad_below(step: Step) -> list[str]:
+    """Return what is wrong below a file system: arrays, pools and disks in trouble."""
+    facts, device = step.facts, step.device
+    if device is None:
+        return [f"{step.name} is gone"] if step.name else []
+    found: dict[str, None] = {}
+    todo, seen = [device], {device.name}
+    borne: set[str] = set()
+    """What goes on without a disk that is gone."""
+    while todo:
+        each = todo.pop(0)
+        array = facts.of.map.arrays.get(each.name)
+        if array is not None and not runs(array):
+            found[f"{each.name} does not run"] = None
+        elif array is not None and array.level not in {"raid0", "linear"}:
+            borne.add(each.name)
+        elif facts.kind(each) is Kind.MAP and facts.paths(each)[0]:
+            borne.add(each.dm_name or each.name)
+        if each.name in facts.of.full:
+            found[f"{each.dm_name or each.name} has no space left"] = None
+        for name in each.slaves:
+            below = facts.atlas.whole(name)
+            if below is None:
+                found[f"{name} is gone"] = None
+            elif name not in seen:
+                seen.add(name)
+                todo.append(below)
+        if each.leaf and (each.name in facts.of.troubled or each.host in facts.of.adapters):
+            found[f"{each.name} is in trouble"] = None
+    # sysfs forgets at once what a disk carried that is gone
+    points = (mount.mount_point for mount in facts.mounts_of(device.name))
+    own = {device.name, device.dm_name or "", *points}
+    for gone in facts.of.map.devices.gone.values():
+        if not own.isdisjoint(gone.carried) and borne.isdisjoint(gone.carried):
+            found[f"{gone.name} is gone"] = None
+    return list(found)
+
+
+def space(step: Step) -> list[str]:
+    """What takes the space of a file system; of one that is not known, which one is full."""
+    points = step.facts.mounts_of(step.about.part or step.name)
+    if not points:
+        return [
+            "Which file systems have no room left, by bytes and by inodes:",
+            "  df -h",
+            "  df -i",
+        ]
+    point = quote(points[0].mount_point)
+    return [
+        "Whether bytes or inodes are used up (if neither, a quota is); what takes the space:",
+        f"  df -h {point}",
+        f"  df -i {point}",
+        f"  du -xh --max-depth=2 {point} | sort -h | tail -20",
+    ]
