@@ -58,7 +58,7 @@ def look(
         step(f"looking at the machine, for {tick - began:.0f} s now")
         now = clock.now()
         engine.observe([*pending, *readers.run(now)], now, clock.uptime())
-        engine.evaluate(now)
+        engine.rules.evaluate(now)
         # What was asked in this very turn is waited for in the first: some are asked in each.
         waits = readers.waiting(now) if tick > began else readers.waiting()
         busy = waits or _standing(engine)
@@ -85,7 +85,7 @@ def play(
         if readers.waiting():
             readings += _answers(readers, events, time.monotonic, end, while_waiting=True)
         engine.observe(readings, now, clock.uptime())
-        engine.evaluate(now)
+        engine.rules.evaluate(now)
 
 
 def _answers(
@@ -111,12 +111,12 @@ def _answers(
 
 def _standing(engine: Engine) -> bool:
     """Whether a device completes nothing and nobody can say yet what that is."""
-    firing = {a.label("device") for a in engine.alerts() if a.active}
+    firing = {a.label("device") for a in engine.rules.alerts() if a.active}
     return any(
         metric == "iowarden_device_stalled_seconds"
         and value >= STANDING_SECONDS
         and dict(labels)["device"] not in firing
-        for chunk in engine.chunks()
+        for chunk in engine.hub.chunks()
         for _, samples in chunk.families
         for metric, labels, value in samples
     )
@@ -148,7 +148,7 @@ def examine(
     else:
         play(engine, readers, events, clock, player)  # type: ignore[arg-type]  # comes with it
     readers.close()
-    alerts = last_copies.marked(engine.alerts(), engine.places())
+    alerts = last_copies.marked(engine.rules.alerts(), engine.devices.places())
     own = [a for a in alerts if a.state in _TOLD and not findings.about_iowarden(a)]
     found = [
         *findings.of_mail(settings),
@@ -170,6 +170,6 @@ def examine(
 
 def _facts(engine: Engine, alerts: Iterable[Alert]) -> Facts:
     """Return what advice is made from."""
-    chunks = engine.chunks()
-    where, mounts = engine.places(), engine.mounts()
+    chunks = engine.hub.chunks()
+    where, mounts = engine.devices.places(), engine.devices.mounts()
     return Facts(known(where, mounts, alerts, slow(chunks), multipath(chunks)))

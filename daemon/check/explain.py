@@ -193,14 +193,14 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explan
     )
     for at in (_NOW + tick for tick in range(LOOKS)):
         engine.observe(_readings(parsed, at), at, at)
-        engine.evaluate(at)
+        engine.rules.evaluate(at)
     now = _NOW + LOOKS - 1
     batch = event_state.Batch(now, now, tuple(each.event for each in parsed.events))
-    state, _ = event_correlation.step(event_state.Happened(), batch, engine.places(), table)
+    state, _ = event_correlation.step(event_state.Happened(), batch, engine.devices.places(), table)
     happen = event_alerts.alerts(state, table, now)
-    alerts = last_copies.marked([*engine.alerts(), *happen], engine.places())
+    alerts = last_copies.marked([*engine.rules.alerts(), *happen], engine.devices.places())
     waits = findings.holds(groups)
-    here = facts.Facts(facts.known(engine.places(), engine.mounts(), alerts))
+    here = facts.Facts(facts.known(engine.devices.places(), engine.devices.mounts(), alerts))
     told = [_alert(each, waits, here) for each in _ranked(alerts)]
     events = tuple(_event(each, table) for each in parsed.events[:MOST_EVENTS])
     levels = [_weight(table.find(each.event), each.event) for each in parsed.events]

@@ -22,7 +22,6 @@ from iowarden.rules.signals import table as signals
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from iowarden.collectors.smart.drive import Disks
     from iowarden.daemon import exporters
     from iowarden.daemon.config.schema import Config
     from iowarden.rules.advice.facts import Facts
@@ -105,7 +104,7 @@ def place(alert: Alert) -> str:
 
 def of_rules(engine: Engine) -> Iterator[Finding]:
     """Return which rules cannot be evaluated."""
-    for problem in engine.problems():
+    for problem in engine.rules.problems():
         yield Finding(Level.UNKNOWN, "rule", problem.rule, problem.text)
 
 
@@ -113,7 +112,7 @@ def of_sources(engine: Engine, now: float) -> Iterator[Finding]:
     """Return which sources could not be read and why, and how many could."""
     absent = []
     good = 0
-    for status in engine.statuses():
+    for status in engine.sources.values():
         name, outcome = status.source.name, status.outcome()
         if outcome is Outcome.OK:
             good += 1
@@ -138,13 +137,12 @@ def of_sources(engine: Engine, now: float) -> Iterator[Finding]:
     there = f"; not offered here: {', '.join(offered)}" if offered else ""
     if len(offered) < len(absent):
         there += "; the kernel's log is read by the service alone: 'dmesg | iowarden explain'"
-    yield Finding(Level.OK, "sources", "", f"{good} of {len(engine.statuses())} read{there}")
+    yield Finding(Level.OK, "sources", "", f"{good} of {len(engine.sources)} read{there}")
 
 
 def of_self_tests(settings: Config, engine: Engine) -> Iterator[Finding]:
     """Advise to have drives test themselves, with the line to write."""
-    smart = engine.status("smart")
-    disks: Disks | None = None if smart is None else smart.value
+    disks = engine.last.smart
     if settings.self_tests or disks is None:
         return
     drives = sum(disk.polled.cover not in NOT_POLLED for disk in disks.by_key.values())

@@ -30,14 +30,14 @@ MOST_DRIVES = 100
 
 def items(engine: Engine) -> Iterator[Item]:
     """Return disks, arrays and file systems, with what an administrator asks about them first."""
-    values = {s.source.name: s.value for s in engine.statuses() if s.value is not None}
-    if "block" in values:
-        yield from _disks(values["block"], values.get("queue", {}), values.get("mounts"))
-    yield from _arrays(values.get("md", {}))
-    if "smart" in values:
-        yield from _drives(values["smart"])
-    if "filesystem" in values:
-        yield from _file_systems(values["filesystem"])
+    last = engine.last
+    if last.block is not None:
+        yield from _disks(last.block, last.queue or {}, last.mounts)
+    yield from _arrays(last.md or {})
+    if last.smart is not None:
+        yield from _drives(last.smart)
+    if last.filesystem is not None:
+        yield from _file_systems(last.filesystem)
 
 
 def _disks(

@@ -245,7 +245,7 @@ class _Frames:
 
     def _look_at_pending(self) -> None:
         """Tell of alerts that have begun to be true; the journal says nothing of them yet."""
-        pending = {a.key: a for a in self._engine.alerts() if a.state is State.PENDING}
+        pending = {a.key: a for a in self._engine.rules.alerts() if a.state is State.PENDING}
         for key, alert in pending.items():
             if key not in self._pending:
                 self._journal.pending(alert)

@@ -110,10 +110,10 @@ class Checkpoint:
         self._newer = frozenset(version_of(r)[0] for r, each in unread.items() if not each.aside)
         tracker = self.tracker
         tracker.install = before.install or tracker.install or secrets.token_hex(6)
-        gone = self.engine.restore(before.alerts)
+        gone = self.engine.rules.restore(before.alerts)
         tracker.incidents = persisted_state.merged(tracker.incidents, before, now)
         self.engine.recall(before.signals, before.devices, before.stood)
-        self._met = frozenset(self.engine.coverage().seen)
+        self._met = frozenset(self.engine.signals.coverage().seen)
         self.summaries.restore(before.digest)
         self.desk.restore(before.silences)
         self.self_tests.restore(before.self_tests, now)
@@ -157,19 +157,19 @@ class Checkpoint:
         now = self.clock.now()
         changed: dict[str, str] = {}
         if self.restored:  # else it would take the place of what the file may yet tell
-            standing = self.engine.standing()
+            standing = self.engine.devices.standing
             stands, self._stood = standing != self._stood, standing
             happened, cursors = self.happenings.kept
             incidents = self.tracker.incidents
             texts = persisted_state.documents(
                 persisted_state.Kept(
                     install=self.tracker.install,
-                    alerts=tuple(self.engine.alerts()),
+                    alerts=tuple(self.engine.rules.alerts()),
                     incidents=dict(incidents.by_key),
                     sequences=dict(incidents.sequences),
-                    signals=self.engine.remember(),
-                    devices=self.engine.known_devices(),
-                    stood=self.engine.stood(now) if stands else Stood(),
+                    signals=self.engine.signals.remember(),
+                    devices=self.engine.devices.devices,
+                    stood=self.engine.devices.stood(now) if stands else Stood(),
                     digest=self.summaries.state,
                     silences=self.desk.said,
                     self_tests=self.self_tests.runs,
@@ -189,13 +189,13 @@ class Checkpoint:
 
     def restacked(self) -> bool:
         """Whether devices stand otherwise than when that was written last, since the last call."""
-        standing = self.engine.standing()
+        standing = self.engine.devices.standing
         before, self._stacked = self._stacked, standing
         return standing is not before and restacked(self._stood, standing)
 
     def keep_met(self) -> None:
         """Have a disk that is met remembered at once: it is missed even after a power loss now."""
-        seen = self.engine.coverage().seen.keys()
+        seen = self.engine.signals.coverage().seen.keys()
         if seen - self._met:
             self.commit(learnt=True)
         self._met = frozenset(seen)

@@ -138,7 +138,7 @@ class Desk:
 
     def samples(self, now: float) -> list[Sample]:
         """Return the samples of silences.FAMILIES."""
-        return silences.samples(self.said, self._engine.alerts(), self.silence_of, now)
+        return silences.samples(self.said, self._engine.rules.alerts(), self.silence_of, now)
 
     def _answered(self, command: Command, now: float) -> object:
         """Return the document. Errors: ValueError and the rule language's, as for people."""
@@ -194,7 +194,7 @@ class Desk:
                 f"disk: expected one that is missed from memory, got '{found.disk}', known by"
                 f" {by}; what is there is not forgotten, and what 'smart.drives' names is missed"
             )
-        self._engine.forget_disk(found.disk)
+        self._engine.devices.forget_disk(found.disk)
         self._keep_learnt()
         text = f"disk {found.disk} ({found.identity.object}) was taken out, says {command.who}"
         self._telling.send(journal.DEVICE_CHANGED, 5, text)
@@ -271,7 +271,7 @@ class Desk:
         self._budget.left -= QUERY_COST
         if self._budget.left < 0:
             raise ValueError("query: too much is asked at once; ask again in a second")
-        return self._engine.look(text, now, self._budget)
+        return self._engine.queries.look(text, self._engine.rules.alerts(), now, self._budget)
 
     def _silence(
         self, command: Command, wanted: documents.AddSilence, now: float
@@ -308,7 +308,7 @@ class Desk:
         find = silences.finder(silences.Silences((added,)))
         alerts = self._known(now).alerts
         matched = sum(a.active and find(a, now) is not None for a in alerts)
-        expected = [*self._engine.expected(), *self._events_expected]
+        expected = [*self._engine.rules.expected(), *self._events_expected]
         return silences.note(added, expected, matched)
 
     def _acknowledge(self, command: Command, wanted: documents.Acknowledge, now: float) -> str:

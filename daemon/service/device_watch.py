@@ -52,9 +52,9 @@ class DeviceWatch:
         """
         if reading.source != "diskstats" or reading.value is None:
             return
-        last, names = self.engine.status("diskstats"), reading.value.keys()
-        changed = () if last is None or not last.value else names ^ last.value.keys()
-        topology = self.engine.places().topology if changed else None
+        last, names = self.engine.last.diskstats, reading.value.keys()
+        changed = names ^ last.keys() if last else ()
+        topology = self.engine.devices.topology if changed else None
         if topology is not None and any(
             (topology.whole(each) is None) is (each in names) for each in changed
         ):

@@ -191,8 +191,8 @@ class Happenings:
             known = {**self.cursors.controllers, **value.cursors}
             self.cursors = replace(self.cursors, controllers=known)
         self.cursors = replace(self.cursors, listed={**self.cursors.listed, **value.listed})
-        stat = self._engine.status("stat")
-        booted = None if stat is None or stat.value is None else stat.value.boot_time_seconds
+        stat = self._engine.last.stat
+        booted = None if stat is None else stat.boot_time_seconds
         self._take(event_state.of_controllers(value, now, realtime, booted))
 
     def _take(self, batch: Batch) -> None:
@@ -216,7 +216,7 @@ class Happenings:
         if not (batch.events or batch.baseline or batch.left_out):
             return
         known = replace(
-            self._engine.places(),
+            self._engine.devices.places(),
             boot_id=self._boot_id,
             before=self._before,
             ahead_seconds=batch.realtime_seconds - batch.now_seconds,
@@ -252,13 +252,13 @@ class Happenings:
             self._step(Batch(now, self._realtime(now)))
         if now - self._learnt_seconds >= LEARN_SECONDS:
             self._learnt_seconds = now
-            self.state = event_correlation.learn(self.state, self._engine.places(), now)
+            self.state = event_correlation.learn(self.state, self._engine.devices.places(), now)
             self._learnt()
 
     def _learnt(self) -> None:
         """Let rules know what logs told."""
-        self._engine.errors_logged = self.state.media
-        self._engine.slots = self.state.slots
+        self._engine.signals.errors_logged = self.state.media
+        self._engine.devices.slots = self.state.slots
 
     # --- what incidents ask
 
@@ -268,8 +268,8 @@ class Happenings:
 
     def around(self, now: float) -> Around:
         """Return what stands on what, or did a moment ago."""
-        standing = self._engine.standing()
-        where = self._engine.places()
+        standing = self._engine.devices.standing
+        where = self._engine.devices.places()
         of = standing, self.state, where.controllers
         if any(a is not b for a, b in zip(of, self._around_of, strict=True)):
             self._around_of = of
@@ -303,7 +303,7 @@ class Happenings:
 
     def samples(self) -> list[Sample]:
         """Return the samples of happened.FAMILIES."""
-        disks = self._engine.coverage().covered
+        disks = self._engine.signals.coverage().covered
         return event_counters.samples(self.state, self._totals, self._of_disks, disks)
 
     # --- telling

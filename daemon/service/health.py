@@ -64,11 +64,11 @@ class Health:
     def turned(self, now: float, mails: int, refusal: str) -> None:
         """Tell systemd of a turn; `mails` wait, `refusal` is why a configuration was refused."""
         self.turned_seconds = now
-        firing = [a for a in self.engine.alerts() if a.active]
+        firing = [a for a in self.engine.rules.alerts() if a.active]
         warnings = sum(a.severity >= Severity.WARNING for a in firing)
         names = ", ".join(sorted({a.name for a in firing}))
         self._landing = f"Alerts: {names}." if names else "No alert fires."
-        sources = self.engine.statuses()
+        sources = self.engine.sources.values()
         silent = [s.source.name for s in sources if s.silent()]
         if not self.is_ready and (
             all(s.reading is not None for s in sources)
@@ -90,11 +90,11 @@ class Health:
         self.notify(text)
 
     def _summary(self) -> str:
-        status = self.engine.statuses()
+        status = self.engine.sources.values()
         good = sum(s.outcome() is Outcome.OK for s in status)
-        block = self.engine.status("block")
-        leaves = 0 if block is None or block.value is None else len(block.value.leaves)
+        block = self.engine.last.block
+        leaves = 0 if block is None else len(block.leaves)
         return (
             f"ready: {good} of {len(status)} sources read, {leaves} disk{'s'[: leaves != 1]},"
-            f" {self.engine.active_rules()} rules"
+            f" {len(self.engine.rules)} rules"
         )

@@ -93,7 +93,7 @@ class IncidentTracker:
             by_key = incidents.unwatched(self.incidents.by_key, now)
             self.incidents = replace(self.incidents, by_key=by_key)
         self.desk.look(now)
-        changes = self.engine.evaluate(now)
+        changes = self.engine.rules.evaluate(now)
         around = self.happenings.around(now)
         alerts = self.situation.alerts(now)
         self.habits = recurring.step(self.habits, alerts, now, self.clock.wall_seconds)
@@ -104,7 +104,7 @@ class IncidentTracker:
             install=self.install,
             policy=_policy(self.config()),
             observe=lambda alert: self.situation.observed(alert, now),
-            judged=self.engine.judged,
+            judged=self.engine.rules.judged,
             arrival=self.summaries.arrival(self.install),
             silenced=lambda alert: self.desk.silence_of(alert, now) is not None,
             usual=lambda alert: self._usual(alert, now),
@@ -128,7 +128,7 @@ class IncidentTracker:
             self.log.incident(event)
             self._save_flight(event, now)
         lesser = self.happenings.tell(self.incidents.by_key, around, now)
-        seen = self.engine.device_events()
+        seen = self.engine.devices.events()
         for seen_event in seen:
             self.log.device(seen_event, self._taken_back(seen_event, now))
         digest = self.summaries.state
@@ -160,7 +160,7 @@ class IncidentTracker:
 
     def _tell_problems(self) -> None:
         """Say which rules cannot be evaluated, and which can again."""
-        problems = {f"rule {p.rule}": p.text for p in self.engine.problems()}
+        problems = {f"rule {p.rule}": p.text for p in self.engine.rules.problems()}
         for key, text in problems.items():
             self.log.trouble(key, text)
         for key in self.log.troubles().keys() - problems.keys():
@@ -194,13 +194,13 @@ class IncidentTracker:
 
     def _taken_back(self, event: device_identity.Event, now: float) -> tuple[str, ...]:
         """Return what takes a disk back that has come again; the next mail about it says so."""
-        back = self.engine.known_devices().returned.get(event.identity.key)
+        back = self.engine.devices.devices.returned.get(event.identity.key)
         if (
             event.change not in (device_identity.Change.RETURNED, device_identity.Change.RENAMED)
             or back is None
         ):
             return ()
-        steps = self.engine.taking_back(back, self.situation.facts(now))
+        steps = advice.taking_back(back, self.situation.facts(now))
         for incident in self.incidents.by_key.values() if steps else ():
             if incident.mails and incident.firing and back in self.situation.returned(incident):
                 self._put(replace(incident, learnt=True))

@@ -57,7 +57,7 @@ class Notifier:
                 *situation.measured(alerts, now),
             ),
             situation.topology(),
-            engine.standing(),
+            engine.devices.standing,
             situation.busy(),
             engine.waiting(now),
             said=advice.said_of(alerts, lambda: situation.facts(now)),
@@ -80,7 +80,7 @@ class Notifier:
         said = [returned.sentence(each.was, each.name, each.object) for each in back]
         over = due.reason is Reason.ALL_CLEAR
         known = situation.facts(now) if back and not over else None
-        steps = [step for each in back if known for step in engine.taking_back(each, known)]
+        steps = [step for each in back if known for step in advice.taking_back(each, known)]
         notice = replace(
             notice,
             happened=(*notice.happened, *during, *said),

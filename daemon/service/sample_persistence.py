@@ -77,7 +77,7 @@ class Tails:
 
     def begin(self) -> None:
         """Ask for what was kept before this start, if some rule looks back."""
-        retention = self._engine.retention_seconds()
+        retention = self._engine.hub.retention_seconds()
         if self._store is None or not any(retention.values()):
             self.known = True
         else:
@@ -111,16 +111,16 @@ class Tails:
             latest = max(latest, watched.until_seconds)
         if latest > now:  # the clock was set back: how long ago it was is not known
             rows, watched = chunks.moved(rows, now - latest), None
-        self._engine.restore_tail(rows, watched, now)
+        self._engine.hub.restore_tail(rows, watched, now)
 
     def keep_drives(self, realtime_seconds: float) -> None:
         """Have what drives said since the last look kept for years."""
-        smart = self._engine.status("smart")
-        if self._store is None or smart is None or smart.value is None:
+        smart = self._engine.last.smart
+        if self._store is None or smart is None:
             return
-        if smart.value is not self._drives:
-            self._drives = smart.value
-            rows, self._figures = history_fields.fresh(smart.value, self._figures)
+        if smart is not self._drives:
+            self._drives = smart
+            rows, self._figures = history_fields.fresh(smart, self._figures)
             if rows:
                 self._store.note(realtime_seconds, rows)
 
@@ -138,14 +138,14 @@ class Tails:
         return self._store is None or not self._store.busy()
 
     def _save(self, now: float, wall_ahead_seconds: float) -> None:
-        retention = self._engine.retention_seconds()
+        retention = self._engine.hub.retention_seconds()
         if self._store is None or self._store.busy() or not any(retention.values()):
             return
         self._tried = now
         since = max(self._saved, now - max(retention.values()))
         until = min(now, since + MOST_SECONDS)
-        watched = replace(self._engine.watched(), until_seconds=until)
-        rows = self._engine.tail(since, until)
+        watched = replace(self._engine.hub.watched(), until_seconds=until)
+        rows = self._engine.hub.tail(since, until)
         self._store.save(Tail(rows, watched, until, wall_ahead_seconds, retention))
 
     def look(self) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.block_devices import Topology
 from iowarden.collectors.smart import selftest, smartctl_runner
-from iowarden.collectors.smart.drive import Cover, Disks
+from iowarden.collectors.smart.drive import Cover
 from iowarden.collectors.smart.selftest import Reply, Said
 from iowarden.daemon import journal, json_codec
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
@@ -24,10 +24,9 @@ from iowarden.rules.selftest_schedule import UNDER_WAY, Candidate, Due, Outcome,
 from iowarden.rules.topology import inventory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
     from datetime import tzinfo
 
-    from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.collectors.machine import Root
     from iowarden.collectors.model import Sample
     from iowarden.collectors.smart.drive import Drive, Target
@@ -204,7 +203,7 @@ class SelfTests:
     def _check(self, disk: str, kind: str, *, force: bool) -> None:
         """Check that a person may begin a test. Errors: ValueError."""
         candidate = next((each for each in self._found if each.disk == disk), None)
-        known = self._disks()
+        known = self._engine.last.smart
         if candidate is None or known is None:
             raise ValueError(f"disk {disk}: expected one that smartctl can ask, got one it cannot")
         polled = known.by_key[disk].polled
@@ -234,7 +233,7 @@ class SelfTests:
         self._start(disk, "abort", who)
 
     def _status(self, now: float, wanted: str) -> documents.SelfTests:
-        known = self._disks()
+        known = self._engine.last.smart
         runs: list[documents.SelfTestRun] = []
         postponed = {(each.disk, each.kind): each for each in self._due}
         for candidate in self._found:
@@ -307,11 +306,11 @@ class SelfTests:
     def _look(self, now: float) -> None:
         """Find out what there is, what runs in it, and what is due."""
         self._samples = None
-        disks, topology = self._disks(), self._value("block")
+        disks, topology = self._engine.last.smart, self._engine.last.block
         if disks is None:
             self._found, self._due = [], []
             return
-        arrays = self._value("md") or {}
+        arrays = self._engine.last.md or {}
         known = topology if topology is not None else Topology({})
         self._found = selftest_schedule.candidates(disks, known, arrays, self._busy(now))
         self._due = []
@@ -328,7 +327,7 @@ class SelfTests:
 
     def _busy(self, now: float) -> dict[str, float] | None:
         """Return the share of the last minutes in which devices were busy; None: not known yet."""
-        blocks: Mapping[str, BlockIo] | None = self._value("diskstats")
+        blocks = self._engine.last.diskstats
         if blocks is None:
             return None
         looks = self._looks
@@ -344,7 +343,7 @@ class SelfTests:
 
     def _follow(self, now: float) -> None:
         """See what became of the tests that run; have their drives asked now and then."""
-        disks = self._disks()
+        disks = self._engine.last.smart
         soon = []
         for disk, by_kind in list(self.runs.items()):
             for kind, run in by_kind.items():
@@ -375,7 +374,7 @@ class SelfTests:
 
     def _start(self, disk: str, action: str, who: str) -> None:
         """Ask a drive, in a thread."""
-        disks, make = self._disks(), self._root
+        disks, make = self._engine.last.smart, self._root
         assert disks is not None  # noqa: S101 - it is known, or nobody came here
         assert make is not None  # noqa: S101 - as above
         target = disks.by_key[disk].polled.target
@@ -426,14 +425,6 @@ class SelfTests:
 
     def _under_way(self, disk: str) -> bool:
         return any(run.outcome in UNDER_WAY for run in self.runs.get(disk, {}).values())
-
-    def _disks(self) -> Disks | None:
-        found: Disks | None = self._value("smart")
-        return found
-
-    def _value(self, source: str) -> Any:  # noqa: ANN401 - of any source
-        found = self._engine.status(source)
-        return None if found is None else found.value
 
 
 def ask(root: Root, disk: str, target: Target, action: str, who: str) -> Told:

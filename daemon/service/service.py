@@ -465,7 +465,7 @@ class Service:
             *self._reloader.samples(now, self._checkpoint.wall_ahead_seconds),
             *self._devices.samples(),
         ]
-        self._engine.publish("daemon", metrics.FAMILIES, samples, now)
+        self._engine.hub.publish("daemon", metrics.FAMILIES, samples, now)
 
     def _judge(self, now: float) -> None:
         """Judge and tell, not before it is known what was told before the start."""
@@ -488,7 +488,7 @@ class Service:
     def _publish(self, now: float) -> None:
         """Show what is known now; rendering is left to whoever scrapes."""
         own = Chunk("process", int(now), tuple(self._parts.own_metrics()))
-        self._parts.exposition.publish(Snapshot((*self._engine.chunks(), own)))
+        self._parts.exposition.publish(Snapshot((*self._engine.hub.chunks(), own)))
 
     # --- what people ask
 
@@ -534,7 +534,7 @@ class Service:
             self._mails.sender = loaded.sender
         self._parts.readers.set_periods(config.period_seconds)
         self._parts.pollers.drives.configure(config.smart)
-        gone = self._engine.load(loaded.groups, now, config.rule_interval_seconds)
+        gone = self._engine.rules.load(loaded.groups, now, config.rule_interval_seconds)
         self._tracker.part_with(gone, now)
         self._mails.retry_refused(recipients(config), now)
-        return self._engine.active_rules()
+        return len(self._engine.rules)

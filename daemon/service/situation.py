@@ -38,7 +38,9 @@ class Situation:
     def alerts(self, now: float) -> list[Alert]:
         """Return the alerts of rules, and what happens."""
         happen = self.happenings.alerts(now, self.config().all_clear_after_seconds)
-        own = last_copies.marked([*self.engine.alerts(), *happen], self.engine.places())
+        own = last_copies.marked(
+            [*self.engine.rules.alerts(), *happen], self.engine.devices.places()
+        )
         if any(each.name in hung.NAMES for each in own):
             return hung.named(own, self.engine.waiting(now))
         return own
@@ -46,25 +48,23 @@ class Situation:
     def facts(self, now: float) -> facts.Facts:
         """Return what advice is made from."""
         known = facts.known(
-            self.engine.places(),
-            self.engine.mounts(),
+            self.engine.devices.places(),
+            self.engine.devices.mounts(),
             self.alerts(now),
-            facts.slow(self.engine.chunks()),
-            facts.multipath(self.engine.chunks()),
+            facts.slow(self.engine.hub.chunks()),
+            facts.multipath(self.engine.hub.chunks()),
         )
         return facts.Facts(known)
 
     def topology(self) -> Topology | None:
         """Return the block devices that '/sys' has."""
-        status = self.engine.status("block")
-        return None if status is None else status.value
+        return self.engine.last.block
 
     def busy(self) -> list[str]:
         """Return the disks that have requests in flight."""
-        blocks, topology = self.engine.status("diskstats"), self.topology()
-        if blocks is None or blocks.value is None or topology is None:
+        known, topology = self.engine.last.diskstats, self.engine.last.block
+        if known is None or topology is None:
             return []
-        known = blocks.value
         if self._busy[0] is not known:  # a thousand alerts may ask
             leaves = (name for name in topology.leaves if name in known)
             self._busy = known, [name for name in leaves if known[name].in_flight > 0]
@@ -83,7 +83,7 @@ class Situation:
 
     def measured(self, alerts: list[Alert], now: float) -> tuple[Evidence, ...]:
         """Return the samples that alerts are about."""
-        samples = dict.fromkeys(s for alert in alerts for s in self.engine.current(alert))
+        samples = dict.fromkeys(s for alert in alerts for s in self.engine.rules.current(alert))
         return report.evidence(samples, self.clock.realtime(now))
 
     def returned(self, incident: Incident) -> list[Returned]:
@@ -91,7 +91,7 @@ class Situation:
         about = {incident.key, *(m.subject for m in incident.members)}
         return [
             back
-            for key, back in self.engine.known_devices().returned.items()
+            for key, back in self.engine.devices.devices.returned.items()
             if back.at_seconds >= incident.started_seconds
             and (key in about or any(f"device {holder}" in about for _, holder in back.held))
         ]

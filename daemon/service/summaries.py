@@ -102,7 +102,7 @@ class Summaries:
         mail, engine = self.config().mail, self.situation.engine
         if not digest.due(self.state, now, mail.digest_seconds):
             return None
-        good = sum(s.outcome() is Outcome.OK for s in engine.statuses())
+        good = sum(s.outcome() is Outcome.OK for s in engine.sources.values())
         heartbeat = (
             f"iowarden watches: {good} sources read; {answers.disks(engine)};"
             f" mails delivered since its start: {self.delivered()}"
@@ -113,7 +113,7 @@ class Summaries:
             self.clock.realtime,
             install=install,
             heartbeat=heartbeat if mail.heartbeat else "",
-            silenced={digest.entry_key(a) for a in engine.alerts() if self.silenced(a, now)},
+            silenced={digest.entry_key(a) for a in engine.rules.alerts() if self.silenced(a, now)},
         )
         return weekly
 
@@ -123,15 +123,15 @@ class Summaries:
             waited_seconds < digest.MOST_ARRIVAL_SECONDS and answers.unasked(engine)
         ):
             return None
-        mounts = engine.status("filesystem")
-        silent = [s.source.name for s in engine.statuses() if s.silent()]
+        mounts = engine.last.filesystem
+        silent = [s.source.name for s in engine.sources.values() if s.silent()]
         known = self.situation.facts(now)
         self.state, notice = digest.arrival(
             self.state,
             [advice.settled(each, known) for each in self.situation.alerts(now)],
             digest.inventory(
                 self.situation.topology(),
-                None if mounts is None or mounts.value is None else len(mounts.value.usage),
+                None if mounts is None else len(mounts.usage),
                 silent,
                 answers.disks(engine),
             ),

@@ -61,7 +61,7 @@ def answer(known: Known) -> documents.Status:
     open_now = _open(known)
     kept_back = _kept_back(known)
     alerts = _shown(known, kept_back)
-    statuses = known.engine.statuses()
+    statuses = known.engine.sources.values()
     return documents.Status(
         version=known.version,
         host=known.host,
@@ -243,38 +243,34 @@ def result(found: list[Sample] | float, realtime_seconds: float) -> documents.Re
 
 def covered(engine: Engine) -> dict[str, Covered]:
     """Return all disks as they are now, by their label."""
-    values = {s.source.name: s for s in engine.statuses()}
-    smart, block, enclosure = (values.get(n) for n in ("smart", "block", "enclosure"))
-    reason = ""
-    if smart is None or smart.value is None:
+    smart, last, reason = engine.sources.get("smart"), engine.last, ""
+    if last.smart is None:
         error = "" if smart is None or smart.reading is None else smart.reading.error
         reason = error or ("disks are not asked" if smart is None else "")
     found = inventory.look(
-        None if smart is None else smart.value,
-        None if block is None else block.value,
-        (None if enclosure is None else enclosure.value) or (),
-        engine.coverage().seen,
-        engine.coverage().doubts,
+        last.smart,
+        last.block,
+        last.enclosure or (),
+        engine.signals.coverage().seen,
+        engine.signals.coverage().doubts,
         reason,
     )
-    return {**inventory.vanished(engine.known_devices().gone), **found}
+    return {**inventory.vanished(engine.devices.devices.gone), **found}
 
 
 def disks(engine: Engine) -> str:
     """Return all disks in a line; '' while nobody knows which there are."""
-    known = engine.status("block")
-    if known is None or known.value is None:
-        return ""
-    return inventory.summary(covered(engine).values())
+    return "" if engine.last.block is None else inventory.summary(covered(engine).values())
 
 
 def unasked(engine: Engine) -> bool:
     """Say whether a disk was not asked yet for the first time."""
-    smart = engine.status("smart")
+    smart = engine.sources.get("smart")
     if smart is None or smart.reading is None:
         return smart is not None
-    return smart.value is not None and any(
-        disk.polled.cover is Cover.NOT_YET for disk in smart.value.by_key.values()
+    disks = engine.last.smart
+    return disks is not None and any(
+        disk.polled.cover is Cover.NOT_YET for disk in disks.by_key.values()
     )
 
 

@@ -16,8 +16,7 @@ from iowarden.rules.topology.stack import Stack
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.smart.drive import Disks, Drive
+    from iowarden.collectors.smart.drive import Drive
     from iowarden.daemon.views.answers import Known
     from iowarden.rules.topology.inventory import Covered
 
@@ -28,8 +27,7 @@ def answer(known: Known) -> documents.Coverage:
     """Return the document of 'iowarden coverage'."""
     found = answers.covered(known.engine)
     alerts = _alerts(known)
-    smart = known.engine.status("smart")
-    disks: Disks | None = None if smart is None else smart.value
+    smart, disks = known.engine.sources.get("smart"), known.engine.last.smart
     problems = () if disks is None else disks.problems
     if smart is not None and smart.silent() and smart.reading is not None:
         problems = (f"smart: {smart.reading.outcome}: {smart.reading.error}", *problems)
@@ -52,13 +50,11 @@ def line(known: Known, found: Covered) -> documents.DiskLine:
 def detail(known: Known, found: Covered) -> documents.DiskDetail:
     """Return all that is known of a disk."""
     drive, polled = found.drive, found.polled
-    smart = known.engine.status("smart")
-    own = None if smart is None or smart.value is None else smart.value.by_key.get(found.disk)
-    block = known.engine.status("block")
-    topology: Topology | None = None if block is None else block.value
+    smart, topology = known.engine.last.smart, known.engine.last.block
+    own = None if smart is None else smart.by_key.get(found.disk)
     carries: dict[str, None] = {}
     if topology is not None:
-        stack = Stack(topology, known.engine.mounts())
+        stack = Stack(topology, known.engine.devices.mounts())
         carries = dict.fromkeys(each for name in found.leaves for each in stack.shown_on(name))
     facts = [] if polled is None else list(_asked(found))
     if own is not None and own.duplicate:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.rules.advice import advice_steps
 from iowarden.rules.advice.step import About, Step
+from iowarden.rules.topology import returned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from iowarden.rules.advice.facts import Facts
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.incidents.model import Member
+    from iowarden.rules.topology.device_identity import Returned
 
 STEPS = "advice_steps"
 """Annotation: the names of the steps, in their order."""
@@ -125,6 +127,20 @@ def settled(alert: Alert, facts: Facts) -> Alert:
     )
     others = tuple(pair for pair in alert.annotations if pair[0] not in {"advice", STEPS})
     return replace(alert, annotations=(*others, ("advice", text)) if text else others)
+
+
+def taking_back(back: Returned, facts: Facts) -> tuple[str, ...]:
+    """Return what takes a disk back into what lost it; () where nothing is left to do.
+
+    Not where the disk is offline, has failed or cannot read.
+    """
+    where = facts.of.map
+    if where.topology is None:
+        return ()
+    found = returned.advice(back, where.topology, where.arrays)
+    if found and facts.is_unfit(back.name):
+        return (f"Do not take /dev/{back.name} back: it is offline, failed or cannot read.",)
+    return found
 
 
 def unknown_steps(text: str) -> list[str]:

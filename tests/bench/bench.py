@@ -177,7 +177,7 @@ def bench_machine(disks: int, seconds: int) -> None:
         machine.next_second()
         machine.sample()
         began = time.process_time_ns()
-        machine.engine.evaluate(machine.clock.now())
+        machine.engine.rules.evaluate(machine.clock.now())
         rules.append((time.process_time_ns() - began) / 1e6)
     turns = machine.timed(lambda: machine.service.loop.do_duties(machine.clock.now()), seconds)
     mean = statistics.fmean
@@ -499,7 +499,7 @@ def bench_smart(rounds: int) -> None:
             reading = Reading("smart", Outcome.OK, now, 0.0, value)
             began = time.process_time_ns()
             engine.observe([reading], now, now)
-            engine.evaluate(now)
+            engine.rules.evaluate(now)
             return (time.process_time_ns() - began) / 1e6
 
         turn(found.disks)
@@ -507,9 +507,9 @@ def bench_smart(rounds: int) -> None:
             changed.append(turn(found.speak()))
             found.seconds += 15
             still.append(turn(found.disks))
-            exposition.publish(Snapshot(engine.chunks()))
+            exposition.publish(Snapshot(engine.hub.chunks()))
             scraped.append(cpu_milliseconds(exposition.render, 1))
-        series = sum(len(s) for chunk in engine.chunks() for _, s in chunk.families)
+        series = sum(len(s) for chunk in engine.hub.chunks() for _, s in chunk.families)
         worst = max(statistics.median(changed), statistics.median(still))
         row(f"500 drives, {what}: on '/metrics'", f"{series:,}", ">= 50,000")
         row(

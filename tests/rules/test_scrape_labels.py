@@ -39,13 +39,13 @@ def engine(expose: tuple[str, ...] = ()) -> Engine:
     rules = parse_rule_file(RULES, "test")
     made = Engine(rules, [MEMINFO], START, expose=expose, targets=TARGETS)
     made.observe([Reading("meminfo", Outcome.OK, START, 0.0, VALUE)], START, 1000.0)
-    made.evaluate(START)
+    made.rules.evaluate(START)
     return made
 
 
 def test_rules_of_others_find_the_host_and_the_job_they_name() -> None:
     """The alert has both labels, as it has in Prometheus; what names another host finds nothing."""
-    alerts = {alert.name: alert for alert in engine().alerts()}
+    alerts = {alert.name: alert for alert in engine().rules.alerts()}
     assert sorted(alerts) == ["HostOutOfMemory", "Joined", "Ours"]
     assert alerts["HostOutOfMemory"].annotation("summary") == "out of memory (instance db1)"
     assert alerts["Joined"].labels == (
@@ -61,7 +61,7 @@ def test_nobody_who_scrapes_us_meets_labels_of_his_own(expose: tuple[str, ...]) 
     """Prometheus would rename them to 'exported_job'; what is asked here has them, shown or not."""
     made = engine(expose)
     shown = [
-        sample for chunk in made.chunks() for _, samples in chunk.families for sample in samples
+        sample for chunk in made.hub.chunks() for _, samples in chunk.families for sample in samples
     ]
     assert ("iowarden_alerts", "HostOutOfMemory") in {
         (name, dict(labels).get("alertname")) for name, labels, _ in shown
@@ -69,9 +69,9 @@ def test_nobody_who_scrapes_us_meets_labels_of_his_own(expose: tuple[str, ...]) 
     assert not [labels for _, labels, _ in shown if {"job", "instance"} & dict(labels).keys()]
     assert any(name.startswith("node_") for name, _, _ in shown) is bool(expose)
     for text in ("node_memory_MemAvailable_bytes", "node_memory_MemTotal_bytes", 'up{job="node"}'):
-        (found,) = made.look(text, START)  # type: ignore[misc]  # a vector
+        (found,) = made.queries.look(text, made.rules.alerts(), START)  # type: ignore[misc]  # a vector
         assert found.labels == TARGETS["node"]
-    everything = made.look('{job="node"}', START)
+    everything = made.queries.look('{job="node"}', made.rules.alerts(), START)
     assert isinstance(everything, list)
     assert {"up", "node_memory_MemTotal_bytes"} <= {one.name for one in everything}
 
@@ -82,7 +82,7 @@ def test_an_exporter_that_is_not_read_is_no_exporter_that_is_down() -> None:
     for second in range(1, 120):
         failed = Reading("meminfo", Outcome.FAILED, START + second, 0.0, None, "hangs")
         made.observe([failed], START + second, 1000.0 + second)
-        made.evaluate(START + second)
-    states = {alert.name: alert.state for alert in made.alerts()}
+        made.rules.evaluate(START + second)
+    states = {alert.name: alert.state for alert in made.rules.alerts()}
     assert states["HostOutOfMemory"] is life.State.UNKNOWN
     assert "Down" not in states

@@ -78,11 +78,15 @@ class Machine:
     def restart(self) -> None:
         """Start the program anew, with what it keeps."""
         before = self.engine
-        memory, known, alerts = before.remember(), before.known_devices(), before.alerts()
+        memory, known, alerts = (
+            before.signals.remember(),
+            before.devices.devices,
+            before.rules.alerts(),
+        )
         kept = self.incidents
         self.start()
         self.engine.recall(memory, known)
-        self.engine.restore(alerts)
+        self.engine.rules.restore(alerts)
         self.incidents = kept
 
     def look(self, seconds: float = 60.0, every: float = 60.0) -> None:
@@ -104,36 +108,36 @@ class Machine:
                 for name, value in said.items()
             ]
             self.engine.observe(readings, self.now, self.now - START + UPTIME)
-            self.engine.evaluate(self.now)
+            self.engine.rules.evaluate(self.now)
             self.incidents, dues, _ = incidents.step(
                 self.incidents,
-                self.engine.alerts(),
+                self.engine.rules.alerts(),
                 self.now,
                 install="test",
                 policy=model.Policy(),
-                observe=lambda alert: report.evidence(self.engine.current(alert), 0.0),
-                judged=self.engine.judged,
+                observe=lambda alert: report.evidence(self.engine.rules.current(alert), 0.0),
+                judged=self.engine.rules.judged,
             )
             self.mails += [
                 report.notice(
-                    due, lambda at: at, self.now, (), self.topology, self.engine.standing()
+                    due, lambda at: at, self.now, (), self.topology, self.engine.devices.standing
                 )
                 for due in dues
             ]
 
     def alerts(self, name: str) -> list[Alert]:
         """Return the alerts of this name that fire or are unknown."""
-        return [a for a in self.engine.alerts() if a.name == name and a.active]
+        return [a for a in self.engine.rules.alerts() if a.name == name and a.active]
 
     def firing(self) -> set[tuple[str, str]]:
         """Return alert and disk of all that fires."""
-        return {(a.name, a.label("disk")) for a in self.engine.alerts() if a.active}
+        return {(a.name, a.label("disk")) for a in self.engine.rules.alerts() if a.active}
 
     def samples(self, metric: str) -> dict[str, float]:
         """Return the samples of a metric by the text of their labels' values."""
         return {
             " ".join(text for _, text in labels): value
-            for chunk in self.engine.chunks()
+            for chunk in self.engine.hub.chunks()
             for _, found in chunk.families
             for name, labels, value in found
             if name == metric

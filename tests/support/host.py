@@ -101,18 +101,18 @@ class Host:
                 self._due[source.name] = now + source.period_seconds
                 readings.append(self.read(source, now))
         self.engine.observe(readings, now, uptime)
-        for change in self.engine.evaluate(now):
+        for change in self.engine.rules.evaluate(now):
             if change.alert.state.value == "firing" and change.before.value != "unknown":
                 self.fired.append((uptime, change.alert.name, change.alert.label("severity")))
         self.incidents, dues, _ = incidents.step(
             self.incidents,
-            self.engine.alerts(),
+            self.engine.rules.alerts(),
             now,
             install="test",
             policy=Policy(),
             observe=self._measured,
-            judged=self.engine.judged,
-            around=Around(self.engine.standing().above(now)),
+            judged=self.engine.rules.judged,
+            around=Around(self.engine.devices.standing.above(now)),
         )
         self.mails += [Mail(uptime, due, self._advice(due, now)) for due in dues]
         self.history.append((uptime, self.signals(self._follow)))
@@ -120,9 +120,9 @@ class Host:
     def _advice(self, due: Due, now: float) -> str:
         """Return what a mail says to do; none may name what is not there, whatever it is about."""
         assert self.engine is not None
-        places, alerts = self.engine.places(), self.engine.alerts()
-        slow = facts.slow(self.engine.chunks())
-        here = Facts(facts.known(places, self.engine.mounts(), alerts, slow))
+        places, alerts = self.engine.devices.places(), self.engine.rules.alerts()
+        slow = facts.slow(self.engine.hub.chunks())
+        here = Facts(facts.known(places, self.engine.devices.mounts(), alerts, slow))
         said = advice.said_of(alerts, lambda: here)
         notice = report.notice(due, float, now, (), places.topology, said=said)
         texts = (*notice.happened, *notice.meaning, *notice.unknown, notice.summary)
@@ -142,14 +142,14 @@ class Host:
 
     def _measured(self, alert: Alert) -> tuple[report.Evidence, ...]:
         assert self.engine is not None
-        return report.evidence(self.engine.current(alert), 0.0)
+        return report.evidence(self.engine.rules.current(alert), 0.0)
 
     def signals(self, names: Collection[str] | None = None) -> dict[str, float]:
         """Return the samples of some metrics, or of all on '/metrics', by name and labels."""
         assert self.engine is not None
         return {
             name + ("{" + ",".join(f'{k}="{v}"' for k, v in labels) + "}" if labels else ""): value
-            for chunk in self.engine.chunks()
+            for chunk in self.engine.hub.chunks()
             for family, samples in chunk.families
             if names is None or family.name in names
             for name, labels, value in samples

@@ -93,9 +93,9 @@ class Rack:
         """Start the program anew, with what it keeps over a restart."""
         before = self.engine
         self._start()
-        texts = documents(Kept(signals=before.remember()))
-        self.engine.recall(read(texts, self.now)[0].signals, before.known_devices())
-        self.engine.restore(before.alerts())
+        texts = documents(Kept(signals=before.signals.remember()))
+        self.engine.recall(read(texts, self.now)[0].signals, before.devices.devices)
+        self.engine.rules.restore(before.rules.alerts())
 
     def poll(
         self,
@@ -133,7 +133,7 @@ class Rack:
         while self.now < end:
             reading = Reading("smart", Outcome.OK, self.now, 0.0, self.disks)
             self.engine.observe([reading], self.now, self.now - START + UPTIME)
-            for change in self.engine.evaluate(self.now):
+            for change in self.engine.rules.evaluate(self.now):
                 alert = change.alert
                 if alert.state.value == "firing":
                     disk = alert.label("disk")
@@ -144,12 +144,12 @@ class Rack:
     def _mail(self) -> None:
         self.incidents, dues, events = incidents.step(
             self.incidents,
-            self.engine.alerts(),
+            self.engine.rules.alerts(),
             self.now,
             install="test",
             policy=model.Policy(),
             observe=lambda _: (),
-            judged=self.engine.judged,
+            judged=self.engine.rules.judged,
             acknowledged=self.said.by_incident(),
         )
         for event in events:
@@ -175,6 +175,6 @@ class Rack:
         """Return name and severity of the alerts that fire now, or are unknown."""
         return {
             (alert.name, alert.label("severity"))
-            for alert in self.engine.alerts()
+            for alert in self.engine.rules.alerts()
             if alert.state.value == state
         }

@@ -134,8 +134,8 @@ class Looks:
         """Start the program anew, with what it keeps."""
         before = self._engine()
         after = Engine(self.host.rules, registry.SOURCES, self.now)
-        after.recall(before.remember(), before.known_devices())
-        after.restore(before.alerts())
+        after.recall(before.signals.remember(), before.devices.devices)
+        after.rules.restore(before.rules.alerts())
         self.host.engine = after
         self.host._due.clear()
         self.look()

@@ -214,8 +214,8 @@ class Handed:
         """Let time pass; return what was handed over."""
         for _ in range(seconds):
             self.now += 1.0
-            self.engine._store.append("x", (), self.now, self.now - START)
-            self.engine._observed_seconds = self.now
+            self.engine.hub.store.append("x", (), self.now, self.now - START)
+            self.engine.hub._observed_seconds = self.now
             self.tails.step(self.now, 0.0)
         return self.new()
 
@@ -299,6 +299,6 @@ def test_a_tail_of_the_future_is_moved_and_no_window_is_full(ahead: float) -> No
     seen = Seen({"x": START - 9999}, START + ahead - 1)
     host.tails.take(TailLoaded([("x", (), times, array("d", [3.0] * 100))], seen))
     host.tails.restore(START)
-    assert host.engine.watched().since["x"] == (START if ahead else START - 9999)
-    rows = host.engine.tail(0.0, START)
+    assert host.engine.hub.watched().since["x"] == (START if ahead else START - 9999)
+    rows = host.engine.hub.tail(0.0, START)
     assert [times[-1] for _, _, times, _ in rows] == [START if ahead else START - 1]

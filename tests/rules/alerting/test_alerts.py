@@ -60,7 +60,7 @@ class Machine:
             ]
         reading = Reading("thermometer", outcome, self.now, 0.0, samples, "cable pulled")
         self.engine.observe([reading], self.now, self.now - START + 1000)
-        changes = self.engine.evaluate(self.now)
+        changes = self.engine.rules.evaluate(self.now)
         self.now += 1.0
         return changes
 
@@ -75,7 +75,7 @@ class Machine:
 
     def only(self) -> Alert:
         """The one alert there is."""
-        (alert,) = self.engine.alerts()
+        (alert,) = self.engine.rules.alerts()
         return alert
 
 
@@ -92,7 +92,7 @@ def test_a_condition_that_ends_before_its_time_was_nothing() -> None:
     host = Machine()
     host.seconds(3, {"a": 60.0})
     assert host.seconds(1, {"a": 40.0}) == []
-    assert host.engine.alerts() == []
+    assert host.engine.rules.alerts() == []
 
 
 def test_a_firing_alert_is_kept_for_its_time_and_then_resolves() -> None:
@@ -110,7 +110,7 @@ def test_each_device_is_an_alert_of_its_own() -> None:
     host = Machine()
     host.seconds(5, {"a": 60.0, "b": 70.0})
     host.seconds(4, {"a": 60.0, "b": 40.0})
-    states = {alert.label("device"): alert.state for alert in host.engine.alerts()}
+    states = {alert.label("device"): alert.state for alert in host.engine.rules.alerts()}
     assert states == {"a": State.FIRING, "b": State.RESOLVED}
 
 
@@ -146,7 +146,7 @@ def test_a_broken_source_is_not_a_source_without_series() -> None:
     host = Machine()
     for _ in range(10):
         assert host.second(None, Outcome.ABSENT) == []
-    assert host.engine.alerts() == []
+    assert host.engine.rules.alerts() == []
 
 
 def test_a_device_label_that_is_no_block_device_is_the_rules_own_business() -> None:
@@ -165,17 +165,17 @@ def test_firings_of_two_hours_are_counted() -> None:
     assert len(host.only().recent_firings) == 3
     host.now += 7200
     host.seconds(1, {"a": 40.0})
-    assert host.engine.alerts() == [] or host.only().recent_firings == ()
+    assert host.engine.rules.alerts() == [] or host.only().recent_firings == ()
 
 
 def test_a_restart_keeps_what_was_firing() -> None:
     """The alert goes on with its own beginning, and does not fire a second time."""
     host = Machine()
     host.seconds(5, {"a": 60.0})
-    kept = host.engine.alerts()
+    kept = host.engine.rules.alerts()
     again = Machine()
     again.now = host.now
-    assert again.engine.restore(kept) == []
+    assert again.engine.rules.restore(kept) == []
     assert again.seconds(2, {"a": 60.0}) == []
     assert again.only().active_seconds == kept[0].active_seconds
 
@@ -186,7 +186,7 @@ def test_what_cleared_during_a_restart_resolves_after_it() -> None:
     host.seconds(5, {"a": 60.0})
     again = Machine()
     again.now = host.now + 60
-    again.engine.restore(host.engine.alerts())
+    again.engine.rules.restore(host.engine.rules.alerts())
     assert again.seconds(4, {"a": 40.0}) == ["resolved"]
 
 
@@ -195,14 +195,14 @@ def test_an_alert_whose_rule_is_gone_is_handed_back() -> None:
     host = Machine()
     host.seconds(5, {"a": 60.0})
     other = Machine(RULES.replace("Hot", "Cold"))
-    assert [a.name for a in other.engine.restore(host.engine.alerts())] == ["Hot"]
+    assert [a.name for a in other.engine.rules.restore(host.engine.rules.alerts())] == ["Hot"]
 
 
 def test_two_results_with_the_same_labels_are_an_error_that_is_told() -> None:
     """As in Prometheus; the rule is named, nothing fires by half."""
     host = Machine(RULES.replace("severity: warning", "severity: warning, device: one"))
     host.seconds(5, {"a": 60.0, "b": 60.0})
-    (problem,) = host.engine.problems()
+    (problem,) = host.engine.rules.problems()
     assert problem.rule == "Hot"
     assert "expected results with different labels" in problem.text
 
@@ -214,7 +214,7 @@ def test_one_second_of_a_rule_in_error_is_counted_for_metrics() -> None:
     def failures() -> float:
         return next(
             sample[2]
-            for chunk in host.engine.chunks()
+            for chunk in host.engine.hub.chunks()
             for family, samples in chunk.families
             for sample in samples
             if family.name == "iowarden_rule_evaluation_failures_total"
@@ -236,7 +236,7 @@ def test_rules_read_both_our_names_and_those_of_node_exporter(name: str) -> None
     text += "Dirty: 2 kB\nWriteback: 0 kB\n"
     reading = Reading("meminfo", Outcome.OK, START, 0.0, parse_meminfo(text))
     engine.observe([reading], START, 1000.0)
-    assert [change.alert.state for change in engine.evaluate(START)] == [State.FIRING]
+    assert [change.alert.state for change in engine.rules.evaluate(START)] == [State.FIRING]
 
 
 HYSTERESIS = """
@@ -260,7 +260,7 @@ def test_a_rule_may_read_what_fires() -> None:
     assert host.seconds(2, {"a": 56.0}) == ["firing"]
     assert host.seconds(1, {"a": 53.0}) == []
     assert host.seconds(1, {"a": 53.0}) == ["firing"]
-    names = {alert.name: alert.state for alert in host.engine.alerts()}
+    names = {alert.name: alert.state for alert in host.engine.rules.alerts()}
     assert names == {"Hot": State.FIRING, "HotForLong": State.FIRING}
     assert "resolved" in host.seconds(2, {"a": 50.0})
 
@@ -269,10 +269,12 @@ def test_what_fires_is_not_shown_under_prometheus_own_names() -> None:
     """A second ALERTS of a host would break the rules of a fleet; a query sees it."""
     host = Machine()
     host.seconds(5, {"a": 60.0})
-    shown = {family.name for chunk in host.engine.chunks() for family, _ in chunk.families}
+    shown = {family.name for chunk in host.engine.hub.chunks() for family, _ in chunk.families}
     assert "iowarden_alerts" in shown
     assert not shown & {"ALERTS", "ALERTS_FOR_STATE"}
-    found = host.engine.look('ALERTS{alertstate="firing"}', host.now)
+    found = host.engine.queries.look(
+        'ALERTS{alertstate="firing"}', host.engine.rules.alerts(), host.now
+    )
     assert isinstance(found, list)
     assert [dict(sample.labels)["device"] for sample in found] == ["a"]
 
@@ -282,10 +284,10 @@ def test_a_group_with_a_limit_fails_beyond_it_and_ends_no_alert() -> None:
     host = Machine(RULES.replace("    interval: 1s", "    interval: 1s\n    limit: 1"))
     assert host.seconds(4, {"a": 60.0})[-1:] == ["firing"]
     assert host.seconds(5, {"a": 60.0, "b": 60.0}) == []
-    assert [p.text for p in host.engine.problems()] == ["exceeded limit of 1 with 2 alerts"]
+    assert [p.text for p in host.engine.rules.problems()] == ["exceeded limit of 1 with 2 alerts"]
     assert host.only().state is State.FIRING
     host.seconds(1, {"a": 60.0})
-    assert host.engine.problems() == []
+    assert host.engine.rules.problems() == []
 
 
 def test_a_scalar_is_a_sample_without_labels() -> None:
@@ -304,7 +306,7 @@ groups:
 """
     host = Machine(rules)
     host.seconds(2, {"a": 60.0})
-    assert {a.name: a.value for a in host.engine.alerts()} == {"Known": 60.0, "Always": 1.0}
+    assert {a.name: a.value for a in host.engine.rules.alerts()} == {"Known": 60.0, "Always": 1.0}
 
 
 @pytest.mark.parametrize(

@@ -56,13 +56,16 @@ def see(engine: Engine, value: Disks | None, now: float) -> None:
     """Let the drives be looked at and the rules be evaluated; None: they cannot be."""
     outcome = Outcome.FAILED if value is None else Outcome.OK
     engine.observe([Reading("smart", outcome, now, 0.0, value)], now, now - START)
-    engine.evaluate(now)
+    engine.rules.evaluate(now)
 
 
 def families(engine: Engine) -> set[str]:
     """Names on '/metrics' that have series."""
     return {
-        family.name for chunk in engine.chunks() for family, samples in chunk.families if samples
+        family.name
+        for chunk in engine.hub.chunks()
+        for family, samples in chunk.families
+        if samples
     }
 
 
@@ -75,8 +78,8 @@ def test_their_names_are_shown_where_asked_for(expose: tuple[str, ...], *, shown
     see(engine, disks(DRIVE), START)
     theirs = {name for name in families(engine) if name.startswith("smartctl_")}
     assert ({"smartctl_device", "smartctl_devices"} <= theirs) if shown else not theirs
-    assert {alert.name for alert in engine.alerts()} == {"OurHot", "TheirHot"}
-    found = engine.look("smartctl_device_smart_status", START)
+    assert {alert.name for alert in engine.rules.alerts()} == {"OurHot", "TheirHot"}
+    found = engine.queries.look("smartctl_device_smart_status", engine.rules.alerts(), START)
     assert isinstance(found, list)
     assert [(s.labels, s.value) for s in found] == [((("device", "sda"),), 1.0)]
 
@@ -95,11 +98,11 @@ def test_drives_that_said_nothing_new_are_still_seen() -> None:
     for second in range(0, 601, 15):
         see(engine, value, START + second)
     assert len(made) == 1
-    assert {alert.name for alert in engine.alerts()} == {"OurHot", "TheirHot"}
+    assert {alert.name for alert in engine.rules.alerts()} == {"OurHot", "TheirHot"}
     cooler = dataclasses.replace(DRIVE, temperature_celsius=40, exported=b"")
     see(engine, disks(cooler), START + 615)
     assert len(made) == 2
-    assert not [alert for alert in engine.alerts() if alert.active]
+    assert not [alert for alert in engine.rules.alerts() if alert.active]
 
 
 def test_what_comes_back_unchanged_is_shown_again() -> None:

@@ -53,15 +53,15 @@ class Memory:
             write_tree(self.directory, {"/proc/meminfo": text})
             reading = collect(MEMINFO, Root(str(self.directory)), lambda: self.now)
         self.engine.observe([reading], self.now, 1000.0)
-        self.engine.evaluate(self.now)
+        self.engine.rules.evaluate(self.now)
 
     def firing(self) -> set[str]:
         """Return the names of the alerts that fire."""
-        return {a.name for a in self.engine.alerts() if a.state.value == "firing"}
+        return {a.name for a in self.engine.rules.alerts() if a.state.value == "firing"}
 
     def look(self, text: str) -> float | None:
         """Return what a person would see who asks now."""
-        result = self.engine.look(text, self.now)
+        result = self.engine.queries.look(text, self.engine.rules.alerts(), self.now)
         assert isinstance(result, list)
         return result[0].value if result else None
 
@@ -88,7 +88,7 @@ def test_expensive_rules_do_not_keep_the_loop_from_watching(tmp_path: Path) -> N
     texts = [expensive.format(number) for number in range(20)]
     machine = Memory(tmp_path, *texts, "iowarden_memory_dirty_bytes > 0")
     machine.second(KIB)
-    told = {problem.rule: problem.text for problem in machine.engine.problems()}
+    told = {problem.rule: problem.text for problem in machine.engine.rules.problems()}
     firing = machine.firing()
     assert 1 < len(firing) < 10
     assert firing == {f"A{number}" for number in range(len(firing))}
@@ -103,7 +103,7 @@ def test_a_rule_that_is_too_expensive_is_tried_again_only_later(tmp_path: Path) 
     machine = Memory(tmp_path, "count_over_time(vector(1)[90d:1s]) > 0")
     for _ in range(302):
         machine.second(KIB)
-        assert [problem.rule for problem in machine.engine.problems()] == ["A0"]
+        assert [problem.rule for problem in machine.engine.rules.problems()] == ["A0"]
     assert machine.look("iowarden_rule_evaluation_failures_total") == 2
 
 
@@ -114,7 +114,7 @@ def test_an_alert_about_alerts_has_one_state(tmp_path: Path) -> None:
         machine.second(KIB)
     shown = {
         dict(labels)["alertname"]: [text for name, text in labels if name == "alertstate"]
-        for chunk in machine.engine.chunks()
+        for chunk in machine.engine.hub.chunks()
         for _, samples in chunk.families
         for name, labels, _ in samples
         if name == "iowarden_alerts"
@@ -145,11 +145,11 @@ def test_hysteresis_goes_on_where_it_was(tmp_path: Path, *, reload: bool) -> Non
     machine = Memory(tmp_path, HYSTERESIS)
     machine.second(2_000_000 * KIB)
     if reload:
-        machine.engine.load(rules(HYSTERESIS), machine.now, 15.0)
+        machine.engine.rules.load(rules(HYSTERESIS), machine.now, 15.0)
     else:
-        before = machine.engine.alerts()
+        before = machine.engine.rules.alerts()
         machine.engine = Engine(rules(HYSTERESIS), [MEMINFO], machine.now)
-        machine.engine.restore(before)
+        machine.engine.rules.restore(before)
     machine.second(20_000 * KIB)
     assert machine.firing() == {"A0"}
     machine.second(KIB)
@@ -185,7 +185,7 @@ def test_other_rules_find_the_history_of_those_before(tmp_path: Path) -> None:
     for _ in range(70):
         machine.second(KIB)
     assert machine.firing() == {"A0"}
-    machine.engine.load(rules(text, "iowarden_memory_dirty_bytes > 1e12"), machine.now, 15.0)
+    machine.engine.rules.load(rules(text, "iowarden_memory_dirty_bytes > 1e12"), machine.now, 15.0)
     machine.second(KIB)
     assert machine.firing() == {"A0"}
 
@@ -204,17 +204,19 @@ def test_a_restart_resolves_nothing_that_it_cannot_see(
 ) -> None:
     """A rule over two minutes finds nothing after one: its alert stays, is unknown, fires again."""
     machine = Memory(tmp_path)
-    machine.engine.load(groups, machine.now, 15.0)
+    machine.engine.rules.load(groups, machine.now, 15.0)
     for _ in range(150):
         machine.second(KIB)
     assert machine.firing() == {"A0"}
-    before = machine.engine.alerts()
+    before = machine.engine.rules.alerts()
     machine.engine = Engine(groups, [MEMINFO], machine.now)
-    machine.engine.restore(before)
+    machine.engine.rules.restore(before)
     states = []
     for _ in range(110):
         machine.second(KIB)
-        states += [alert.state.value for alert in machine.engine.alerts() if alert.name == "A0"]
+        states += [
+            alert.state.value for alert in machine.engine.rules.alerts() if alert.name == "A0"
+        ]
     assert list(dict.fromkeys(states)) == ["firing", "unknown"]
     assert states.index("unknown") == 46
     assert states.count("unknown") == 99 - 46
@@ -227,17 +229,17 @@ def test_what_cleared_while_nobody_looked_resolves_once_all_is_seen(tmp_path: Pa
     machine = Memory(tmp_path, text)
     machine.second(2_000_000 * KIB)
     assert machine.firing() == {"A0"}
-    before = machine.engine.alerts()
+    before = machine.engine.rules.alerts()
     machine.now += 60.0
     machine.engine = Engine(rules(text), [MEMINFO], machine.now)
-    machine.engine.restore(before)
+    machine.engine.rules.restore(before)
     for _ in range(120):
         machine.second(KIB)
-    (alert,) = machine.engine.alerts()
+    (alert,) = machine.engine.rules.alerts()
     assert alert.state.value == "unknown"
     assert "its rule looks back 120 s, and 'iowarden_memory_dirty_bytes'" in alert.unknown_reason
     machine.second(KIB)
-    assert [alert.state.value for alert in machine.engine.alerts()] == ["resolved"]
+    assert [alert.state.value for alert in machine.engine.rules.alerts()] == ["resolved"]
 
 
 def test_what_began_since_the_start_ends_as_soon_as_it_is_over(tmp_path: Path) -> None:
@@ -248,7 +250,7 @@ def test_what_began_since_the_start_ends_as_soon_as_it_is_over(tmp_path: Path) -
     assert machine.firing() == {"A0"}
     for _ in range(60):
         machine.second(KIB)
-    assert [alert.state.value for alert in machine.engine.alerts()] == ["resolved"]
+    assert [alert.state.value for alert in machine.engine.rules.alerts()] == ["resolved"]
 
 
 def test_a_longer_range_begins_with_what_the_shorter_one_kept(tmp_path: Path) -> None:
@@ -258,9 +260,9 @@ def test_a_longer_range_begins_with_what_the_shorter_one_kept(tmp_path: Path) ->
         machine.second(KIB)
     assert machine.firing() == {"A0"}
     longer = "count_over_time(iowarden_memory_dirty_bytes[20m]) > 600"
-    machine.engine.load(rules(longer), machine.now, 15.0)
+    machine.engine.rules.load(rules(longer), machine.now, 15.0)
     machine.second(KIB)
-    (alert,) = machine.engine.alerts()
+    (alert,) = machine.engine.rules.alerts()
     assert alert.unknown_reason == (
         "its rule looks back 1200 s, and 'iowarden_memory_dirty_bytes' was seen for 361 s"
     )
@@ -277,11 +279,11 @@ def test_what_a_reloaded_rule_recorded_ends_with_it(tmp_path: Path) -> None:
         "t",
     )
     machine = Memory(tmp_path)
-    machine.engine.load(recording, machine.now, 15.0)
+    machine.engine.rules.load(recording, machine.now, 15.0)
     for _ in range(3):
         machine.second(KIB)
     assert machine.firing() == {"A"}
-    machine.engine.load(rules("dirty:bytes >= 0"), machine.now, 15.0)
+    machine.engine.rules.load(rules("dirty:bytes >= 0"), machine.now, 15.0)
     machine.second(KIB)
     assert machine.firing() == set()
 
@@ -300,11 +302,15 @@ def test_a_question_beyond_the_history_is_refused(text: str, tmp_path: Path) -> 
     machine = Memory(tmp_path, "rate(iowarden_memory_dirty_bytes[1m]) > 1e12")
     machine.second(KIB)
     with pytest.raises(EvaluationError, match=r"expected \d+ s of history of '\w+', kept are"):
-        machine.engine.look(text, machine.now)
+        machine.engine.queries.look(text, machine.engine.rules.alerts(), machine.now)
     with pytest.raises(EvaluationError, match="kept are"):
-        machine.engine.query(text, machine.now)
+        machine.engine.queries.query(text, machine.now)
     with pytest.raises(EvaluationError, match="expected a metric's name"):
-        machine.engine.look('max_over_time({__name__=~"iowarden.*"}[1m])', machine.now)
+        machine.engine.queries.look(
+            'max_over_time({__name__=~"iowarden.*"}[1m])',
+            machine.engine.rules.alerts(),
+            machine.now,
+        )
 
 
 def test_a_question_may_mix_what_has_history_and_what_has_none(tmp_path: Path) -> None:
@@ -314,13 +320,13 @@ def test_a_question_may_mix_what_has_history_and_what_has_none(tmp_path: Path) -
         machine.second(3 * KIB)
     text = "sum_over_time(iowarden_memory_dirty_bytes[10s]) / iowarden_memory_free_bytes"
     assert machine.look(text) == 30 / 1000
-    assert machine.engine.query(text, machine.now)[0].value == 30 / 1000
+    assert machine.engine.queries.query(text, machine.now)[0].value == 30 / 1000
     assert machine.look('count({__name__=~"iowarden_memory_(dirty|free)_bytes"})') == 2
 
 
 def states(machine: Memory) -> list[str]:
     """Return the states of the first rule's alerts."""
-    return [alert.state.value for alert in machine.engine.alerts() if alert.name == "A0"]
+    return [alert.state.value for alert in machine.engine.rules.alerts() if alert.name == "A0"]
 
 
 DOUBTFUL = (
@@ -372,9 +378,9 @@ def test_a_doubtful_alert_that_fired_before_goes_on(tmp_path: Path) -> None:
     machine = Memory(tmp_path, text)
     for _ in range(62):
         machine.second(KIB)
-    before = machine.engine.alerts()
+    before = machine.engine.rules.alerts()
     machine.engine = Engine(rules(text), [MEMINFO], machine.now)
-    machine.engine.restore(before)
+    machine.engine.rules.restore(before)
     machine.second(KIB)
     assert states(machine) == ["firing"]
 
@@ -382,11 +388,11 @@ def test_a_doubtful_alert_that_fired_before_goes_on(tmp_path: Path) -> None:
 def restarted(machine: Memory, *expressions: str, after: float) -> None:
     """Start the program anew after some seconds, with its alerts and the tail of its history."""
     old = machine.engine
-    rows, watched = old.tail(float("-inf"), machine.now), old.watched()
+    rows, watched = old.hub.tail(float("-inf"), machine.now), old.hub.watched()
     machine.now += after
     machine.engine = Engine(rules(*expressions), [MEMINFO], machine.now)
-    machine.engine.restore(old.alerts())
-    machine.engine.restore_tail(rows, watched, machine.now + 1.0)
+    machine.engine.rules.restore(old.rules.alerts())
+    machine.engine.hub.restore_tail(rows, watched, machine.now + 1.0)
 
 
 def test_the_window_goes_on_after_a_short_stop(tmp_path: Path) -> None:
@@ -458,7 +464,7 @@ def test_a_series_that_did_not_come_back_ends(tmp_path: Path) -> None:
     machine.second(KIB)
     rows = [("gone", (), array("d", [machine.now]), array("d", [1.0]))]
     machine.engine = Engine(rules(text), [MEMINFO], machine.now)
-    machine.engine.restore_tail(rows, None, machine.now)
+    machine.engine.hub.restore_tail(rows, None, machine.now)
     machine.second(KIB)
     assert machine.look("gone") == 1.0  # as in Prometheus after a restart: it may come yet
     for _ in range(62):

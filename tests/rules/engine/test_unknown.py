@@ -13,7 +13,8 @@ from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.smart import smartctl_runner
 from iowarden.collectors.smart.drive import Target
 from iowarden.collectors.source import Source, collect
-from iowarden.rules.engine.engine import HELD_PERIODS, Engine
+from iowarden.rules.engine.engine import Engine
+from iowarden.rules.engine.source_status import HELD_PERIODS
 from iowarden.rules.incidents import incidents, model
 from iowarden.rules.notice import Evidence
 from iowarden.rules.rulefile.rulefile import parse_rule_file
@@ -85,18 +86,18 @@ class Watch:
         """Let time pass, at whose end the source says this; return the states of the alerts."""
         self.now += seconds
         self.engine.observe([] if reading is None else [reading], self.now, 1000.0)
-        self.engine.evaluate(self.now)
+        self.engine.rules.evaluate(self.now)
         self.incidents, dues, _ = incidents.step(
             self.incidents,
-            self.engine.alerts(),
+            self.engine.rules.alerts(),
             self.now,
             install="test",
             policy=model.Policy(),
             observe=lambda alert: (Evidence(0.0, "test", alert.name),),
-            judged=self.engine.judged,
+            judged=self.engine.rules.judged,
         )
         self.reasons += [due.reason.value for due in dues]
-        return {alert.state.value for alert in self.engine.alerts()}
+        return {alert.state.value for alert in self.engine.rules.alerts()}
 
 
 @pytest.mark.parametrize("outcome", SILENT, ids=lambda outcome: outcome.value)
@@ -117,7 +118,7 @@ def test_an_alert_whose_source_falls_silent_is_unknown_and_its_incident_stays_op
     assert watch.run(bad) == {"firing"}
     assert all(watch.run(bad, (held - 1) / 4) == {"firing"} for _ in range(4))
     assert [watch.run(bad) for _ in range(3)][-1] == {"unknown"}
-    shown = {s[0] for c in watch.engine.chunks() for _, found in c.families for s in found}
+    shown = {s[0] for c in watch.engine.hub.chunks() for _, found in c.families for s in found}
     assert samples[0][0] not in shown
     for _ in range(20):
         watch.run(None, 50.0)
@@ -125,4 +126,4 @@ def test_an_alert_whose_source_falls_silent_is_unknown_and_its_incident_stays_op
     assert sorted(watch.reasons) == ["opened"] * len(open_ones) + ["unreadable"] * len(open_ones)
     assert all(incident.firing for incident in open_ones)
     watch.run(good)
-    assert {alert.state.value for alert in watch.engine.alerts()} == {"firing"}
+    assert {alert.state.value for alert in watch.engine.rules.alerts()} == {"firing"}

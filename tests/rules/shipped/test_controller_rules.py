@@ -80,15 +80,15 @@ class Machine:
             self.now += every
             reading = Reading("controllers", Outcome.OK, self.now, 0.0, value, "")
             self.engine.observe([reading], self.now, self.now - START + UPTIME)
-            self.engine.evaluate(self.now)
-        assert self.engine.problems() == []
+            self.engine.rules.evaluate(self.now)
+        assert self.engine.rules.problems() == []
         return {
             (a.name, a.label("severity")) for a in self.alerts() if a.state is life.State.FIRING
         }
 
     def alerts(self) -> list[life.Alert]:
         """Return what is active."""
-        return [alert for alert in self.engine.alerts() if alert.active]
+        return [alert for alert in self.engine.rules.alerts() if alert.active]
 
     def alert(self, name: str) -> life.Alert:
         """Return the one active alert of a name."""
@@ -342,7 +342,7 @@ def test_a_degraded_array_stays_critical_until_it_is_rebuilt() -> None:
     assert alert.active_seconds == START + 15.0
     assert "99.9% done" in alert.annotation("summary")
     assert machine.look(Controller("areca 1", "areca", arrays=(array("Normal", "areca"),))) == set()
-    (over,) = [a for a in machine.engine.alerts() if a.name == "ControllerArrayDegraded"]
+    (over,) = [a for a in machine.engine.rules.alerts() if a.name == "ControllerArrayDegraded"]
     assert over.state is life.State.RESOLVED
 
 
@@ -458,7 +458,7 @@ def test_a_module_of_an_adaptec_that_is_gone_is_an_alarm() -> None:
     before = machine.engine
     sources = [source for source in registry.SOURCES if source.name == "controllers"]
     machine.engine = Engine(shipped_rules(), sources, machine.now)
-    machine.engine.recall(before.remember(), before.known_devices())
+    machine.engine.recall(before.signals.remember(), before.devices.devices)
     gone = caching(battery(Health.ABSENT, None), "adaptec", write_back=True, forced=True)
     assert machine.look(gone) == {UNPROTECTED}
 
@@ -633,8 +633,8 @@ def test_a_spare_that_fell_out_of_sight_is_told_and_stays_so_over_a_restart() ->
     machine.engine = Engine(
         shipped_rules(), [s for s in registry.SOURCES if s.name == "controllers"], machine.now
     )
-    machine.engine.recall(before.remember(), before.known_devices())
-    machine.engine.restore(before.alerts())
+    machine.engine.recall(before.signals.remember(), before.devices.devices)
+    machine.engine.rules.restore(before.rules.alerts())
     assert machine.look(less) == missing
     hangs = (Problem("hp slot 0", "killed after 60 s", "hp"),)
     machine.look(problems=hangs, seconds=90.0)
@@ -652,8 +652,8 @@ def test_before_controllers_are_asked_nothing_is_said_of_them() -> None:
     machine.engine = Engine(
         shipped_rules(), [s for s in registry.SOURCES if s.name == "controllers"], machine.now
     )
-    machine.engine.recall(before.remember(), before.known_devices())
-    machine.engine.restore(before.alerts())
+    machine.engine.recall(before.signals.remember(), before.devices.devices)
+    machine.engine.rules.restore(before.rules.alerts())
     waits = (Problem("", "", "3ware"),)
     assert machine.look(problems=waits, seconds=90.0) == {("ControllerArrayDegraded", "critical")}
     assert machine.look(degraded) == {("ControllerArrayDegraded", "critical")}
@@ -707,7 +707,7 @@ def test_an_areca_loses_a_disk_and_a_spare_takes_its_place() -> None:
     says(machine, "Normal", member, "Failed", member)
     machine.run(40)
     assert machine.host.engine is not None
-    active = {a.name: a for a in machine.host.engine.alerts() if a.active and a.label("slot")}
+    active = {a.name: a for a in machine.host.engine.rules.alerts() if a.active and a.label("slot")}
     assert active.keys() == {"ControllerDiskFailed"}
     alert = active["ControllerDiskFailed"]
     assert "channel 2 has failed, ACME DISK-9, serial S2" in alert.annotation("summary")
@@ -716,7 +716,7 @@ def test_an_areca_loses_a_disk_and_a_spare_takes_its_place() -> None:
     # The place has a new disk: what was told of it is over, and its mail says so.
     says(machine, "Normal", member, "HotSpare", member, second="S9")
     machine.run(700, step=4)
-    assert not any(a.label("controller") for a in machine.host.engine.alerts() if a.active)
+    assert not any(a.label("controller") for a in machine.host.engine.rules.alerts() if a.active)
     told_of = {
         reason: {m.due.incident.key for m in machine.host.mails if m.due.reason.value == reason}
         for reason in machine.host.reasons()

@@ -40,14 +40,14 @@ class Program:
     def say(self, metric: str, labels: Labels, value: float) -> dict[str, Alert]:
         """Publish one series, let the rules be due, and return the alerts by name."""
         family = Family(metric, "gauge", "Said in a test.")
-        self.engine.publish("program", (family,), [(metric, labels, value)], self.now)
+        self.engine.hub.publish("program", (family,), [(metric, labels, value)], self.now)
         return self.wait(15.0)
 
     def wait(self, seconds: float) -> dict[str, Alert]:
         """Evaluate what is due now, and return the active alerts by name."""
         self.now += seconds
-        self.engine.evaluate(self.now)
-        return {alert.name: alert for alert in self.engine.alerts() if alert.active}
+        self.engine.rules.evaluate(self.now)
+        return {alert.name: alert for alert in self.engine.rules.alerts() if alert.active}
 
 
 @pytest.mark.parametrize(

@@ -473,7 +473,7 @@ class Server:
     def alert(self, name: str) -> Alert:
         """Return the alert of this name."""
         assert self.host.engine is not None
-        return next(a for a in self.host.engine.alerts() if a.name == name)
+        return next(a for a in self.host.engine.rules.alerts() if a.name == name)
 
 
 def test_cache_that_becomes_free_while_nothing_is_read_is_a_stall() -> None:
@@ -596,9 +596,9 @@ def test_a_large_dirty_ratio_is_a_warning_once_the_disks_are_known_to_be_too_slo
         ]
         for minute in range(64):
             now = START + 60.0 * minute
-            engine.publish("test", families, samples, now)
-            engine.evaluate(now)
-            own = [a for a in engine.alerts() if a.name == "DirtyRatioLarge" and a.active]
+            engine.hub.publish("test", families, samples, now)
+            engine.rules.evaluate(now)
+            own = [a for a in engine.rules.alerts() if a.name == "DirtyRatioLarge" and a.active]
             if minute < 59:
                 assert {alert.label("severity") for alert in own} == {"info"}
         assert {alert.label("severity") for alert in own} == expected

@@ -31,7 +31,7 @@ class Beside:
     def alerts(self) -> dict[str, Alert]:
         """Return what is active, by name."""
         assert self.machine.host.engine is not None
-        return {a.name: a for a in self.machine.host.engine.alerts() if a.active}
+        return {a.name: a for a in self.machine.host.engine.rules.alerts() if a.active}
 
 
 def test_smartd_beside_iowarden_is_information_with_the_command_that_stops_it() -> None:

@@ -167,7 +167,7 @@ def test_without_memory_for_it_no_larger_read_ahead_is_advised() -> None:
     story.run(400, {"sda": PARALLEL_READERS}, available=0.0003)
     host = play(story)
     assert host.engine is not None
-    (alert,) = [a for a in host.engine.alerts() if a.name == "ReadAheadTooSmall"]
+    (alert,) = [a for a in host.engine.rules.alerts() if a.name == "ReadAheadTooSmall"]
     assert "Memory does not allow" in alert.annotation("advice")
     assert "setra" not in alert.annotation("advice")
 
@@ -221,7 +221,7 @@ def test_software_raid_is_told_on_the_device_that_holds_the_file_system() -> Non
     story.run(80)
     host = play(story)
     assert host.engine is not None
-    (alert,) = [a for a in host.engine.alerts() if a.name == "ReadAheadShort"]
+    (alert,) = [a for a in host.engine.rules.alerts() if a.name == "ReadAheadShort"]
     assert alert.label("device") == "md0"
     assert alert.value == 2 * 3 * 512 * KIB
 

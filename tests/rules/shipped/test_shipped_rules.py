@@ -185,14 +185,14 @@ def test_nobody_vouches_for_a_disk_that_is_gone_or_a_source_that_is_silent(
     engine = machine.host.engine
     assert engine is not None
     alert = (("alertname", "DeviceStall"), ("device", "sda"), ("severity", "warning"))
-    assert engine.judged(alert, "")
+    assert engine.rules.judged(alert, "")
     del machine.disks["sda"]
     machine.run(1)
-    assert not engine.judged(alert, "")
-    assert engine.judged((("alertname", "DeviceStall"), ("device", "sdb")), "")
+    assert not engine.rules.judged(alert, "")
+    assert engine.rules.judged((("alertname", "DeviceStall"), ("device", "sdb")), "")
     broken = Reading("diskstats", Outcome.FAILED, 0.0, 0.0, None, "cable pulled")
     engine.observe([broken], START + machine.second, UPTIME)
-    assert not engine.judged((("alertname", "DeviceStall"), ("device", "sdb")), "")
+    assert not engine.rules.judged((("alertname", "DeviceStall"), ("device", "sdb")), "")
 
 
 def test_a_lull_nobody_can_tell_after_a_restart_is_unknown_and_not_over() -> None:
@@ -204,15 +204,15 @@ def test_a_lull_nobody_can_tell_after_a_restart_is_unknown_and_not_over() -> Non
     simulation.run(15, **waiting)
     first = simulation.host.engine
     assert first is not None
-    lulls = [a for a in first.alerts() if a.name == "WriteLull" and a.active]
+    lulls = [a for a in first.rules.alerts() if a.name == "WriteLull" and a.active]
     assert lulls
     simulation.host.engine = None
     simulation.run(1, **waiting)
     again = simulation.host.engine
     assert again is not None
-    again.restore(lulls)
+    again.rules.restore(lulls)
     simulation.run(60, **waiting)
-    states = {a.labels: a.state.value for a in again.alerts() if a.name == "WriteLull"}
+    states = {a.labels: a.state.value for a in again.rules.alerts() if a.name == "WriteLull"}
     assert {states[a.labels] for a in lulls} == {"unknown"}
 
 

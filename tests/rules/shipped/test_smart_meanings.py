@@ -164,7 +164,7 @@ def test_commands_to_copy_bear_any_serial_number(rack: Rack) -> None:
     serial = "S1;reboot"
     rack.poll(ata(serial), times=2)
     rack.poll(ata(serial, {5: 20, 187: 4, 197: 1, 199: 7}, passed=False), times=3)
-    advice = "\n".join(alert.annotation("advice") for alert in rack.engine.alerts())
+    advice = "\n".join(alert.annotation("advice") for alert in rack.engine.rules.alerts())
     commands = [line for line in advice.splitlines() if line.startswith("  iowarden ")]
     assert len(commands) > 4
     assert all(serial in shlex.split(command) for command in commands)

@@ -219,7 +219,7 @@ def test_a_cable_is_blamed_for_what_a_cable_does(rack: Rack) -> None:
     rack.poll(ata("A", {199: 5}), times=2)
     rack.poll(ata("A", {199: 9}), times=2)
     assert rack.firing() == {("DiskCableErrors", "warning")}
-    alert = next(a for a in rack.engine.alerts() if a.name == "DiskCableErrors")
+    alert = next(a for a in rack.engine.rules.alerts() if a.name == "DiskCableErrors")
     assert "Never replace the disk" in alert.annotation("advice")
 
 
@@ -486,7 +486,7 @@ def test_nvme_warnings_spare_and_wear(rack: Rack) -> None:
         ("DiskWorn", "warning"),
         ("DiskWorn", "critical"),
     }
-    texts = {a.label("warning") for a in rack.engine.alerts() if a.name == "NvmeWarns"}
+    texts = {a.label("warning") for a in rack.engine.rules.alerts() if a.name == "NvmeWarns"}
     assert texts == {"spare capacity is below its threshold", "all media are read-only"}
 
 
@@ -525,7 +525,7 @@ def values(rack: Rack) -> dict[str, float]:
     """Return what the alerts on normalised values say, by attribute."""
     return {
         alert.label("id"): alert.value
-        for alert in rack.engine.alerts()
+        for alert in rack.engine.rules.alerts()
         if alert.name in {"DiskValueFell", "DiskValueLow"} and alert.state.value == "firing"
     }
 
@@ -580,7 +580,7 @@ def test_what_a_controller_makes_up_is_neither_health_nor_failure(rack: Rack) ->
     rack.poll(bogus(), times=6, target=volume)
     assert rack.mails == []
     assert rack.fired == {("SmartUntrusted", "notice", "WD-WCAS20994885")}
-    (alert,) = (a for a in rack.engine.alerts() if a.name == "SmartUntrusted")
+    (alert,) = (a for a in rack.engine.rules.alerts() if a.name == "SmartUntrusted")
     assert "smartctl with '-d areca'" in alert.annotation("advice")
     assert "healthy at 30 C, above its trip temperature of 25 C" in alert.annotation("description")
 

@@ -100,7 +100,7 @@ def test_only_who_waits_for_the_volume_makes_it_urgent(
     fired = [at - 1000 - began for at, name, _ in machine.host.fired if name == "DeviceSuspended"]
     assert [round(at) // 5 for at in fired] == ([] if expected is None else [expected // 5])
     assert machine.host.engine is not None
-    found = [a for a in machine.host.engine.alerts() if a.name == "DeviceSuspended"]
+    found = [a for a in machine.host.engine.rules.alerts() if a.name == "DeviceSuspended"]
     assert [a.annotation("urgent") for a in found] == ([urgent] if urgent else [])
 
 
@@ -153,7 +153,7 @@ def test_what_can_no_longer_be_read_is_not_over(machine: Volumes) -> None:
     machine.memory.write({"/sys/block/dm-0/dm/suspended": None})
     machine.run(20)
     assert machine.host.engine is not None
-    (alert,) = [a for a in machine.host.engine.alerts() if a.name == "DeviceSuspended"]
+    (alert,) = [a for a in machine.host.engine.rules.alerts() if a.name == "DeviceSuspended"]
     assert alert.state.value == "unknown"
     assert "dm/suspended" in alert.unknown_reason
     assert "all clear" not in machine.host.reasons()
@@ -165,13 +165,13 @@ def test_a_restart_forgets_nothing(machine: Volumes) -> None:
     machine.wait(100, "dm-0", "dm-0")
     before = machine.host.engine
     assert before is not None
-    memory, alerts = before.remember(), before.alerts()
+    memory, alerts = before.signals.remember(), before.rules.alerts()
     machine.host.engine = None
     machine.run(1, blocked=2)
     after = machine.host.engine
     assert after is not None
-    after.recall(memory, before.known_devices())
-    after.restore(alerts)
+    after.recall(memory, before.devices.devices)
+    after.rules.restore(alerts)
     machine.run(10, blocked=2)
     shown = machine.host.signals()
     metric = 'iowarden_device_mapper_suspended_seconds{device="dm-0",name="vg-data"}'

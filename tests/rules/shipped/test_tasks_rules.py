@@ -68,7 +68,9 @@ class Strict:
     def alert(self) -> Alert | None:
         """Return the alert, while it is active."""
         assert self.host.engine is not None
-        alerts = [a for a in self.host.engine.alerts() if a.name == "BdiThrottle" and a.active]
+        alerts = [
+            a for a in self.host.engine.rules.alerts() if a.name == "BdiThrottle" and a.active
+        ]
         return alerts[0] if alerts else None
 
 
@@ -295,7 +297,7 @@ def test_what_is_not_known_of_a_stall_depends_on_the_probe(*, probe: bool) -> No
     strict.machine.memory.write({"/.probe/tasks": answer} if probe else {})
     strict.machine.run(40, queued=THRESHOLD + 4096, threshold=THRESHOLD, blocked=3)
     assert strict.host.engine is not None
-    alert = next(a for a in strict.host.engine.alerts() if a.name == "WriteStall")
+    alert = next(a for a in strict.host.engine.rules.alerts() if a.name == "WriteStall")
     unknown = alert.annotation("unknown")
     assert ("Which program wrote it is not known" in unknown) is not probe
     assert ("the evidence names some of them" in unknown) is probe
@@ -322,10 +324,10 @@ class Program:
         """Publish all series of a metric, let rules be due, return the active alerts by name."""
         family = Family(metric, "gauge", "Said in a test.")
         samples = [(metric, labels, value) for labels, value in series]
-        self.engine.publish(metric, (family,), samples, self.now)
+        self.engine.hub.publish(metric, (family,), samples, self.now)
         self.now += 15.0
-        self.engine.evaluate(self.now)
-        return {alert.name: alert for alert in self.engine.alerts() if alert.active}
+        self.engine.rules.evaluate(self.now)
+        return {alert.name: alert for alert in self.engine.rules.alerts() if alert.active}
 
 
 def test_a_program_that_survives_its_kill_is_told_at_once_as_a_matter_of_its_disk() -> None:

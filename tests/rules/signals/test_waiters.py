@@ -59,7 +59,7 @@ def write(machine: Simulation, seconds: int, *tasks: Task) -> None:
 def urgent(machine: Simulation) -> list[str]:
     """Return what the active write stalls say of themselves."""
     assert machine.host.engine is not None
-    alerts = machine.host.engine.alerts()
+    alerts = machine.host.engine.rules.alerts()
     return [a.annotation("urgent") for a in alerts if a.name == "WriteStall" and a.active]
 
 

@@ -257,7 +257,7 @@ def test_a_disk_that_vanishes_while_it_hangs_is_not_well(machine: Simulation) ->
     machine.add_disk("sda", "S9")
     machine.run(700, step=4)
     assert "all clear" not in machine.host.reasons()
-    stalls = [a for a in machine.host.engine.alerts() if a.name == "DeviceStall" and a.active]
+    stalls = [a for a in machine.host.engine.rules.alerts() if a.name == "DeviceStall" and a.active]
     assert {(a.state.value, a.object) for a in stalls} == {
         ("unknown", "sda (SIMULATED HDD, serial S1)")
     }
@@ -274,7 +274,7 @@ def test_a_disk_that_comes_back_after_another_took_its_name_is_well(machine: Sim
     machine.run(5)
     engine = machine.host.engine
     assert engine is not None
-    assert [a for a in engine.alerts() if a.name == "DeviceStall" and a.active] == []
+    assert [a for a in engine.rules.alerts() if a.name == "DeviceStall" and a.active] == []
     machine.run(640, step=4)
     assert machine.host.reasons()[-1] == "all clear"
 

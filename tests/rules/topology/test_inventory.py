@@ -257,7 +257,7 @@ def test_one_try_that_fails_is_not_told() -> None:
     machine.look(HOUR / 2, 300.0)
     machine.disks = at(machine, direct("sda", "S1"))
     machine.look(HOUR / 2, 300.0)
-    assert machine.engine.alerts() == []
+    assert machine.engine.rules.alerts() == []
 
 
 def test_a_disk_that_is_no_longer_read_is_told_and_so_is_that_it_is_again() -> None:
@@ -306,7 +306,7 @@ def test_a_disk_that_slept_from_the_start_is_no_notice() -> None:
         machine.disks = at(machine, direct("sda", "S1"), asleep)
         machine.look(HOUR / 2, 300.0)
     assert machine.firing() == set()
-    found = machine.engine.coverage().covered
+    found = machine.engine.signals.coverage().covered
     assert inventory.verdict(found.values()) is Verdict.WARNING
 
 
@@ -515,7 +515,7 @@ def test_a_disk_that_was_taken_out_is_missed_no_more_once_that_is_said() -> None
     machine.disks = at(machine, direct("sda", "S1"))
     machine.look(HOUR, 300.0)
     assert machine.firing() == {("DiskMissing", "S2")}
-    machine.engine.forget_disk("S2")
+    machine.engine.devices.forget_disk("S2")
     machine.look(HOUR, 300.0)
     machine.restart()
     machine.disks = at(machine, direct("sda", "S1"))
@@ -536,7 +536,7 @@ def test_a_vanished_disk_is_missed_no_more_once_somebody_has_it() -> None:
     found = answers.covered(machine.engine)
     assert inventory.find(found, "S2").reason == "it vanished; on it: md0"
     assert inventory.summary(found.values()) == "SMART: 1 of 2 disks readable (1 missing)"
-    machine.engine.forget_disk("S2")
+    machine.engine.devices.forget_disk("S2")
     machine.look(HOUR / 2, 300.0)
     assert machine.firing() == set()
 
@@ -552,11 +552,11 @@ def test_a_failing_disk_that_was_replaced_and_forgotten_is_no_open_alert(name: s
     machine.topology = topology(device("sda", "S1"), device(name, "S3"))
     machine.disks = at(machine, direct("sda", "S1"), direct(name, "S3"))
     machine.look(HOUR / 2, 300.0)
-    unknown = {a.name for a in machine.engine.alerts() if a.state.value == "unknown"}
+    unknown = {a.name for a in machine.engine.rules.alerts() if a.state.value == "unknown"}
     assert "DiskFailing" in unknown
-    machine.engine.forget_disk("S2")
+    machine.engine.devices.forget_disk("S2")
     machine.look(HOUR / 2, 300.0)
-    assert [a.name for a in machine.engine.alerts() if a.active] == []
+    assert [a.name for a in machine.engine.rules.alerts() if a.active] == []
 
 
 def test_a_configured_disk_that_is_missing_is_critical() -> None:

@@ -429,13 +429,13 @@ def test_an_unchanged_machine_is_not_put_together_anew() -> None:
 
     def look(devices: Topology, now: float) -> Standing:
         engine.observe([Reading("block", Outcome.OK, now, 0.0, devices)], now, 1000.0 + now)
-        return engine.standing()
+        return engine.devices.standing
 
     standing = look(MACHINE, 0.0)
     assert look(replace(MACHINE, devices=dict(MACHINE.devices)), 60.0) is standing
     left = block_devices.topology({"md0": replace(MD0, slaves=()), "dm-0": LV})
     gone = look(left, 120.0)
-    assert [each.name for each in engine.device_events()] == ["sda"]
+    assert [each.name for each in engine.devices.events()] == ["sda"]
     assert look(replace(left), 180.0) is gone
     assert (gone.until != {}, look(replace(left), 421.0).until) == (True, {})
 

@@ -313,7 +313,9 @@ def alerts(machine: MachineMaker, name: str, number: int) -> set[tuple[str, str]
         host.look(3600.0, every=300.0)
     (disk,) = played.poller.read(played.root).by_key.values()
     assert (disk.key, disk.polled.cover) == (f"WD-900{number}", Cover.READ)
-    return {(a.name, a.label("id")) for a in host.engine.alerts() if a.state.value == "firing"}
+    return {
+        (a.name, a.label("id")) for a in host.engine.rules.alerts() if a.state.value == "firing"
+    }
 
 
 def test_the_dying_disk_that_smartctl_never_saw_alerts_at_first_sight(

@@ -1,0 +1,451 @@
+"""Rules to alerts: which groups are due, what they give, and which alerts nobody can judge. Pure.
+
+An alert whose sources are not `ok` is not evaluated (rules/engine/visibility.py).
+Units: seconds of the program's clock (Unix time that never jumps).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.model import Family, Labels, Sample
+from iowarden.rules import scrape_labels
+from iowarden.rules.alerting import alerts as life
+from iowarden.rules.engine import loaded_rules
+from iowarden.rules.engine.loaded_rules import RECENT, LoadedRule
+from iowarden.rules.engine.sample_hub import REFRESH_SECONDS
+from iowarden.rules.engine.source_status import HELD_PERIODS
+from iowarden.rules.promql import evaluator
+from iowarden.rules.promql.errors import TooExpensiveError
+from iowarden.rules.promql.evaluator import EvaluationError
+from iowarden.rules.promql.run import MOST_WORK, Budget
+from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
+from iowarden.rules.topology import device_identity
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Sequence
+
+    from iowarden.rules.engine.device_tracker import DeviceTracker
+    from iowarden.rules.engine.queries import Queries
+    from iowarden.rules.engine.sample_hub import SampleHub
+    from iowarden.rules.engine.visibility import Visibility
+    from iowarden.rules.rulefile.rulefile import RuleGroup
+
+FORGOTTEN_SECONDS = 86_400.0
+"""An alert on what has been away for a day is forgotten, without an all clear."""
+EXPENSIVE_SECONDS = 300.0
+"""A rule that was too expensive is left alone for so long: it would only cost again."""
+EXPENSIVE_WORK = MOST_WORK // 10
+"""Only one that cost as much: another may just have come too late in its round."""
+FIRST_SECONDS = 600.0
+"""So long after a start what was not looked at yet is as it was: 500 drives are asked in turn."""
+GRACE_SECONDS = 0.5
+"""A rule group is due half a second early rather than a whole tick late."""
+_ALERTS = frozenset(("ALERTS", "ALERTS_FOR_STATE"))
+
+ALERT_FAMILIES = (
+    Family("iowarden_alerts", "gauge", "1 for every alert that is pending, firing or unknown."),
+    Family(RECENT, "gauge", "Times the alert began to fire in the last 2 hours."),
+)
+RULE_FAMILIES = (
+    Family("iowarden_rules", "gauge", "Alerting and recording rules that are loaded."),
+    Family(
+        "iowarden_rule_evaluation_failures_total",
+        "counter",
+        "Evaluations of the rule that ended in an error.",
+    ),
+    Family(
+        "iowarden_rule_failing", "gauge", "1 while the rule's last evaluation ended in an error."
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A rule that could not be evaluated; '' ends it."""
+
+    rule: str
+    text: str
+
+
+class RuleEvaluator:
+    """The rules in force and their alerts."""
+
+    def __init__(
+        self,
+        hub: SampleHub,
+        devices: DeviceTracker,
+        visibility: Visibility,
+        queries: Queries,
+        now: float,
+    ) -> None:
+        """Begin without rules at `now`."""
+        self._hub = hub
+        self._devices = devices
+        self._visibility = visibility
+        self._queries = queries
+        self._began_seconds = now
+        self._groups: list[loaded_rules.LoadedGroup] = []
+        self._rules: list[LoadedRule] = []
+        self._names: tuple[str, ...] = ()
+        self._orphans: dict[tuple[Labels, str], life.Alert] = {}
+        """Alerts of disks that have another name now, or none."""
+        self._failures: dict[str, int] = {}
+        self._problems: dict[str, str] = {}
+        self._budget = Budget()
+        """Of all rules that are due now and their templates: the loop waits for them together."""
+        self._restored = False
+        """Whether rules do not know yet which alerts there were before."""
+        self._reads_alerts = False
+
+    # --- rules in force
+
+    def load(
+        self, groups: Sequence[RuleGroup], now: float, default_interval_seconds: float
+    ) -> list[life.Alert]:
+        """Take other rules; the alerts of rules that stay keep their state.
+
+        Returned are those whose rule is gone.
+        """
+        kept = self.alerts()
+        self._orphans = {}
+        self._groups = loaded_rules.load(groups, now, default_interval_seconds)
+        self._rules = [rule for group in self._groups for rule in group.rules]
+        self._names = tuple(dict.fromkeys(rule.name for rule in self._rules))
+        self._visibility.load(self._rules)
+        self._hub.load([each.rule.expression for each in self._rules], now)
+        self._reads_alerts = any(map(self._hub.wants, _ALERTS))
+        self._problems = {}
+        return self.restore(kept)
+
+    def restore(self, alerts: Iterable[life.Alert]) -> list[life.Alert]:
+        """Give the rules their alerts back; return those whose rule is not loaded any more."""
+        left = []
+        self._restored = True
+        for alert in alerts:
+            rule = self._rule_of(alert)
+            if rule is None:
+                left.append(alert)
+                continue
+            own = rule.alerts.setdefault(alert.labels, alert)
+            if own.subject != alert.subject:  # two disks that had one name
+                self._orphans[alert.key] = alert
+        return left
+
+    def _rule_of(self, alert: life.Alert) -> LoadedRule | None:
+        return next((rule for rule in self._rules if rule.owns(alert)), None)
+
+    def __len__(self) -> int:
+        """Return how many rules are loaded."""
+        return len(self._rules)
+
+    def expected(self) -> list[dict[str, str]]:
+        """Return the labels that are known of the alerts that each rule may bring."""
+        return [
+            {"alertname": each.name, **({"severity": severity} if severity else {})}
+            for each in self._rules
+            if isinstance(each.rule, Rule)
+            for severity in (each.severity,)
+        ]
+
+    def alerts(self) -> list[life.Alert]:
+        """Return every alert that is pending, firing, unknown or lately resolved."""
+        own = [alert for rule in self._rules for alert in rule.alerts.values()]
+        return [*own, *self._orphans.values()]
+
+    def problems(self) -> list[Problem]:
+        """Return the rules whose last evaluation ended in an error."""
+        return [Problem(rule, text) for rule, text in self._problems.items()]
+
+    def judged(self, labels: Labels, subject: str) -> bool:
+        """Say whether an alert of these labels about this subject would be seen if it fired now.
+
+        Not while a source of its rule is silent, or what it is about is not there.
+        """
+        about_disk = subject.startswith("disk ") or any(name == "object" for name, _ in labels)
+        by_name = about_disk and not device_identity.by_place(labels)
+        if by_name and not self._devices.present(subject):
+            return False
+        if subject.startswith("disk "):  # it is there, perhaps by another name
+            labels = tuple(pair for pair in labels if pair[0] != "device")
+        known = False
+        before = life.severity(dict(labels).get("severity", ""))
+        for rule in self._rules:
+            if isinstance(rule.rule, Rule) and ("alertname", rule.name) in labels:
+                # One that was made less severe would not be told if it fired.
+                own = rule.severity
+                known = known or own is None or life.severity(own) >= before
+                if self._visibility.silent(rule):
+                    return False
+                if self._visibility.out_of_sight(rule, labels) is not None:
+                    return False
+        return known  # of a rule that is loaded no more, nobody can say
+
+    def current(self, alert: life.Alert) -> list[Sample]:
+        """Return what the alert's annotation 'evidence' names, else what its rule reads, now.
+
+        It names metrics, or selectors without blanks and commas: 'x{id=~"5|197"}'. Of a metric with
+        a label that the alert has (a device, a host adapter) only the alert's own.
+        """
+        rule = next(
+            (r for r in self._rules if r.name == alert.name and alert.labels in r.alerts), None
+        )
+        if rule is None and not alert.count:
+            return []
+        own = dict(alert.labels)
+        named = alert.annotation("evidence").replace(",", " ").split()
+        return [
+            sample
+            for name in named or (sorted(rule.metrics) if rule else ())
+            for sample in self._queries.selected(name, own.get("device"))
+            if all(own.get(label, text) == text for label, text in sample[1])
+        ]
+
+    # --- evaluation
+
+    def hasten(self, group: str, now: float) -> None:
+        """Have a group evaluated at once."""
+        for each in self._groups:
+            if each.name == group:
+                each.due_seconds = now
+
+    def evaluate(self, now: float) -> list[life.Transition]:
+        """Evaluate the rule groups that are due; return the alerts that changed their state."""
+        changes: list[life.Transition] = []
+        evaluated = False
+        self._budget = Budget()
+        if self._restored:
+            self._restored = False
+            self._feed_alerts(now)
+        for group in self._groups:
+            if now < group.due_seconds - GRACE_SECONDS:
+                continue
+            evaluated = True
+            interval = group.interval_seconds
+            group.due_seconds = max(group.due_seconds + interval, now + interval / 2)
+            for rule in group.rules:
+                before = self._states(rule)
+                changes += self._evaluate(rule, now)
+                if self._states(rule) != before:
+                    self._feed_alerts(now)
+        if evaluated:
+            changes += self._settle_orphans(now)
+            self._publish(now)
+        return changes
+
+    def _states(self, rule: LoadedRule) -> dict[Labels, life.State]:
+        """Return what ALERTS says of a rule, if some rule asks."""
+        if not self._reads_alerts:
+            return {}
+        return {key: alert.state for key, alert in rule.alerts.items()}
+
+    def _feed_alerts(self, now: float) -> None:
+        """Let rules see what became of alerts, also those that come later in the same round.
+
+        On '/metrics' they would meet those of the Prometheus that scrapes it.
+        Source: Prometheus, rules/group.go: what a rule gave is appended before the next is asked.
+        """
+        self._hub.feed("ALERTS", life.series(self.alerts()), now)
+
+    def _evaluate(self, loaded: LoadedRule, now: float) -> list[life.Transition]:
+        rule = loaded.rule
+        silent = self._visibility.silent(loaded)
+        # Without an alert to protect, what cannot be told is just absent.
+        active = any(alert.active for alert in loaded.alerts.values())
+        blind = self._visibility.blind(loaded) if active else frozenset[str]()
+        if silent or blind:
+            reason = "; ".join(self._visibility.lost(silent, blind, now))
+            return _silence(loaded.alerts, reason, now) if reason else []
+        if now < loaded.left_until:
+            return []
+        before = self._budget.left
+        try:
+            results = rule.expression.evaluate(
+                self._hub.store, now, step_seconds=loaded.step_seconds, budget=self._budget
+            )
+            # As Prometheus: a scalar is a sample without labels.
+            samples = results if isinstance(results, list) else [evaluator.Sample("", (), results)]
+            if isinstance(rule, RecordingRule):
+                _within(loaded.limit, len(samples), "series")
+                self._hub.write(loaded.key, _recorded(rule, samples), now)
+                self._problems.pop(rule.record, None)
+                return []
+            found = life.matched(
+                rule, samples, lambda text: self._queries.query(text, now, self._budget)
+            )
+            _within(loaded.limit, len(found), "alerts")
+        except (EvaluationError, life.DuplicateAlertError) as error:
+            spent = before - self._budget.left
+            if isinstance(error, TooExpensiveError) and spent > EXPENSIVE_WORK:
+                loaded.left_until = now + EXPENSIVE_SECONDS
+            self._failures[loaded.name] = self._failures.get(loaded.name, 0) + 1
+            self._problems[loaded.name] = str(error)
+            return []
+        self._problems.pop(rule.alert, None)
+        changes = self._part_with_others(loaded, now)
+        gone, more = self._split_gone(loaded, found.keys(), now)
+        present = {k: alert for k, alert in loaded.alerts.items() if k not in gone}
+        if self._visibility.unwatched(loaded, now):
+            rule = replace(rule, for_seconds=math.inf)  # pending, until the window says something
+        stepped, further = life.step(rule, present, found, now)
+        loaded.alerts = {**{k: alert for k, alert in gone.items() if alert.active}, **stepped}
+        return [*changes, *more, *self._named(loaded, further)]
+
+    def _named(
+        self, rule: LoadedRule, changes: Iterable[life.Transition]
+    ) -> Iterator[life.Transition]:
+        """Give alerts that begin the subject they keep as long as they live."""
+        for change in changes:
+            alert = change.alert
+            if change.before is not life.State.INACTIVE or alert.subject:
+                yield change
+                continue
+            own = self._devices.subject(alert.labels)
+            alert = replace(alert, subject=own.key, object=own.object, adapter=own.adapter)
+            rule.alerts[alert.labels] = alert
+            yield replace(change, alert=alert)
+
+    def _part_with_others(self, rule: LoadedRule, now: float) -> list[life.Transition]:
+        """Set the active alerts aside that are about a disk which has lost its name."""
+        changes: list[life.Transition] = []
+        for key, alert in list(rule.alerts.items()):
+            # What is told by a disk's own label is about the same disk whatever its name is; what a
+            # controller tells of a place is over when that is in order, whichever disk is there.
+            if not alert.active or not alert.subject.startswith("disk ") or alert.label("disk"):
+                continue
+            if device_identity.by_place(key):
+                continue
+            own = self._devices.named(key)
+            replaced = own.key.startswith("disk ")
+            if own.key == alert.subject or not (replaced or self._devices.present(alert.subject)):
+                continue
+            what = f"is gone; {own.object} has its name" if replaced else "has another name now"
+            after = life.silence(alert, f"{alert.object} {what}", now)
+            del rule.alerts[key]
+            self._orphans[after.key] = after
+            if after is not alert:
+                changes.append(life.Transition(after, alert.state))
+        return changes
+
+    def _settle_orphans(self, now: float) -> list[life.Transition]:
+        """End the alerts of disks that came back, under whichever name, or are forgotten."""
+        changes: list[life.Transition] = []
+        known = self._devices.topology is not None
+        self._devices.forget_taken_out()
+        for key, alert in list(self._orphans.items()):
+            if alert.state is life.State.RESOLVED:  # the incidents have seen it by now
+                del self._orphans[key]
+                continue
+            since = alert.unknown_seconds if alert.unknown_seconds is not None else now
+            ended = self._rule_of(alert) is None or alert.subject in self._devices.taken_out
+            if ended or now - since > FORGOTTEN_SECONDS:
+                after = replace(alert, state=life.State.INACTIVE, resolved_seconds=now)
+            elif known and self._devices.present(alert.subject):
+                # It is judged under its new name from here on.
+                after = replace(alert, state=life.State.RESOLVED, resolved_seconds=now)
+            else:
+                continue
+            del self._orphans[key]
+            if after.state is life.State.RESOLVED:
+                self._orphans[key] = after
+            changes.append(life.Transition(after, alert.state))
+        return changes
+
+    def _split_gone(
+        self, rule: LoadedRule, found: Container[Labels], now: float
+    ) -> tuple[life.Alerts, list[life.Transition]]:
+        """Return the active alerts of what is no longer listed or could not be read.
+
+        Nobody can say that it is well.
+        """
+        gone: life.Alerts = {}
+        changes: list[life.Transition] = []
+        for key, alert in rule.alerts.items():
+            if not alert.active or key in found:
+                continue
+            reason = self._visibility.out_of_sight(rule, key)
+            if reason == "":
+                if now - self._began_seconds <= FIRST_SECONDS:
+                    gone[key] = alert
+                    continue
+                reason = "nobody has looked at it since the start"
+            elif reason is None:
+                since, reason = self._visibility.unseen(rule, alert, now)
+                if not reason:
+                    continue
+                if now - since <= HELD_PERIODS * REFRESH_SECONDS:
+                    gone[key] = alert
+                    continue
+            after = life.silence(alert, reason, now)
+            if after.unknown_seconds is not None and (
+                now - after.unknown_seconds > FORGOTTEN_SECONDS
+                or alert.subject in self._devices.taken_out
+            ):
+                ended = replace(after, state=life.State.INACTIVE, resolved_seconds=now)
+                changes.append(life.Transition(ended, after.state))
+                gone[key] = ended
+                continue
+            if after is not alert:
+                changes.append(life.Transition(after, alert.state))
+            gone[key] = after
+        return gone, changes
+
+    def _publish(self, now: float) -> None:
+        """Show alerts and rules."""
+        recent: dict[Labels, float] = {}
+        states: dict[Labels, None] = {}  # two disks that had one name may have equal labels
+        for alert in self.alerts():
+            if alert.state is not life.State.RESOLVED:
+                own = life.with_state(alert, alert.state)
+                states[scrape_labels.without(own, self._hub.targets)] = None
+            if alert.recent_firings:
+                own = scrape_labels.without(alert.labels, self._hub.targets)
+                recent[own] = float(len(alert.recent_firings))
+        samples: list[Sample] = [("iowarden_alerts", labels, 1.0) for labels in states]
+        samples += [(RECENT, labels, count) for labels, count in recent.items()]
+        self._hub.publish("alerts", ALERT_FAMILIES, samples, now)
+        self._feed_alerts(now)
+        failures = [(name, float(self._failures.get(name, 0))) for name in self._names]
+        self._hub.publish(
+            "rules",
+            RULE_FAMILIES,
+            [
+                ("iowarden_rules", (), float(len(self._rules))),
+                *(
+                    ("iowarden_rule_evaluation_failures_total", (("rule", name),), count)
+                    for name, count in failures
+                ),
+                *(
+                    ("iowarden_rule_failing", (("rule", name),), float(name in self._problems))
+                    for name, _ in failures
+                ),
+            ],
+            now,
+        )
+
+
+def _silence(alerts: life.Alerts, reason: str, now: float) -> list[life.Transition]:
+    """Make a rule's firing alerts unknown: its sources were silent for too long."""
+    changes = []
+    for key, alert in alerts.items():
+        after = life.silence(alert, reason, now)
+        if after is not alert:
+            alerts[key] = after
+            changes.append(life.Transition(after, alert.state))
+    return changes
+
+
+def _recorded(rule: RecordingRule, samples: Iterable[evaluator.Sample]) -> list[Sample]:
+    """Return the series of a recording rule's result."""
+    extra = dict(rule.labels)
+    return [
+        (rule.record, tuple(sorted({**dict(s.labels), **extra}.items())), s.value) for s in samples
+    ]
+
+
+def _within(limit: int, found: int, what: str) -> None:
+    """Source: Prometheus, the field 'limit' of a group; 0 is none. Errors: EvaluationError."""
+    if limit and found > limit:
+        raise EvaluationError(f"exceeded limit of {limit} with {found} {what}")

@@ -1,0 +1,230 @@
+"""Where samples come together: chunks for '/metrics', and the store that the rules read. Pure.
+
+Units: seconds of the program's clock (Unix time that never jumps).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors import node_series
+from iowarden.collectors.model import Chunk, Family, Labels, Sample
+from iowarden.rules import scrape_labels
+from iowarden.rules.alerting.staleness import Watched, resumed
+from iowarden.rules.promql.store import Row, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from iowarden.rules.engine.source_status import SourceStatus
+    from iowarden.rules.promql.evaluator import Expression
+
+REFRESH_SECONDS = 15.0
+"""Every live series is written anew at least so often, as a scrape would."""
+_SETTLED_SECONDS = 3 * REFRESH_SECONDS
+"""After so long what was restored and goes on has been written anew."""
+
+
+class SampleHub:
+    """All samples of one machine: what is shown, and what rules look back on."""
+
+    def __init__(
+        self,
+        sources: Mapping[str, SourceStatus[Any]],
+        now: float,
+        *,
+        expose: tuple[str, ...] = (),
+        targets: Mapping[str, Labels] | None = None,
+    ) -> None:
+        """Nothing is known yet at `now`.
+
+        `expose`: beginnings of other exporters' names ('node_', 'smartctl_') whose series `chunks`
+        has as well. `targets`: what rules find on those series, as `scrape_labels` has it.
+        """
+        self._sources = sources
+        self.targets = targets or {}
+        self._exposed = frozenset(
+            name
+            for name, status in sources.items()
+            if any(prefix.startswith(expose) for prefix in status.source.node_prefixes)
+        )
+        self.store = Store(thins=True)
+        self._live: dict[str, set[tuple[str, Labels]]] = {}
+        self._chunks: dict[str, Chunk] = {}
+        self._published: dict[str, Sequence[Sample]] = {}
+        self.version = 0
+        """Changes with what `chunks` have."""
+        self.wanted: frozenset[str] = frozenset()
+        """The metrics that rules read by name."""
+        self.reads_any = False
+        """Whether a rule names metrics by a pattern."""
+        self._refreshed = now
+        self._observed_seconds: float | None = None
+        """When the sources were looked at last."""
+        self._watched = Watched()
+        """When the store began to keep what rules ask for."""
+        self._tail_ends: tuple[float, float] | None = None
+        """When what was restored ends, and when it was; until what is gone of it was ended."""
+
+    # --- what rules read
+
+    def wants(self, name: str) -> bool:
+        """Whether the store has a metric, because a rule may read it."""
+        return self.reads_any or name in self.wanted
+
+    def load(self, expressions: Collection[Expression], now: float) -> None:
+        """Keep what other rules read from now on."""
+        retention: dict[str, float] = {}
+        for expression in expressions:
+            for name, seconds in expression.retention_seconds.items():
+                retention[name] = max(seconds, retention.get(name, 0.0))
+        any_seconds = max((each.any_retention_seconds for each in expressions), default=0.0)
+        self.reads_any = any(each.reads_any for each in expressions)
+        self.wanted = frozenset[str]().union(*(each.names for each in expressions))
+        # What was seen stays: a reload must not make the last hour unknown.
+        kept_since = {}
+        before = self._watched.since
+        for name, seconds in {**retention, "": any_seconds}.items():
+            had = self.store.retention_seconds(name)
+            since = before.get(name, before.get("", now)) if had else now
+            kept_since[name] = since if seconds <= had else max(since, now - had)
+        self._watched = replace(self._watched, since=kept_since)
+        self.store.retain(retention, any_seconds)
+        for key in [key for key in self._live if key.startswith("rule_")]:  # other rules from now
+            for metric, labels in self._live.pop(key):
+                self.store.mark_stale(metric, labels, now)
+        for chunk in self._chunks.values():  # what is stepped seldom is not told again soon
+            if chunk.name in self._sources:
+                self.feed(chunk.name, self._sources[chunk.name].samples, now)
+            elif not chunk.name.startswith("node_"):
+                self.feed(chunk.name, [s for _, found in chunk.families for s in found], now)
+
+    def feed(self, name: str, samples: Iterable[Sample], now: float) -> None:
+        """Write the samples some rule may read; what has vanished gets a stale marker."""
+        wanted = [s for s in samples if self.reads_any or s[0] in self.wanted]
+        status = self._sources.get(name)
+        if status is not None and status.samples and status.source.node is not None:
+            prefixes = status.source.node_prefixes
+            if self.reads_any or any(n.startswith(prefixes) for n in self.wanted):
+                others = [s for s in status.source.node(status.value) if self.wants(s[0])]
+                wanted += scrape_labels.labelled(others, self.targets)
+        if wanted or name in self._live:
+            self.write(name, wanted, now)
+
+    def write(self, name: str, samples: Sequence[Sample], now: float) -> None:
+        """Write samples that are all there is under a name; what has vanished is marked stale."""
+        live = {(s[0], s[1]) for s in samples}
+        for metric, labels in self._live.get(name, set()) - live:
+            self.store.mark_stale(metric, labels, now)
+        self._live[name] = live
+        self.store.append_many(now, samples)
+
+    def refresh(self, quiet: Iterable[tuple[str, Sequence[Sample]]], now: float) -> None:
+        """Write anew, where it is due, what holds and was not told in this tick."""
+        if now - self._refreshed < REFRESH_SECONDS:
+            return
+        self._refreshed = now
+        for name, samples in quiet:
+            if samples:
+                self.feed(name, samples, now)
+        if self._tail_ends and now - self._tail_ends[1] > _SETTLED_SECONDS:
+            self.store.end_older(self._tail_ends[0], now)
+            self._tail_ends = None
+
+    # --- what is shown
+
+    def publish(
+        self, name: str, families: Sequence[Family], samples: Sequence[Sample], now: float
+    ) -> None:
+        """Take series of this name for '/metrics' and for the rules.
+
+        The engine's own go this way, and what the program says of itself.
+        """
+        self.feed(name, samples, now)
+        before = self._chunks.get(name)
+        if before is not None and self._published.get(name) is samples:
+            return  # a slow reducer says the same
+        self._published[name] = samples
+        by_name: dict[str, list[Sample]] = {family.name: [] for family in families}
+        for sample in samples:
+            by_name[sample[0]].append(sample)
+        content = tuple((family, tuple(by_name[family.name])) for family in families)
+        if before is None or before.families != content:
+            version = 1 if before is None else before.version + 1
+            self._show(Chunk(name, version, content))
+
+    def expose(self, name: str) -> None:
+        """Show a source's value as another exporter's series, if that is asked for."""
+        status = self._sources[name]
+        if status.source.node is None or name not in self._exposed:
+            return
+        before = self._chunks.get("node_" + name)
+        version = 1 if before is None else before.version + 1
+        self._show(node_series.chunk(name, status.source.node(status.value), version))
+
+    def hide(self, name: str) -> None:
+        """Show nothing of a source as another exporter's series any more."""
+        self._chunks.pop("node_" + name, None)
+
+    def _show(self, chunk: Chunk) -> None:
+        self._chunks[chunk.name] = chunk
+        self.version += 1
+
+    def chunks(self) -> tuple[Chunk, ...]:
+        """Return everything for '/metrics'."""
+        return tuple(self._chunks.values())
+
+    def last(self, name: str) -> list[Sample]:
+        """Return the newest samples of a metric, as '/metrics' shows them."""
+        return [
+            sample
+            for chunk in self._chunks.values()
+            for family, samples in chunk.families
+            if family.name == name
+            for sample in samples
+        ]
+
+    # --- what survives a restart
+
+    def observe(self, now: float) -> float | None:
+        """Begin a tick; return when the last one was."""
+        self._begin(now)
+        last, self._observed_seconds = self._observed_seconds, now
+        return last
+
+    def _begin(self, now: float) -> None:
+        """Count what is watched from the first look on, not from when a rule was loaded."""
+        if self._observed_seconds is None and self._tail_ends is None:
+            self._watched = Watched(dict.fromkeys(self._watched.since, now))
+
+    def window(self, name: str, seconds: float, now: float) -> float:
+        """Return since when a metric is watched, as far as a window up to now tells."""
+        return self._watched.window(name, seconds, now)
+
+    def tail(self, since: float, until: float) -> list[Row]:
+        """Return the samples that rules will look back on, after one time and up to another."""
+        return self.store.tail(since, until)
+
+    def retention_seconds(self) -> Mapping[str, float]:
+        """Return how long samples are kept of each metric that rules look back on; '' is any."""
+        return self.store.retention
+
+    def watched(self) -> Watched:
+        """Return since when it is known what rules look back on."""
+        until = self._observed_seconds or 0.0
+        since = {
+            name: max(at, until - self.store.retention_seconds(name))
+            for name, at in self._watched.since.items()
+        }
+        return replace(self._watched, since=since, until_seconds=until)
+
+    def restore_tail(self, rows: Sequence[Row], before: Watched | None, now: float) -> None:
+        """Take back what `tail` and `watched` returned before a restart; None: nobody knows."""
+        self._begin(now)
+        self.store.restore(rows)
+        self._tail_ends = max((times[-1] for _, _, times, _ in rows if times), default=now), now
+        if before is not None:
+            began = min(self._watched.since.values(), default=now)
+            longest = max(self.store.retention.values())
+            self._watched = resumed(self._watched, before, began, longest)

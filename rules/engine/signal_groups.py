@@ -1,0 +1,152 @@
+"""The signals of one machine: which groups can be stepped now, and what each said last. Pure.
+
+Units: seconds of the program's clock (Unix time that never jumps).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from iowarden.collectors.model import Labels, Outcome, Sample
+from iowarden.rules.engine.source_status import HELD_PERIODS
+from iowarden.rules.signals import table as signals
+from iowarden.rules.signals.signal import GAP_SECONDS, Derived, Inputs
+from iowarden.rules.signals.smart import disk_cover
+from iowarden.rules.snapshot import SOURCES, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Container, Iterator, Mapping
+
+    from iowarden.collectors.block.block_devices import Topology
+    from iowarden.rules.engine.source_status import SourceStatus
+
+
+class SignalGroups:
+    """The groups' states, and the samples that hold."""
+
+    def __init__(self, sources: Mapping[str, SourceStatus[Any]], now: float) -> None:
+        """Nothing is known yet at `now`."""
+        self._sources = sources
+        self._state = signals.State()
+        self._derived: Derived | None = None
+        self._paced_by = {
+            group.name: _pacing([sources[name] for name in group.sources if name in sources])
+            for group in signals.GROUPS
+        }
+        self._pace = {
+            name: max((each.source.period_seconds for each in found), default=1.0)
+            for name, found in self._paced_by.items()
+        }
+        """How often a group can be stepped at best, in seconds."""
+        self._slow = frozenset(
+            group.name
+            for group in signals.GROUPS
+            if all(
+                sources[name].source.period_seconds > GAP_SECONDS
+                for name in group.sources
+                if name in sources
+            )
+        )
+        self._samples: dict[str, list[Sample]] = {g.name: [] for g in signals.GROUPS}
+        self._seconds = dict.fromkeys(self._samples, now)
+        self.blind: frozenset[str] = frozenset()
+        """The groups that cannot be told though all their sources were read."""
+        self.errors_logged: Mapping[str, float] = {}
+        """Medium errors that logs told, by disk."""
+
+    def resume(self, now: float) -> None:
+        """Give each group time again: nobody was asked meanwhile."""
+        self._seconds = dict.fromkeys(self._seconds, now)
+
+    def step(
+        self,
+        fresh: Container[str],
+        topology: Topology | None,
+        now: float,
+        uptime_seconds: float,
+        asleep_seconds: float,
+    ) -> dict[str, list[Sample]]:
+        """Step the groups; return the samples of those that said something or are given up."""
+        if topology is not None and (
+            self._derived is None or self._derived.topology is not topology
+        ):
+            self._derived = signals.derive(topology)
+        values: dict[str, Any] = {}
+        good: set[str] = set()
+        failed: set[str] = set()
+        for name, status in self._sources.items():
+            slow = status.source.period_seconds > GAP_SECONDS
+            read = name in fresh and status.outcome() is Outcome.OK
+            if read:
+                good.add(name)
+            # A second-by-second history is made of what was read in this tick, nothing else.
+            usable = read or (slow and status.held(now))
+            if usable and status.value is not None and name in SOURCES:
+                values[name] = status.value
+            if status.silent() and not (slow and status.held(now)):
+                failed.add(name)
+        inputs = Inputs(
+            now,
+            uptime_seconds,
+            Snapshot(**values),
+            frozenset(good),
+            frozenset(failed),
+            asleep_seconds,
+            self.errors_logged,
+        )
+        derived = self._derived if "block" in values else None
+        self._state, result = signals.step(self._state, inputs, derived, self._slow)
+        # A source that is silent says so itself; this is about signals that need more than sources.
+        self.blind = (self.blind - result.keys()) | {
+            group.name
+            for group in signals.GROUPS
+            if group.name not in result
+            and all(each.source.name in good for each in self._paced_by[group.name])
+        }
+        told: dict[str, list[Sample]] = {}
+        for group in signals.GROUPS:
+            samples = result.get(group.name)
+            if samples is not None:
+                self._seconds[group.name] = now
+            elif self.lost(group.name, now):
+                samples = []
+            if samples is not None and (samples or self._samples[group.name]):
+                self._samples[group.name] = told[group.name] = samples
+        return told
+
+    def lost(self, name: str, now: float) -> bool:
+        """Whether what a group said last is not held any more."""
+        return now - self._seconds[name] > HELD_PERIODS * self._pace[name]
+
+    def slow(self) -> Iterator[tuple[str, list[Sample]]]:
+        """Return the samples of groups that may be stepped more seldom than a rule looks back."""
+        return ((name, self._samples[name]) for name in self._slow)
+
+    def unread(self, names: Collection[str]) -> Iterator[tuple[Labels, str]]:
+        """Return of what these groups can conclude nothing now: labels and a reason."""
+        for group in signals.GROUPS:
+            if group.unread is not None and group.name in names:
+                yield from group.unread(group.state(self._state.groups))
+
+    def coverage(self) -> disk_cover.State:
+        """Return what is known of which disks there are and which are read."""
+        return disk_cover.GROUP.state(self._state.groups)
+
+    def forget_disk(self, disk: str) -> None:
+        """Take a disk that is missed, by its label, as taken out."""
+        after = disk_cover.forget(self.coverage(), disk)
+        self._state = replace(self._state, groups={**self._state.groups, "disk_cover": after})
+
+    def remember(self) -> signals.Memory:
+        """Return what the signals keep over a restart."""
+        return signals.remember(self._state)
+
+    def recall(self, memory: signals.Memory) -> None:
+        """Take back what `remember` returned before a restart."""
+        self._state = signals.recall(self._state, memory)
+
+
+def _pacing(present: list[SourceStatus[Any]]) -> list[SourceStatus[Any]]:
+    """Return the sources that say when a group can be stepped: the fast ones, if it has any."""
+    return [each for each in present if each.source.period_seconds <= GAP_SECONDS] or present

@@ -1,0 +1,137 @@
+"""Why nobody can say now what a rule judges: unknown is not well. Pure.
+
+An alert whose sources are not `ok` is not evaluated, and is unknown once they have been silent for
+three of their periods; so is one of whose object nothing is listed or read any more.
+Units: seconds of the program's clock (Unix time that never jumps).
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from iowarden.rules.signals import table as signals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from iowarden.collectors.model import Labels
+    from iowarden.rules.alerting.alerts import Alert
+    from iowarden.rules.engine.loaded_rules import LoadedRule
+    from iowarden.rules.engine.sample_hub import SampleHub
+    from iowarden.rules.engine.signal_groups import SignalGroups
+    from iowarden.rules.engine.source_status import SourceStatus
+
+
+class Visibility:
+    """Which sources and signals each rule needs, and whether they can be read now."""
+
+    def __init__(
+        self, sources: Mapping[str, SourceStatus[Any]], groups: SignalGroups, hub: SampleHub
+    ) -> None:
+        """Take what is looked at; nothing is kept of it."""
+        self._all = sources
+        self._groups = groups
+        self._hub = hub
+        self._sources: dict[LoadedRule, tuple[SourceStatus[Any], ...]] = {}
+        self._signals: dict[LoadedRule, frozenset[str]] = {}
+
+    def load(self, rules: Iterable[LoadedRule]) -> None:
+        """Find what other rules need."""
+        owners: dict[str, tuple[str, ...]] = {}
+        for name, status in self._all.items():
+            for family in status.source.families:
+                owners[family.name] = (name,)
+        for group in signals.GROUPS:
+            for family in group.families:
+                owners[family.name] = tuple(s for s in group.sources if s in self._all)
+        prefixes = [(s.source.node_prefixes, n) for n, s in self._all.items()]
+
+        self._sources, self._signals = {}, {}
+        for rule in rules:
+            needed: set[str] = set()
+            for metric in rule.metrics:
+                needed.update(
+                    owners[metric]
+                    if metric in owners
+                    else [name for own, name in prefixes if metric.startswith(own)][:1]
+                )
+            self._sources[rule] = tuple(s for name, s in self._all.items() if name in needed)
+            self._signals[rule] = frozenset(
+                group.name
+                for group in signals.GROUPS
+                if any(family.name in rule.metrics for family in group.families)
+            )
+
+    def silent(self, rule: LoadedRule) -> list[SourceStatus[Any]]:
+        """Return the sources of a rule that should speak and do not."""
+        return [status for status in self._sources[rule] if status.silent()]
+
+    def blind(self, rule: LoadedRule) -> frozenset[str]:
+        """Return the signals of a rule that cannot be told."""
+        return self._signals[rule] & self._groups.blind
+
+    def lost(
+        self, silent: Sequence[SourceStatus[Any]], blind: frozenset[str], now: float
+    ) -> list[str]:
+        """Return which sources or signals are held no more, in words."""
+        lost = [
+            f"{s.source.name} {s.outcome() or 'not read yet'}"
+            + (f": {s.reading.error}" if s.reading is not None and s.reading.error else "")
+            for s in silent
+            if not s.held(now)
+        ]
+        lost += [
+            f"the signals '{name}' cannot be told yet from what was seen since the start"
+            for name in sorted(blind)
+            if not silent and self._groups.lost(name, now)
+        ]
+        return lost
+
+    def out_of_sight(self, rule: LoadedRule, labels: Labels) -> str | None:
+        """Return why nobody can say by a rule how the object of these labels is; None: one can.
+
+        '': it was not looked at yet.
+        """
+        own, sources = dict(labels), self._sources[rule]
+        for status in self._all.values():
+            if status.source.lists is None or status.value is None:
+                continue
+            label, listed = status.source.lists
+            known = own.get(label, "")
+            # node_exporter's label 'device' of a file system is a path, and no name of a device.
+            if not known or known.startswith("/") != (label == "mountpoint"):
+                continue
+            named = any(label in each.source.objects for each in sources)
+            if named and known not in listed(status.value):
+                return f"{label} '{known}' is no longer listed by the kernel"
+        unread = [
+            status.source.unread(status.value)
+            for status in sources
+            if status.source.unread is not None and status.value is not None
+        ]
+        for part, reason in itertools.chain(*unread, self._groups.unread(self._signals[rule])):
+            if all(own.get(label) == text for label, text in part):
+                return reason
+        return None
+
+    def unseen(self, rule: LoadedRule, alert: Alert, now: float) -> tuple[float, str]:
+        """Return since when and why a rule sees less than when the alert began, or ''.
+
+        What it compares was forgotten with a restart: that it finds nothing says nothing.
+        """
+        for name, seconds in rule.windows.items():
+            since = self._hub.window(name, seconds, now)
+            if alert.active_seconds < since and now - since < seconds:
+                return since, (
+                    f"its rule looks back {seconds:.0f} s,"
+                    f" and '{name or 'what it reads'}' was seen for {now - since:.0f} s"
+                )
+        return now, ""
+
+    def unwatched(self, rule: LoadedRule, now: float) -> bool:
+        """Say whether a rule could be true only because nobody watched for long enough."""
+        return rule.doubtful and any(
+            now - self._hub.window(name, seconds, now) < seconds
+            for name, seconds in rule.windows.items()
+        )
