@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """How the controllers of one maker are asked.
+    """How the controllers of one vendor are asked.
 
     Fields: a host of one of `drivers` is such a controller; `programs` are those that may be run;
     `find`, given the hosts, names the controllers, each with what its questions need; `state` reads

@@ -1,6 +1,6 @@
-"""RAID controllers asked by their makers' programs: when, and in which thread.
+"""RAID controllers asked by their vendors' programs: when, and in which thread.
 
-Such programs take seconds, and a minute when a card is sick: each maker's are run in a thread that
+Such programs take seconds, and a minute when a card is sick: each vendor's are run in a thread that
 ends when it is done, one after the other; what is known is there at once. The probe sees to it that
 no two programs are at one controller, smartctl among them.
 Of a recorded machine nothing runs: its answers are read at each look.

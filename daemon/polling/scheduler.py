@@ -98,15 +98,13 @@ class Readers:
         post: Callable[[Reading[object]], None],
     ) -> None:
         """Start the threads. `root` makes a Root, since each thread needs its own."""
-        self.sources = tuple(
-            replace(s, period_seconds=periods_seconds.get(s.name, s.period_seconds))
-            for s in sources
-        )
+        self.sources = tuple(sources)
         self._clock = clock
         self._make_root = root
         self._post = post
         self._root = root()
         self._due = {source.name: float("-inf") for source in self.sources}
+        self.set_periods(periods_seconds)
         self._held: frozenset[str] = frozenset()
         self._workers: dict[str, _Worker] = {}
         for source in self.sources:

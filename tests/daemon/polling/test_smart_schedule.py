@@ -1,0 +1,153 @@
+"""When a drive is polled again, which may be at once, and when drives are looked for: no thread."""
+
+from __future__ import annotations
+
+import pytest
+
+from iowarden.collectors.smart.discovery import Found
+from iowarden.collectors.smart.drive import Cover, Drive, Protocol, Target
+from iowarden.collectors.smart.options import Options
+from iowarden.collectors.smart.smartctl_runner import Answer
+from iowarden.daemon.polling import smart_discovery, smart_schedule
+from iowarden.daemon.polling.smart_discovery import Discovery, Looked
+from iowarden.daemon.polling.smart_lanes import Lanes
+from iowarden.daemon.polling.smart_schedule import RETRY_SECONDS, AccessMethod
+
+SDA = Target("/dev/sda", "sat", "sda", "host0", "ahci")
+OPTIONS = Options()
+READ = Answer(Cover.READ, drive=Drive(Protocol.ATA, serial="S1"))
+LATE = Answer(Cover.TIMEOUT, "killed", late=True)
+NOBODY = Answer(Cover.FAILED, "the probe is busy", ran=False, passing=True)
+
+
+def method(target: Target = SDA) -> AccessMethod:
+    """Return a drive that was not asked yet."""
+    return smart_schedule.new(target, None, "", OPTIONS)
+
+
+def lanes(*targets: Target) -> tuple[Lanes, Looked]:
+    """Return the drives of a first look, none asked yet."""
+    discovery, found = Discovery(), Lanes()
+    discovery.end(Looked(Found(targets)), 0.0)
+    found.take_over(discovery, 0.0, OPTIONS, program_came_or_went=False)
+    return found, discovery.looked
+
+
+def test_what_was_no_fault_of_the_drive_is_tried_again_each_time_later() -> None:
+    """After 60, 120, 240 s ..., and at its period at the latest."""
+    drive, now, waits = method(), 10_000.0, []
+    for _ in range(8):
+        drive.finish(NOBODY, now, now, OPTIONS, wake=False)
+        waits.append(drive.due - now)
+    assert waits[:5] == [RETRY_SECONDS * 2**n for n in range(5)]
+    assert max(waits) <= 1.5 * OPTIONS.period_seconds
+    assert drive.polled.failures_total == 8
+    assert drive.polled.runs_total == 0
+
+
+def test_a_drive_that_is_late_twice_is_given_time_and_then_asked_less() -> None:
+    """Twice the deadline first, then another profile; with the least of them up to four times."""
+    drive, asked = method(), []
+    for _ in range(8):
+        words, _ = drive.command(OPTIONS, 0.0)
+        asked.append((words[2], drive.deadlines))
+        drive.finish(LATE, 0.0, 60.0, OPTIONS, wake=False)
+    assert asked == [
+        *(("-x", 1.0), ("-x", 2.0), ("-a", 1.0), ("-a", 2.0)),
+        *(("-i", 1.0), ("-i", 2.0), ("-i", 4.0), ("-i", 4.0)),
+    ]
+    assert drive.polled.reason.startswith("killed")
+
+
+@pytest.mark.parametrize(("seconds", "deadlines"), [(1.0, 1.0), (45.0, 1.5), (500.0, 4)])
+def test_a_drive_that_needs_long_is_given_twice_what_it_needed(
+    seconds: float, deadlines: float
+) -> None:
+    """Of a usual deadline of a minute, from one to four."""
+    drive = method()
+    drive.finish(READ, 0.0, seconds, OPTIONS, wake=False)
+    assert drive.deadlines == deadlines
+
+
+def test_a_drive_that_sleeps_is_woken_once_it_has_slept_for_too_long() -> None:
+    """Its sleep is counted from when it was first seen, to when it answers."""
+    drive, options = method(), Options(wake_after_seconds=86_400.0)
+    for hour in range(24):
+        assert not drive.command(options, hour * 3600.0)[1]
+        drive.finish(Answer(Cover.ASLEEP), 0.0, hour * 3600.0, options, wake=False)
+    assert drive.command(options, 86_400.0)[1]
+    drive.finish(READ, 0.0, 86_400.0, options, wake=True)
+    assert not drive.command(options, 90_000.0)[1]
+
+
+def test_what_a_drive_said_is_dropped_after_three_periods() -> None:
+    """Not while it sleeps, which is an answer, too."""
+    drive = method()
+    drive.finish(READ, 0.0, 0.0, OPTIONS, wake=False)
+    drive.finish(Answer(Cover.ASLEEP), 0.0, 3 * OPTIONS.period_seconds, OPTIONS, wake=False)
+    assert not drive.expire(6 * OPTIONS.period_seconds)
+    assert drive.expire(6 * OPTIONS.period_seconds + 1)
+    assert drive.polled.drive is None
+    assert not drive.expire(1e9)
+
+
+def test_one_program_at_a_controller_that_hides_disks_two_at_another() -> None:
+    """Whatever is due: a second answer would be lost, or all would wait for one card."""
+    hidden = [Target("/dev/sg2", f"areca,{n}", "", "host1", "arcmsr") for n in range(1, 4)]
+    plain = [Target(f"/dev/sd{n}", "sat", f"sd{n}", "host0", "ahci") for n in "abc"]
+    found, looked = lanes(*hidden, *plain)
+    assert found.free(looked, 0.0) == 3
+    begun = [each for _ in range(9) if (each := found.begin(looked, 0.0)) is not None]
+    assert sorted(each.target.controller for each in begun) == ["host0", "host0", "host1"]
+    assert found.free(looked, 0.0) == 0
+    found.end(next(each for each in begun if each.target.controller == "host1"))
+    assert [each.target.controller for each in found.due(looked, 0.0)] == ["host1"] * 3
+
+
+def test_many_drives_are_not_asked_all_at_once() -> None:
+    """Up to eight are when they are found; more are spread over two minutes."""
+    few, many = (
+        lanes(*(Target(f"/dev/sg{n}", "scsi", "", f"host{n}") for n in range(count)))[0]
+        for count in (8, 9)
+    )
+    assert {each.due for each in few.methods.values()} == {0.0}
+    due = {each.due for each in many.methods.values()}
+    assert len(due) == 9
+    assert max(due) <= OPTIONS.spread_seconds
+
+
+def test_drives_are_looked_for_when_something_came_or_went_and_each_ten_minutes() -> None:
+    """One look at a time; without smartctl a minute later, and for that alone."""
+    discovery = Discovery()
+    assert discovery.begin(0.0)
+    assert not discovery.begin(0.0)
+    discovery.end(Looked(Found((SDA,))), 1.0)
+    assert not discovery.begin(599.0)
+    discovery.notice({"/sys/block": ("sda", "sdb")}, 599.0)
+    assert discovery.begin(599.0)
+    missing = Answer(Cover.NO_SMARTCTL, "not installed", ran=False)
+    discovery.end(Looked(Found((SDA,)), unusable=missing), 600.0)
+    assert not discovery.begin(600.0 + smart_discovery.AGAIN_SECONDS - 1)
+    assert discovery.begin(600.0 + smart_discovery.AGAIN_SECONDS)
+    assert discovery.former(660.0) is discovery.looked
+
+
+def test_a_look_that_fails_keeps_the_drives_of_the_last_one() -> None:
+    """What they are is known; why there is no other list is a problem of its own."""
+    discovery = Discovery()
+    discovery.end(Looked(Found((SDA,))), 0.0)
+    discovery.end(Looked(problem="no '/sys/block'"), 600.0)
+    assert discovery.looked.found == Found((SDA,))
+    assert discovery.looked.problem
+
+
+def test_that_a_look_hangs_is_found_once() -> None:
+    """After two minutes, until it comes back."""
+    discovery = Discovery()
+    discovery.begin(0.0)
+    assert not discovery.begins_to_hang(120.0)
+    assert discovery.begins_to_hang(121.0)
+    assert not discovery.begins_to_hang(122.0)
+    assert discovery.hangs
+    discovery.end(Looked(Found(())), 200.0)
+    assert not discovery.hangs
