@@ -1,4 +1,4 @@
-"""What all backends of RAID controllers do alike: which program is asked, parts, who is not listed."""
+"""What all backends do alike: which program is asked, parts, who is not listed."""
 
 from __future__ import annotations
 
