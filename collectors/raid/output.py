@@ -46,9 +46,14 @@ def shown(text: str) -> str:
     return printable(text[:_MOST_SHOWN])
 
 
+def reason(command: str, expected: str, text: str) -> str:
+    """Return why a part of an output is not read."""
+    return f"'{command}': expected {expected}, got {' '.join(text.split())[-200:]!r}"
+
+
 def refused(command: str, expected: str, text: str) -> ParseError:
     """Return the error of an output that is not what it should be."""
-    return ParseError(f"'{command}': expected {expected}, got {' '.join(text.split())[-200:]!r}")
+    return ParseError(reason(command, expected, text))
 
 
 def readable(

@@ -12,7 +12,7 @@ from iowarden.collectors.raid.output import UNTOLD, printable, ratio
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from iowarden.collectors.raid.controller import Array, Battery, PhysicalDisk, Sensor
+    from iowarden.collectors.raid.controller import Array, Battery, Controller, PhysicalDisk, Sensor
 
 _Named = TypeVar("_Named", "Array", "Battery", "Sensor")
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?%")
@@ -171,6 +171,24 @@ def agreed(
             odd.append(f"'{told[1]}': {each.slot}: {expected}, got '{each.state.word}'")
             found[each.slot] = replace(before, state=worse(before.state, each.state))
     return tuple(found.values()), odd
+
+
+def joined(one: Controller, other: Controller, told: Sequence[str]) -> Controller:
+    """Return a controller as two outputs tell it: the first where both do. `told`: the commands."""
+    disks, odd = agreed(one.disks, other.disks, told)
+    return replace(
+        one,
+        model=one.model or other.model,
+        serial=one.serial or other.serial,
+        firmware=one.firmware or other.firmware,
+        state=one.state or other.state,
+        memory_bytes=one.memory_bytes or other.memory_bytes,
+        arrays=once((*one.arrays, *other.arrays)),
+        disks=disks,
+        batteries=once((*one.batteries, *other.batteries)),
+        sensors=once((*one.sensors, *other.sensors)),
+        unread=tuple(dict.fromkeys((*one.unread, *other.unread, *odd))),
+    )
 
 
 def unknown_caches(arrays: Iterable[Array]) -> tuple[str, ...]:

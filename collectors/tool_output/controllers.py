@@ -212,23 +212,7 @@ def _merged(told: Iterable[Controller]) -> tuple[Controller, ...]:
     found: dict[str, Controller] = {}
     for each in told:
         before = found.get(each.name)
-        if before is None:
-            found[each.name] = each
-            continue
-        disks, unread = states.agreed(before.disks, each.disks, _OUTPUTS)
-        found[each.name] = replace(
-            before,
-            model=before.model or each.model,
-            serial=before.serial or each.serial,
-            firmware=before.firmware or each.firmware,
-            state=before.state or each.state,
-            memory_bytes=before.memory_bytes or each.memory_bytes,
-            arrays=states.once((*before.arrays, *each.arrays)),
-            disks=disks,
-            batteries=states.once((*before.batteries, *each.batteries)),
-            sensors=states.once((*before.sensors, *each.sensors)),
-            unread=tuple(dict.fromkeys((*before.unread, *each.unread, *unread))),
-        )
+        found[each.name] = states.joined(before, each, _OUTPUTS) if before else each
     return tuple(found.values())
 
 

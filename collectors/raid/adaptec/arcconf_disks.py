@@ -94,8 +94,9 @@ def disks_of(blocks: list[Block], unread: list[str]) -> _Disks:
     for record in devices_of(blocks):
         if not record.get("state") and "device is a" not in record.title:
             found = f"device {record.title}".strip()
-            odd = output.refused("arcconf GETCONFIG", "'State' or 'Device is a <kind>'", found)
-            unread.append(str(odd))
+            unread.append(
+                output.reason("arcconf GETCONFIG", "'State' or 'Device is a <kind>'", found)
+            )
         if record.get("state") or "device is a hard drive" in record.title:
             place = location(record.get("reported location"))
             key = reported(record), record.get("serial number"), place
@@ -109,9 +110,8 @@ def disks_of(blocks: list[Block], unread: list[str]) -> _Disks:
     for key, record in listed.items():
         slot, at = key[2], CHANNEL.match(key[0])
         if at is None and not slot:
-            place = f"{record.title} {record.pairs}"
-            odd = output.refused("arcconf GETCONFIG", "'Reported Channel,Device'", place)
-            unread.append(str(odd))
+            told = f"{record.title} {record.pairs}"
+            unread.append(output.reason("arcconf GETCONFIG", "'Reported Channel,Device'", told))
             continue
         if at is not None:
             channel = int(at[1]), int(at[2])

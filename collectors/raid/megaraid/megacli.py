@@ -291,7 +291,7 @@ def merged(text: str) -> list[str]:
     """Return that a disk or a virtual drive begins with a line that is not read, or a line does."""
     lines = output.plain(text).splitlines()
     found = [
-        str(output.refused("MegaCli -PDList", "one line for each", line))
+        output.reason("MegaCli -PDList", "one line for each", line)
         for line in lines
         if _JOINED.search(line.partition(":")[2])
     ]

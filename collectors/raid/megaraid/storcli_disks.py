@@ -119,8 +119,7 @@ def disks_of(data: Tree, unread: list[str], *, adapter: bool) -> tuple[PhysicalD
             continue
         slot = slot_of(text_of(row, "eid:slt"))
         if not slot:
-            wanted = "'<enclosure>:<slot>' of a disk"
-            unread.append(str(output.refused("storcli", wanted, str(row))))
+            unread.append(output.reason("storcli", "'<enclosure>:<slot>' of a disk", str(row)))
         elif slot not in found:
             found[slot] = _disk(row, slot, details.get(slot, {}), adapter=adapter)
     return tuple(found.values())

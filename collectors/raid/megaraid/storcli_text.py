@@ -104,8 +104,8 @@ def _body(lines: Sequence[str]) -> Tree:
         elif _RULE.fullmatch(line) and at + 1 < len(lines) and _RULE.fullmatch(lines[at + 1]):
             end = next((n for n in range(at + 2, len(lines)) if _RULE.fullmatch(lines[n])), None)
             if end is None:
-                cut = output.refused("storcli", "a line of '-' below a table", lines[-1])
-                data.setdefault(UNREAD, []).append(str(cut))
+                cut = output.reason("storcli", "a line of '-' below a table", lines[-1])
+                data.setdefault(UNREAD, []).append(cut)
                 end = len(lines)
             rows = _rows(below, lines[at + 2 : end], data.setdefault(UNREAD, []))
             data[f"{heading} table" if data.get(heading) else heading] = rows
@@ -113,8 +113,8 @@ def _body(lines: Sequence[str]) -> Tree:
         elif not _PREAMBLE.fullmatch(line) and (found := _PAIR.fullmatch(line)):
             section[" ".join(found[1].split())] = found[2]
             if " = " in found[2]:
-                joined = output.refused("storcli", "one 'key = value' in a line", line)
-                data.setdefault(UNREAD, []).append(str(joined))
+                joined = output.reason("storcli", "one 'key = value' in a line", line)
+                data.setdefault(UNREAD, []).append(joined)
     return data
 
 

@@ -106,8 +106,9 @@ def volumes_of(
         if "dg/vd" not in row:
             continue
         if place is None:
-            wanted = "'<group>/<number>' of a virtual drive"
-            unread.append(str(output.refused("storcli", wanted, str(row))))
+            unread.append(
+                output.reason("storcli", "'<group>/<number>' of a virtual drive", str(row))
+            )
             continue
         number = int(place[2])
         name = f"virtual drive {number}"

@@ -107,8 +107,7 @@ def parse_status(text: str) -> Mirrors:
             whole = found["what"] in {"log_id", "vol_id"}
             (volumes if whole else disks).append(found.groupdict())
         elif told:
-            wanted = "'ioc<n> vol_id <n> ... state <word>'"
-            odd.append(str(output.refused("mpt-status", wanted, told)))
+            odd.append(output.reason("mpt-status", "'ioc<n> vol_id <n> ... state <word>'", told))
     if not volumes:
         raise output.refused("mpt-status", "a volume", text)
     expected = sum(int(each.get("disks", 0)) for each in volumes)

@@ -177,7 +177,7 @@ def _unheaded(lines: Sequence[str], head: re.Pattern[str], once: Sequence[str]) 
     for number, block in enumerate(blocks):
         keys = [name for name, _ in _pairs(block)]
         if number == 0 and key in keys:
-            yield str(output.refused("sas2ircu DISPLAY", f"{heading} ahead of '{key}'", "none"))
+            yield output.reason("sas2ircu DISPLAY", f"{heading} ahead of '{key}'", "none")
         yield from output.merged("sas2ircu DISPLAY", heading, keys, {key})
 
 

@@ -124,26 +124,22 @@ def parse_volume_status(text: str) -> tuple[Controller, ...]:
         elif cards:
             _line(cards[-1], line)
         elif " connector " in line:
-            wanted = "'Controller: <model>' ahead of it"
-            unread.append(str(output.refused("cciss_vol_status", wanted, line)))
+            unread.append(
+                output.reason("cciss_vol_status", "'Controller: <model>' ahead of it", line)
+            )
     for card in cards:
         if not card.file and (card.disks or card.counted or card.unread):
-            wanted = "'<device>: (<controller>) ... status: ...'"
-            unread.append(str(output.refused("cciss_vol_status", wanted, card.model)))
+            unread.append(
+                output.reason(
+                    "cciss_vol_status", "'<device>: (<controller>) ... status: ...'", card.model
+                )
+            )
     named: dict[str, Controller] = {}
     for card in cards:
         if card.file:
             one = _controller(card, unread)
-            if known := named.get(one.name):
-                disks, odd = states.agreed(known.disks, one.disks, _TWICE)
-                one = replace(
-                    one,
-                    arrays=states.once((*known.arrays, *one.arrays)),
-                    disks=disks,
-                    sensors=states.once((*known.sensors, *one.sensors)),
-                    unread=tuple(dict.fromkeys((*known.unread, *one.unread, *odd))),
-                )
-            named[one.name] = one
+            known = named.get(one.name)
+            named[one.name] = states.joined(known, one, _TWICE) if known else one
     if not named:
         raise output.refused("cciss_vol_status", "'<device>: (<controller>) ... status: ...'", text)
     return tuple(named.values())
@@ -207,8 +203,11 @@ def _line(card: _Card, line: str) -> None:
     elif found := _DISK.fullmatch(line):
         _disk(card, found)
     elif " connector " in line:
-        wanted = "'connector <port> box <n> bay <n> <model> <serial> ...'"
-        card.unread.append(str(output.refused("cciss_vol_status", wanted, line)))
+        card.unread.append(
+            output.reason(
+                "cciss_vol_status", "'connector <port> box <n> bay <n> <model> <serial> ...'", line
+            )
+        )
     elif found := _CACHE.fullmatch(line):
         card.cache = {}
     elif card.cache is not None and told.endswith("disabled"):
@@ -240,8 +239,9 @@ def _disk(card: _Card, found: re.Match[str]) -> None:
 def _controller(card: _Card, unread: list[str]) -> Controller:
     policy, sensors = _cache(card.cache)
     if card.verbose and not card.counted:
-        none = output.refused("cciss_vol_status", "'Physical drives: <n>'", "none of them")
-        card.unread.append(str(none))
+        card.unread.append(
+            output.reason("cciss_vol_status", "'Physical drives: <n>'", "none of them")
+        )
     return Controller(
         name=_name(card.file),
         vendor="hp",

@@ -195,7 +195,7 @@ def parse_controllers(text: str) -> tuple[Found, ...]:
     plain = output.plain(text)
     if busy := _BUSY.search(plain):
         raise BusyError(f"ssacli: expected to be the only one, got {busy[0]!r}")
-    errors = [str(output.refused("ssacli", "no error", each)) for each in _ERROR.findall(plain)]
+    errors = [output.reason("ssacli", "no error", each) for each in _ERROR.findall(plain)]
     cards: list[_Card] = []
     for line in plain.splitlines():
         if card := _card(line, cards):
@@ -203,8 +203,7 @@ def parse_controllers(text: str) -> tuple[Found, ...]:
         elif cards and line.strip():
             _line(cards[-1], line)
         elif _HEADLESS.match(line):
-            wanted = "'<controller> in Slot <n>' ahead of it"
-            errors.append(str(output.refused("ssacli", wanted, line)))
+            errors.append(output.reason("ssacli", "'<controller> in Slot <n>' ahead of it", line))
         if len(cards) > _MOST_CONTROLLERS or (cards and _parts(cards[-1]) > _MOST_PARTS):
             raise output.refused(
                 "ssacli",
@@ -279,8 +278,9 @@ def _line(card: _Card, line: str) -> None:
     elif found := _DISK.fullmatch(told):
         _begin_disk(card, found[1], found[2], found[3])
     elif told.casefold().startswith(("physicaldrive ", "logicaldrive ")):
-        wanted = "'physicaldrive <port>:<box>:<bay> (...)'"
-        card.unread.append(str(output.refused("ssacli", wanted, told)))
+        card.unread.append(
+            output.reason("ssacli", "'physicaldrive <port>:<box>:<bay> (...)'", told)
+        )
         card.part = ("", "")  # what follows is about that disk, and not of the one ahead
     elif found := _CAGE.fullmatch(told):
         place = f"port {found['port']} box {int(found['box'])}"
@@ -294,7 +294,7 @@ def _line(card: _Card, line: str) -> None:
     elif re.match(r"(?:Expander|Enclosure SEP|SEP|Port Name:)(?: |$)", told):
         card.part = ("", "")
     elif re.match(r"array [A-Z]{1,2}\b", told, re.IGNORECASE):
-        card.unread.append(str(output.refused("ssacli", "'array <letter> (...)'", told)))
+        card.unread.append(output.reason("ssacli", "'array <letter> (...)'", told))
         card.part, card.group = ("", ""), ""
     elif pair := _PAIR.fullmatch(told):
         _pair(card, pair[1].casefold(), pair[2] or "")

@@ -198,8 +198,9 @@ def parse_controller(text: str, name: str) -> Controller:
             elif after_blank:
                 table = None
             else:
-                row = f"a row of '{' '.join(header)}'"
-                found.unread.append(str(output.refused("tw_cli show", row, line)))
+                found.unread.append(
+                    output.reason("tw_cli show", f"a row of '{' '.join(header)}'", line)
+                )
         after_blank = not words
     if not found.tables and not found.pairs:
         raise output.refused(f"tw_cli /{name} show", "units, ports or a battery", text)
