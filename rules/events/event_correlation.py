@@ -234,9 +234,9 @@ class _Work:
         if event.realtime_seconds is not None or event.clock_seconds is None:
             return event
         offset = controller_clock.known(self.clocks, event.controller)
-        if offset.seconds is None:
+        at = controller_clock.utc(event.clock_seconds, offset)
+        if at is None:
             return event
-        at = event.clock_seconds - offset.seconds
         return replace(event, realtime_seconds=min(at, self.batch.realtime_seconds))
 
     # --- events

@@ -19,7 +19,7 @@ from iowarden.rules.topology.sector_map import LayoutError, Use, gaps, overlap
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from iowarden.collectors.filesystem.btrfs_owner import Chunk, Stripe
+    from iowarden.collectors.filesystem.btrfs_owner import Chunk
 
 RESERVED_BYTES = 1 << 20
 """At the beginning of each device no chunk lies."""
@@ -30,7 +30,7 @@ MOST_BYTES = 1 << 63
 MOST_PIECES = 65_536
 
 _PARITY = {"RAID5": 1, "RAID6": 2}
-_WHOLE = frozenset({"single", "DUP", "RAID1", "RAID1C3", "RAID1C4"})
+WHOLE = frozenset({"single", "DUP", "RAID1", "RAID1C3", "RAID1C4"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def reverse(chunks: Iterable[Chunk], device: int, start: int, count: int) -> lis
 
 def _pieces(chunk: Chunk, number: int, start: int, count: int) -> Iterator[Piece]:
     offset = chunk.stripes[number].offset
-    if chunk.profile in _WHOLE:
+    if chunk.profile in WHOLE:
         yield Piece(start, count, chunk, number, chunk.start + start - offset)
         return
     at = start
@@ -116,26 +116,9 @@ def _turn(chunk: Chunk, number: int, row: int) -> int | None:
     return turn if turn < data_stripes(chunk) else None
 
 
-def forward(chunk: Chunk, address: int) -> list[tuple[Stripe, int]]:
-    """Return where an address of a chunk lies: the stripes that hold it, and the devices' bytes."""
-    stripe_length(chunk)
-    inside = address - chunk.start
-    if chunk.profile in _WHOLE:
-        return [(each, each.offset + inside) for each in chunk.stripes]
-    piece, within = divmod(inside, chunk.stripe_bytes)
-    row, turn = divmod(piece, data_stripes(chunk))
-    at = row * chunk.stripe_bytes + within
-    count = len(chunk.stripes)
-    if chunk.profile == "RAID10":
-        numbers = list(range(turn * chunk.copies, (turn + 1) * chunk.copies))
-    else:
-        numbers = [turn if chunk.profile == "RAID0" else (row + turn) % count]
-    return [(chunk.stripes[number], chunk.stripes[number].offset + at) for number in numbers]
-
-
 def data_stripes(chunk: Chunk) -> int:
     """Return how many pieces of data lie side by side."""
-    if chunk.profile in _WHOLE:
+    if chunk.profile in WHOLE:
         return 1
     count = len(chunk.stripes)
     return (
@@ -154,7 +137,7 @@ def stripe_length(chunk: Chunk) -> int:
         good = chunk.copies > 0 and count % chunk.copies == 0
     elif profile in _PARITY:
         good = count > _PARITY[profile]
-    if good and profile not in _WHOLE:
+    if good and profile not in WHOLE:
         row = data_stripes(chunk) * chunk.stripe_bytes
         good = row > 0 and chunk.length % row == 0
     if not good:
@@ -174,4 +157,4 @@ def redundant(chunk: Chunk, number: int, present: Collection[int]) -> bool:
         return len(others) - len(there) < _PARITY[chunk.profile]
     if chunk.profile == "RAID10":
         return any(other // chunk.copies == number // chunk.copies for other in there)
-    return chunk.profile in _WHOLE and bool(there)
+    return chunk.profile in WHOLE and bool(there)

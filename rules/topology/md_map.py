@@ -9,14 +9,13 @@ is a LayoutError with the reason: a file is never named by a layout that was gue
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.topology.md_levels import (
     Array,
     array_sector,
     copies,
-    data_disks,
     far_layout,
     run_length,
     stripe,
@@ -33,14 +32,6 @@ _RUNNING = frozenset({"clean", "active", "active-idle", "write-pending", "readon
 _KEEPS_COPIES = frozenset({"raid1", "raid10", "raid4", "raid5", "raid6"})
 _LEVELS = _KEEPS_COPIES | {"raid0", "linear"}
 _OWN_METADATA = re.compile(r"0\.9\d|1\.[0-2]", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """A sector of a member. Of a copy, any one of several."""
-
-    slot: int
-    sector: int
 
 
 def array(geometry: Geometry) -> Array:
@@ -106,24 +97,6 @@ def redundant(geometry: Geometry) -> bool | None:
     if geometry.level == "raid1":
         return geometry.raid_disks - lost >= 2
     return lost <= (1 if geometry.level == "raid6" else 0)
-
-
-def forward(known: Array, sector: int) -> tuple[Position, ...]:
-    """Return where a sector of the array lies, each copy. Errors: LayoutError, beyond its end."""
-    if not 0 <= sector < known.sectors:
-        raise LayoutError(f"{known.name}: expected a sector below {known.sectors}, got {sector}")
-    return tuple(Position(slot, known.offsets[slot] + own) for slot, own in copies(known, sector))
-
-
-def parity(known: Array, sector: int) -> tuple[Position, ...]:
-    """Return where the parity is that covers a sector of the array: P, and Q of a raid6."""
-    if known.level not in {"raid4", "raid5", "raid6"}:
-        return ()
-    number, inside = divmod(sector, known.chunk)
-    row, _ = divmod(number, data_disks(known))
-    redundant, _ = stripe(known, row)
-    own = row * known.chunk + inside
-    return tuple(Position(slot, known.offsets[slot] + own) for slot in redundant)
 
 
 def reverse(known: Array, slot: int, start: int, count: int) -> list[Piece]:

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.sectors import btrfs_forward
 
 from iowarden.collectors.filesystem.btrfs_owner import Chunk, Stripe
 from iowarden.rules.topology import btrfs_chunks
-from iowarden.rules.topology.btrfs_chunks import fixed, forward, redundant, reverse
+from iowarden.rules.topology.btrfs_chunks import fixed, redundant, reverse
 from iowarden.rules.topology.sector_map import LayoutError, Use
 
 KIB = 1024
@@ -46,7 +47,7 @@ CHUNKS = st.one_of(
 def test_each_place_of_an_address_leads_back_to_it(made: Chunk, data: st.DataObject) -> None:
     """Every copy of every byte, whichever device is asked."""
     address = START + data.draw(st.integers(0, made.length - 1))
-    places = forward(made, address)
+    places = btrfs_forward(made, address)
     assert len(places) == {"DUP": 2, "RAID1": 2, "RAID1C3": 3, "RAID1C4": 4, "RAID10": 2}.get(
         made.profile, 1
     )
@@ -69,7 +70,7 @@ def test_the_bytes_of_a_stripe_are_data_or_parity_and_all_of_the_chunk(made: Chu
             for at in range(0, piece.count, STRIPE):
                 seen[piece.address + at] = seen.get(piece.address + at, 0) + 1
     assert sorted(seen) == list(range(START, START + made.length, STRIPE))
-    assert set(seen.values()) == {len(forward(made, START))}
+    assert set(seen.values()) == {len(btrfs_forward(made, START))}
     rows = btrfs_chunks.stripe_length(made) // STRIPE
     assert parity == rows * STRIPE * {"RAID5": 1, "RAID6": 2}.get(made.profile, 0)
 

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.recordings import corpus
+from support.sectors import Position, forward, parity
 
 from iowarden.collectors.block.dm_table import Target
 from iowarden.collectors.md.md_layout import Geometry, Place
 from iowarden.rules.topology import dm_map, md_levels, md_map, sector_map
-from iowarden.rules.topology.md_map import Position
 from iowarden.rules.topology.sector_map import LayoutError, Piece, Use
 
 CHUNK = 8
@@ -77,7 +77,7 @@ def picture(known: md_levels.Array, rows: int) -> list[str]:
             start = known.offsets[slot] + row * known.chunk
             (piece,) = md_map.reverse(known, slot, start, known.chunk)
             if piece.use is Use.PARITY:
-                kinds = md_map.parity(known, row * known.chunk * md_levels.data_disks(known))
+                kinds = parity(known, row * known.chunk * md_levels.data_disks(known))
                 cells.append("PQ"[[each.slot for each in kinds].index(slot)])
             elif piece.above is None:
                 cells.append("-")
@@ -183,7 +183,7 @@ def test_a_sector_of_an_array_is_found_from_each_of_its_copies(
 ) -> None:
     """Down to the members and up again, for every level and layout."""
     sector = data.draw(st.integers(0, known.sectors - 1))
-    for position in md_map.forward(known, sector):
+    for position in forward(known, sector):
         assert md_map.reverse(known, position.slot, position.sector, 1) == [
             Piece(position.sector, 1, Use.DATA, sector)
         ]
@@ -204,7 +204,7 @@ def test_a_whole_member_is_told_without_gap_and_no_sector_twice(known: md_levels
             for step in range(piece.count if piece.above is not None else 0):
                 assert piece.above is not None
                 copies[piece.above + step] = copies.get(piece.above + step, 0) + 1
-    wanted = len(md_map.forward(known, 0))
+    wanted = len(forward(known, 0))
     assert copies == dict.fromkeys(range(known.sectors), wanted)
 
 
@@ -221,11 +221,11 @@ def test_parity_is_where_no_data_of_the_stripe_are(
 ) -> None:
     """P, and Q of a raid6, are on members of their own, and known as parity from there."""
     sector = data.draw(st.integers(0, known.sectors - 1))
-    found = md_map.parity(known, sector)
+    found = parity(known, sector)
     count = {"raid4": 1, "raid5": 1, "raid6": 2}.get(known.level, 0)
     assert len({each.slot for each in found}) == count
     for position in found:
-        assert position.slot not in {each.slot for each in md_map.forward(known, sector)}
+        assert position.slot not in {each.slot for each in forward(known, sector)}
         (piece,) = md_map.reverse(known, position.slot, position.sector, 1)
         assert piece.use is Use.PARITY
 
@@ -343,7 +343,7 @@ def test_a_sector_behind_the_end_of_an_array_is_refused() -> None:
     """It has no place, and a slot that there is not has no sector."""
     known = md_map.array(WHOLE)
     with pytest.raises(LayoutError, match="expected a sector below 288, got 288"):
-        md_map.forward(known, 288)
+        forward(known, 288)
     with pytest.raises(LayoutError, match="expected a slot below 4, got 4"):
         md_map.reverse(known, 4, 0, 1)
 
@@ -506,7 +506,7 @@ def test_the_sectors_of_incident_r0_are_those_blocks_of_its_file_system(
     (piece,) = md_map.reverse(known, 2, sector - START, 1)
     assert piece.above is not None
     assert piece.above // SECTORS_PER_BLOCK == block
-    assert md_map.forward(known, piece.above) == (Position(2, sector - START),)
+    assert forward(known, piece.above) == (Position(2, sector - START),)
 
 
 def test_five_of_the_seven_sectors_of_incident_r0_are_on_its_list_of_bad_blocks() -> None:
