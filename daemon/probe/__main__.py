@@ -60,7 +60,7 @@ def main(words: list[str]) -> int:
     notify("READY=1")
     server.run()
     notify("STOPPING=1")
-    log.send(STOPPED, LEVELS["info"], f"probe: ended; {server.refused_total} refused")
+    log.send(STOPPED, LEVELS["info"], f"probe: ended; {server.log.refused_total} refused")
     log.close()
     return 0
 

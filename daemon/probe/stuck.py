@@ -10,10 +10,12 @@ import dataclasses
 import json
 import os
 import select
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.probe import children, protocol
+from iowarden.daemon.sanitize import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -91,12 +93,12 @@ def survivors(entries: Iterable[Entry], directory: str) -> list[tuple[Entry, int
     """
     kept = {each.program.pid: each for each in entries}
     found = [(each, alive(each.program)) for each in kept.values()]
-    for name in os.listdir("/proc"):
-        process = children.look(int(name)) if name.isdecimal() else None
+    for number in os.listdir("/proc"):
+        process = children.look(int(number)) if number.isdecimal() else None
         if process is None or process.pid in kept or process.session not in kept:
             continue
         try:
-            at = os.readlink(f"/proc/{name}/cwd")
+            at = os.readlink(f"/proc/{number}/cwd")
         except OSError:  # it ended, or is a zombie
             continue
         if at.startswith(os.path.join(os.path.realpath(directory), children.SCRATCH)):
@@ -129,3 +131,18 @@ def over(pidfd: int) -> bool:
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
     return bool(poll.poll(0))
+
+
+def name(program: Stuck) -> str:
+    """Return a program for people."""
+    return f"'{one_line(' '.join(program.arguments), 200)}' (process {program.pid})"
+
+
+def hangs(program: Stuck) -> str:
+    """Say since when a program hangs."""
+    return f"{name(program)} was killed at {utc(program.since_seconds)}, and hangs in the kernel"
+
+
+def utc(seconds: float) -> str:
+    """Return a Unix time for people."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))

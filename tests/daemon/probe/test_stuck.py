@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from iowarden.daemon.probe import children, server, stuck
+from iowarden.daemon.probe import children, jobs, stuck
 from iowarden.daemon.probe.protocol import Stuck
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def test_a_register_of_the_most_and_longest_is_read_again(tmp_path: Path) -> Non
     each = dataclasses.replace(
         ENTRY.program, arguments=("newest", path), controllers=(f"path {path}",), devices=()
     )
-    most = server.MOST_CHILDREN + server.MOST_LEFT
+    most = jobs.MOST_CHILDREN + jobs.MOST_LEFT
     entries = [stuck.Entry(dataclasses.replace(each, pid=100 + n)) for n in range(most)]
     stuck.write(str(tmp_path), entries, BOOT)
     assert stuck.read(str(tmp_path), BOOT) == entries

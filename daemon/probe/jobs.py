@@ -1,0 +1,371 @@
+"""What is asked of the probe: each request waits for its turn, runs in a child, and is answered.
+
+At each controller one program at a time, in the order of asking.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from iowarden.daemon.probe import children, protocol, stuck, verbs
+from iowarden.daemon.probe.limited_log import MOST_REQUESTS_SAID
+from iowarden.daemon.probe.orphans import KILL_SECONDS, Orphans
+from iowarden.daemon.probe.programs import MissingError, RefusedError
+from iowarden.daemon.probe.protocol import Answer, Outcome, Request, Stuck
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iowarden.daemon.probe.children import Child, Pipe, Work
+    from iowarden.daemon.probe.connection import Connection
+    from iowarden.daemon.probe.limited_log import LimitedLog
+    from iowarden.daemon.probe.programs import Programs
+
+MOST_OPEN = 64
+MOST_CHILDREN = 32
+MOST_WAITING = 256
+MOST_LEFT = 64
+"""Programs that hang; each holds memory of the kernel that nobody can free."""
+MOST_ERROR_BYTES = 64 * 1024
+_LAST_READS = 256
+"""So often a pipe is read once its program has ended: what it holds, and not for ever."""
+_ALONE = frozenset({"tasks", "journal"})
+"""Verbs of which one runs at a time; the others are one for each path."""
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A request without an answer. Units: `until` and `begun` by the clock that only grows."""
+
+    connection: Connection
+    request: Request
+    controllers: frozenset[str]
+    devices: tuple[str, ...]
+    work: Work
+    until: float
+    begun: float
+    child: Child | None = None
+    since_seconds: float = 0.0
+    """When it was started; once it was killed, when that was. Unix time."""
+    killed: tuple[Outcome, str] | None = None
+
+    def record(self) -> Stuck:
+        """Return what the register keeps of it."""
+        own = self.request.arguments
+        return Stuck(
+            self.child.pid if self.child else 0,
+            self.child.start_ticks if self.child else 0,
+            own if self.request.verb == "run" else (self.request.verb, *own),
+            tuple(sorted(self.controllers)),
+            self.devices,
+            self.since_seconds,
+        )
+
+
+class Jobs:
+    """The requests without an answer: those that wait, and those that run.
+
+    `orphans` are what was killed and is not gone.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        selector: selectors.BaseSelector,
+        log: LimitedLog,
+        *,
+        find: Callable[[], Programs],
+        send: Callable[[Connection, bytes], None],
+        tell: Callable[[], None],
+    ) -> None:
+        """Find the programs. `directory` is for scratch directories and the register.
+
+        `send` takes the frame of an answer; `tell` is called when what is stuck changed.
+        """
+        self._directory = directory
+        self._selector = selector
+        self._log = log
+        self._find = find
+        self._send = send
+        self._programs = find()
+        self._waiting: list[Job] = []
+        self._running: dict[int, Job] = {}
+        self._number = 0
+        self.orphans = Orphans(
+            directory,
+            selector,
+            log,
+            running=lambda: {pid: job.record() for pid, job in self._running.items()},
+            tell=tell,
+            freed=self._begin,
+        )
+
+    def programs(self, *, anew: bool = False) -> dict[str, str]:
+        """Return the programs that may be run, by name, with their path; `anew`: look for them."""
+        if anew:
+            self._programs = self._find()
+        return self._programs.found()
+
+    def all(self) -> tuple[Job, ...]:
+        """Return what waits, then what runs."""
+        return (*self._waiting, *self._running.values())
+
+    def of(self, each: Connection) -> list[Job]:
+        """Return those of a connection."""
+        return [job for job in self.all() if job.connection is each]
+
+    def busy(self) -> bool:
+        """Whether a process is there."""
+        return bool(self._running or self.orphans)
+
+    def done(self) -> bool:
+        """Whether nothing runs but what hangs."""
+        return not self._running and len(self.orphans) == len(self.orphans.stuck())
+
+    def check_room(self, each: Connection, request: Request) -> None:
+        """Check that a request may wait beside the others. Errors: RefusedError."""
+        mine = [job.request.identifier for job in self.of(each)]
+        if request.identifier in mine:
+            raise RefusedError(f"request {request.identifier} is open already")
+        if len(mine) >= MOST_OPEN or len(self._waiting) >= MOST_WAITING:
+            raise RefusedError(f"{len(mine)} of yours and {len(self._waiting)} in all wait already")
+
+    def add(self, each: Connection, request: Request) -> None:
+        """Take a request; start what can start. Errors: RefusedError."""
+        now = time.monotonic()
+        controllers, devices, work = self._plan(request)
+        until = now + request.deadline_seconds
+        self._waiting.append(Job(each, request, controllers, devices, work, until, now))
+        self._begin()
+
+    def refused(self, each: Connection, request: Request, error: RefusedError) -> Outcome:
+        """Return what a request comes to that is not run; log it, if it may not be."""
+        if isinstance(error, MissingError):
+            return Outcome.MISSING
+        self._log.refuse(f"'{request.verb}' of user {each.peer()}: {error}", MOST_REQUESTS_SAID)
+        return Outcome.REFUSED
+
+    def cancel(self, job: Job, reason: str) -> None:
+        """End a request that nobody waits for."""
+        self._end(job, Outcome.CANCELLED, reason)
+
+    def next_at(self) -> float:
+        """Return when something is due. The times of a clock that only grows; inf: nothing."""
+        return min((*(job.until for job in self.all()), self.orphans.next_at()))
+
+    def on_time(self, now: float) -> None:
+        """End what is late."""
+        for job in tuple(self._waiting):
+            if now >= job.until:
+                self._end(job, Outcome.BUSY, self._busy(job))
+        for job in tuple(self._running.values()):
+            if job.child is not None and now >= job.until:
+                self._late(job, job.child)
+        self.orphans.on_time(now)
+
+    def _plan(self, request: Request) -> tuple[frozenset[str], tuple[str, ...], Work]:
+        """Return what nothing else may be at meanwhile, the devices, and what to do."""
+        if request.verb == "run":
+            try:
+                command = self._programs.resolve(request.arguments)
+            finally:
+                for change in self._programs.changes():
+                    self._log.say("warning", f"probe: {change}")
+            work = children.program(command.path, command.arguments, idle=command.idle)
+            return command.controllers, command.devices, work
+        if refusal := verbs.refusal(request.verb, request.arguments):
+            raise RefusedError(refusal)
+        name = request.verb if request.verb in _ALONE else f"path {request.arguments[0]}"
+        call = children.function(verbs.VERBS[request.verb], request.arguments)
+        return frozenset({name}), (), call
+
+    def _begin(self) -> None:
+        """Start what can start, at each controller in the order of asking."""
+        used = {name for job in self._running.values() for name in job.controllers}
+        used |= {name for program in self.orphans.programs() for name in program.controllers}
+        for job in tuple(self._waiting):
+            if job not in self._waiting:  # an answer found its connection broken
+                continue
+            if hanging := self._hanging(job):
+                self._waiting.remove(job)
+                self._reply(job, Outcome.STUCK, hanging)
+                continue
+            if len(self._running) < MOST_CHILDREN and not job.controllers & used:
+                if not self._allowed_still(job):
+                    continue
+                if not job.controllers & used:
+                    self._waiting.remove(job)
+                    self._start(job)
+            used |= job.controllers
+
+    def _allowed_still(self, job: Job) -> bool:
+        """Look again when a request's turn has come; answer it if it may not be done any more.
+
+        While it waited, smartd may have been started, a program replaced, a disk been renamed.
+        """
+        try:
+            job.controllers, job.devices, job.work = self._plan(job.request)
+        except RefusedError as error:
+            outcome = self.refused(job.connection, job.request, error)
+            self._waiting.remove(job)
+            self._reply(job, outcome, str(error))
+            return False
+        return True
+
+    def _hanging(self, job: Job) -> str:
+        """Return '', or why nothing can be started for a request for long."""
+        told = self.orphans.stuck()
+        for program in told:
+            if not job.controllers.isdisjoint(program.controllers):
+                return stuck.hangs(program)
+        if len(told) >= MOST_LEFT:
+            return f"{len(told)} programs hang in the kernel; no more are started beside them"
+        return ""
+
+    def _start(self, job: Job) -> None:
+        self._number += 1
+        job.begun, job.since_seconds = time.monotonic(), time.time()
+        try:
+            child = children.start(job.work, f"{self._directory}/{children.SCRATCH}{self._number}")
+        except OSError as error:
+            self._reply(job, Outcome.FAILED, f"cannot start a process: {error}")
+            return
+        job.child = child
+        self._running[child.pid] = job
+        self._watch(child.pidfd, partial(self._ended, job, child))
+        for pipe in child.pipes():
+            self._watch(pipe.descriptor, partial(self._read, job, child, pipe))
+        if problem := self.orphans.register():
+            self._kill(job, child, Outcome.FAILED, problem)
+        else:
+            child.release()
+
+    def _end(self, job: Job, outcome: Outcome, reason: str) -> None:
+        if job.child is not None:
+            self._kill(job, job.child, outcome, reason)
+        elif job in self._waiting:
+            self._waiting.remove(job)
+            self._reply(job, outcome, reason)
+
+    def _reply(
+        self, job: Job, outcome: Outcome, reason: str, value: dict[str, Any] | None = None
+    ) -> None:
+        spent = time.monotonic() - job.begun
+        answer = Answer(job.request.identifier, outcome, reason, value or {}, spent)
+        if job.connection.closed:
+            return
+        frame = protocol.encode(answer)
+        if value and len(frame) - protocol.LENGTH_BYTES > job.request.limit_bytes:
+            self._reply(job, Outcome.OVERFLOW, _too_much(job))
+            return
+        self._send(job.connection, frame)
+
+    def _read(self, job: Job, child: Child, pipe: Pipe) -> None:
+        if pipe.descriptor < 0:  # closed in this very round
+            return
+        if not pipe.read(_most_bytes(job, child, pipe)):
+            self._selector.unregister(pipe.descriptor)
+            pipe.close()
+        elif pipe is child.output and pipe.seen_bytes > job.request.limit_bytes:
+            self._kill(job, child, Outcome.OVERFLOW, _too_much(job))
+
+    def _kill(self, job: Job, child: Child, outcome: Outcome, reason: str) -> None:
+        """Kill the program of a request, which comes to `outcome` once it is gone."""
+        if job.killed is None:
+            job.killed = (outcome, reason)
+            job.since_seconds = time.time()
+            job.until = time.monotonic() + KILL_SECONDS
+            child.kill()
+
+    def _ended(self, job: Job, child: Child) -> None:
+        """Answer for a program that ended, and kill what it leaves behind."""
+        status = children.ended(child.pid)
+        if status is None:
+            return
+        for pipe in child.pipes():
+            if pipe.descriptor >= 0:
+                pipe.read(_most_bytes(job, child, pipe), turns=_LAST_READS)
+        del self._running[child.pid]
+        self._let_go(child)
+        self._selector.unregister(child.pidfd)
+        os.close(child.pidfd)
+        self.orphans.sweep(job.record())
+        self.orphans.register()
+        self._reply(job, *self._result(job, child, os.waitstatus_to_exitcode(status)))
+        self._begin()
+
+    def _result(
+        self, job: Job, child: Child, status: int
+    ) -> tuple[Outcome, str, dict[str, Any] | None]:
+        """Return what a program came to. `status`: negative when a signal ended it."""
+        content = child.output.content
+        if job.killed is not None:
+            return *job.killed, None
+        if child.output.seen_bytes > job.request.limit_bytes:
+            return Outcome.OVERFLOW, _too_much(job), None
+        if child.fault.content:
+            return Outcome.FAILED, child.fault.content.decode("utf-8", "replace"), None
+        if job.request.verb == "run":
+            value = {
+                "status": status if status >= 0 else None,
+                "signal": -status if status < 0 else None,
+                "stdout": content.decode("utf-8", "surrogateescape"),
+                "stderr": child.error.content.decode("utf-8", "surrogateescape"),
+            }
+            return Outcome.DONE, "", value
+        try:
+            value = json.loads(content)
+        except ValueError:
+            return Outcome.FAILED, f"its process ended half way, with status {status}", None
+        return Outcome.DONE, "", value
+
+    def _let_go(self, child: Child) -> None:
+        for pipe in child.pipes():
+            if pipe.descriptor >= 0:
+                self._selector.unregister(pipe.descriptor)
+        child.close()
+
+    def _late(self, job: Job, child: Child) -> None:
+        """Kill a program at its deadline; give one up that is not gone long after that."""
+        if job.killed is None:
+            self._kill(
+                job,
+                child,
+                Outcome.TIMEOUT,
+                f"{stuck.name(job.record())} was killed at the deadline",
+            )
+            return
+        program = job.record()
+        del self._running[child.pid]
+        self._let_go(child)
+        self.orphans.adopt(program, child.pidfd)
+        self._reply(job, Outcome.STUCK, stuck.hangs(program))
+        self.orphans.hang(program)
+
+    def _busy(self, job: Job) -> str:
+        """Return what a request waited for in vain."""
+        programs = [other.record() for other in self._running.values()]
+        programs += self.orphans.programs()
+        for program in programs:
+            if not job.controllers.isdisjoint(program.controllers):
+                return (
+                    f"{stuck.name(program)} has been there since {stuck.utc(program.since_seconds)}"
+                )
+        return f"{len(self._running)} programs run and {len(self._waiting)} requests wait"
+
+    def _watch(self, descriptor: int, call: Callable[[], None]) -> None:
+        self._selector.register(descriptor, selectors.EVENT_READ, call)
+
+
+def _most_bytes(job: Job, child: Child, pipe: Pipe) -> int:
+    return job.request.limit_bytes if pipe is child.output else MOST_ERROR_BYTES
+
+
+def _too_much(job: Job) -> str:
+    return f"expected at most {job.request.limit_bytes} bytes, got more"

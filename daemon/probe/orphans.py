@@ -1,0 +1,191 @@
+"""Killed processes that no request waits for: left behind by a program, or hung in the kernel.
+
+A program that outlives SIGKILL hangs in the kernel. It is never waited for; nothing else is started
+at its controllers while it lives, and everything else goes on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import selectors
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from iowarden.daemon.probe import children, stuck
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iowarden.daemon.probe.limited_log import LimitedLog
+    from iowarden.daemon.probe.protocol import Stuck
+
+KILL_SECONDS = 3.0
+"""After SIGKILL a program that is not in the kernel is gone at once, however busy the machine."""
+
+
+@dataclass(slots=True, eq=False)
+class _Orphan:
+    """A process that was killed and is not gone. `told`: it is stuck."""
+
+    program: Stuck
+    pidfd: int
+    until: float
+    told: bool
+
+
+class Orphans:
+    """All of them, and the register that the next probe finds them in."""
+
+    def __init__(
+        self,
+        directory: str,
+        selector: selectors.BaseSelector,
+        log: LimitedLog,
+        *,
+        running: Callable[[], dict[int, Stuck]],
+        tell: Callable[[], None],
+        freed: Callable[[], None],
+    ) -> None:
+        """Nothing is left. `directory` is where the register lies.
+
+        `running` are by process those that requests wait for; `tell` is called when what is `stuck`
+        changed, `freed` when another program may be started.
+        """
+        self._directory = directory
+        self._selector = selector
+        self._log = log
+        self._running = running
+        self._tell = tell
+        self._freed = freed
+        self._left: dict[int, _Orphan] = {}
+        self._boot = stuck.boot_identifier()
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._left)
+
+    def stuck(self) -> tuple[Stuck, ...]:
+        """Return the programs that outlived SIGKILL."""
+        return tuple(left.program for left in self._left.values() if left.told)
+
+    def programs(self) -> list[Stuck]:
+        """Return all of them."""
+        return [left.program for left in self._left.values()]
+
+    def next_at(self) -> float:
+        """Return when one is given up that is not gone; inf: there is none."""
+        return min((left.until for left in self._left.values() if not left.told), default=math.inf)
+
+    def on_time(self, now: float) -> None:
+        """Give up those that were killed long ago."""
+        for left in tuple(self._left.values()):
+            if now >= left.until and not left.told:
+                left.told = True
+                self.hang(left.program)
+
+    def sweep(self, origin: Stuck) -> None:
+        """Kill what is a child of ours and nobody's request: left behind, or out of its group.
+
+        `origin` is what ended just now; its controllers are not free before all of that is gone.
+        """
+        running = self._running()
+        for pid in children.children(os.getpid()):
+            if pid in running or pid in self._left or children.ended(pid) is not None:
+                continue
+            process = children.look(pid)
+            if process is None or process.session in running:
+                continue
+            names = set(origin.controllers)
+            if process.session != origin.pid:  # of whom it is, nobody knows
+                names.update(*(program.controllers for program in running.values()))
+            left = dataclasses.replace(
+                origin,
+                pid=pid,
+                start_ticks=process.start_ticks,
+                controllers=tuple(sorted(names)),
+            )
+            self._leave(left, os.pidfd_open(pid), told=False)
+
+    def _leave(self, program: Stuck, pidfd: int, *, told: bool) -> None:
+        """Kill a process, and see to it until it is gone."""
+        left = _Orphan(program, pidfd, time.monotonic() + KILL_SECONDS, told)
+        self._left[program.pid] = left
+        self._selector.register(pidfd, selectors.EVENT_READ, partial(self._gone, left))
+        children.kill(program.pid, pidfd)
+
+    def _gone(self, left: _Orphan) -> None:
+        """Forget a process that ended at last."""
+        pid = left.program.pid
+        children.ended(pid)  # one that an earlier probe started is not ours to reap
+        if not stuck.over(left.pidfd):
+            return
+        self._selector.unregister(left.pidfd)
+        os.close(left.pidfd)
+        del self._left[pid]
+        self.sweep(left.program)
+        self.register()
+        if left.told:
+            self._log.send(
+                "notice", f"probe: {stuck.name(left.program)}, which hung in the kernel, is gone"
+            )
+            self._tell()
+        self._freed()
+
+    def adopt(self, program: Stuck, pidfd: int) -> None:
+        """Take over a program that outlived SIGKILL, and whose pidfd is watched already."""
+        left = self._left[program.pid] = _Orphan(program, pidfd, 0.0, told=True)
+        self._selector.modify(pidfd, selectors.EVENT_READ, partial(self._gone, left))
+
+    def hang(self, program: Stuck) -> None:
+        """Say that a program outlived SIGKILL, to all who listen."""
+        self.register()
+        self._log.send(
+            "error",
+            f"probe: {stuck.hangs(program)}; nothing more is started"
+            f" at {', '.join(program.controllers) or 'it'} until it ends",
+        )
+        self._tell()
+        self._freed()
+
+    def register(self) -> str:
+        """Write down what runs and what hangs; return '', or why that cannot be done."""
+        entries = [stuck.Entry(program) for program in self._running().values()]
+        entries += [stuck.Entry(left.program, left.told) for left in self._left.values()]
+        try:
+            stuck.write(self._directory, entries, self._boot)
+        except OSError as error:
+            problem = f"cannot write down what runs: {error}; is its file system full?"
+            self._log.say("error", f"probe: {problem}")
+            return problem
+        return ""
+
+    def take_over(self) -> None:
+        """Take over what an earlier probe left: kill it again, and see to it until it is gone."""
+        status = os.stat(self._directory)
+        if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            # Whoever can write there can have any process killed.
+            raise PermissionError(
+                f"'{self._directory}': expected a directory that is root's and writable by nobody"
+                f" else, got owner {status.st_uid} and mode {status.st_mode & 0o7777:04o}"
+            )
+        try:
+            entries = stuck.read(self._directory, self._boot)
+        except (OSError, ValueError) as error:
+            entries = []
+            self._log.say(
+                "error", f"probe: {error}; what an earlier probe left hanging is not known"
+            )
+        for entry, pidfd in stuck.survivors(entries, self._directory):
+            self._leave(entry.program, pidfd, told=entry.told)
+            self._log.say(
+                "warning",
+                f"probe: {stuck.name(entry.program)} was left by an earlier probe; killed",
+            )
+        for name in os.listdir(self._directory):
+            if name.startswith(children.SCRATCH):
+                children.remove(os.path.join(self._directory, name))
+        self.register()
