@@ -36,8 +36,11 @@ AT_ONCE = Limits(grace_seconds=0.2, pause_seconds=0.0)
 
 def children() -> set[int]:
     """The processes that this one started and has not reaped."""
-    tasks = Path("/proc/self/task").iterdir()
-    return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
+    found = set()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # a thread that has ended since
+            found |= {int(pid) for pid in (task / "children").read_text().split()}
+    return found
 
 
 def reaped(pid: int) -> bool:
