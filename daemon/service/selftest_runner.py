@@ -132,15 +132,12 @@ class SelfTests:
             if not due.postponed:
                 self._begin(due.disk, due.kind, now, "", due.since_seconds)
 
-    def take(self, event: object, now: float) -> bool:
-        """Take note of what came of asking a drive; return whether the event is that."""
-        if not isinstance(event, Told):
-            return False
-        if event.action == "abort":
-            self._aborted(event, now)
+    def take(self, told: Told, now: float) -> None:
+        """Take note of what came of asking a drive."""
+        if told.action == "abort":
+            self._aborted(told, now)
         else:
-            self._answer_of(event, now)
-        return True
+            self._answer_of(told, now)
 
     def _answer_of(self, told: Told, now: float) -> None:
         run = self.runs.get(told.disk, {}).get(told.action)

@@ -382,7 +382,9 @@ class Service:
                     self._tracker.learn(event)
             case reload.Loaded() | reload.Refused():
                 self._reloader.take(event)
-            case _ if not self._self_tests.take(event, now):
+            case self_test_runs.Told():
+                self._self_tests.take(event, now)
+            case _:
                 self._handle_request(event, now)
 
     def _handle_request(self, event: object, now: float) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.config.schema import Config
     from iowarden.daemon.service.event_pipeline import Happenings
+    from iowarden.rules.advice.facts import Facts
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.incidents.model import Incident
@@ -45,7 +46,7 @@ class Situation:
             return hung.named(own, self.engine.waiting(now))
         return own
 
-    def facts(self, now: float) -> facts.Facts:
+    def facts(self, now: float) -> Facts:
         """Return what advice is made from."""
         known = facts.known(
             self.engine.devices.places(),
