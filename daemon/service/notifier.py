@@ -56,7 +56,7 @@ class Notifier:
                 *situation.happenings.evidence(incident, now),
                 *situation.measured(alerts, now),
             ),
-            situation.topology(),
+            engine.last.block,
             engine.devices.standing,
             situation.busy(),
             engine.waiting(now),

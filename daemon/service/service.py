@@ -188,7 +188,7 @@ class Service:
             log,
             self._known,
             self._keep,
-            self._situation.topology,
+            lambda: engine.last.block,
             keep_learnt=lambda: self._checkpoint.commit(learnt=True),
             history_path=str(Path(parts.config.state_directory) / "history.db"),
             table=parts.table,

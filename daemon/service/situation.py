@@ -12,7 +12,6 @@ from iowarden.rules.notices import report
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.config.schema import Config
@@ -57,10 +56,6 @@ class Situation:
         )
         return facts.Facts(known)
 
-    def topology(self) -> Topology | None:
-        """Return the block devices that '/sys' has."""
-        return self.engine.last.block
-
     def busy(self) -> list[str]:
         """Return the disks that have requests in flight."""
         known, topology = self.engine.last.diskstats, self.engine.last.block
@@ -77,7 +72,7 @@ class Situation:
             alert,
             self.engine.waiting(now),
             self.busy(),
-            self.topology(),
+            self.engine.last.block,
             self.clock.realtime(now),
         )
         return (*waits, *self.measured([alert], now))

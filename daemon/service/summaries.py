@@ -130,7 +130,7 @@ class Summaries:
             self.state,
             [advice.settled(each, known) for each in self.situation.alerts(now)],
             digest.inventory(
-                self.situation.topology(),
+                engine.last.block,
                 None if mounts is None else len(mounts.usage),
                 silent,
                 answers.disks(engine),
