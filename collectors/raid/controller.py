@@ -90,7 +90,7 @@ class Array:
 class PhysicalDisk:
     """A disk behind a controller.
 
-    Fields: `slot` is its place, as in events and as `collectors.members` calls it ('channel 2',
+    Fields: `slot` is its place, as in events and as `smart.members` calls it ('channel 2',
     'enclosure 2 slot 7', 'port 3'); `usage` is what it is used for, in the controller's words;
     `array` is the `name` of its array; `kind` is smartctl's '-d'; `errors_total` by what it counts.
     """

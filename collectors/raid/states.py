@@ -72,6 +72,8 @@ check_raid, which takes tw_cli's 'NOT-REPORTABLE', 'NOT-INSTALLED' and 'NO-DEVIC
 """
 
 
+SWITCH = {"enabled": True, "disabled": False}
+"""What a setting's word switches."""
 WELL = frozenset({Health.OK, Health.BUSY})
 """All of it is there, and nothing foretells that it will not be."""
 

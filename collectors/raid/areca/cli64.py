@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output, states
+from iowarden.collectors.raid.areca.event_info import FAILURE
 from iowarden.collectors.raid.controller import (
     Array,
     Battery,
@@ -31,7 +32,6 @@ _GB = 1000
 _SIZE = r"[0-9]+(?:\.[0-9]+)? ?[KMGTP]?B"
 _NOTHING = "N.A."
 _SUCCESS = re.compile(r"GuiErrMsg<0x00>(?:: Success\.?)?\s*$", re.IGNORECASE | re.MULTILINE)
-_FAILURE = re.compile(r"^.*(?:GuiErrMsg<0x(?!00>)|ErrMsg:).*$", re.MULTILINE | re.IGNORECASE)
 _PROMPT = re.compile(r"^(?:CLI> ?)+", re.MULTILINE)
 _RULE = re.compile(r"\s*(?:={10,}|-{10,})\s*")
 
@@ -359,7 +359,7 @@ def pass_through_drive(target: int, unit: int) -> int:
 def _body(command: str, text: str) -> list[str]:
     """Return the lines of an answer that says it is one. Errors: ParseError."""
     plain = _plain(text)
-    if failure := _FAILURE.search(plain):
+    if failure := FAILURE.search(plain):
         raise output.refused(f"cli64 {command}", "'GuiErrMsg<0x00>: Success.'", failure[0])
     if _SUCCESS.search(plain) is None:
         raise output.refused(f"cli64 {command}", "'GuiErrMsg<0x00>: Success.' at its end", plain)

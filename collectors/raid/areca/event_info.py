@@ -121,7 +121,7 @@ _HEADER = re.compile(r"\s*(Date-Time|Time)\s+Device\s+Event\b.*", re.IGNORECASE)
 _CHROME = re.compile(
     r"\s*(?:[=-]{10,}|CLI> ?.*|GuiErrMsg<0x00>.*|(?:CLI> ?)?event info)?\s*", re.IGNORECASE
 )
-_FAILURE = re.compile(r"^.*(?:GuiErrMsg<0x(?!00>)|ErrMsg:).*$", re.MULTILINE | re.IGNORECASE)
+FAILURE = re.compile(r"^.*(?:GuiErrMsg<0x(?!00>)|ErrMsg:).*$", re.MULTILINE | re.IGNORECASE)
 _CHANNEL = re.compile(r"(?:\S+ )?Channel\s*#?\s*0*(\d{1,3})", re.IGNORECASE)
 _ENCLOSURE = re.compile(
     r"E(?:nc)?(?:losure)?\s*#?\s*0*(\d{1,3})\s+Slot\s*#?\s*0*(\d{1,3})", re.IGNORECASE
@@ -141,7 +141,7 @@ def parse_events(text: str, name: str) -> Log:
     Errors: ParseError, for what is no log.
     """
     plain = output.plain(text)
-    if failure := _FAILURE.search(plain):
+    if failure := FAILURE.search(plain):
         raise output.refused("cli64 event info", "a log", failure[0])
     lines = plain.split("\n")
     success = "GuiErrMsg<0x00>" in plain
@@ -192,7 +192,7 @@ def _device(rest: str) -> str:
 
 
 def _place(device: str) -> str:
-    """Return the place of a disk as `collectors.members` calls it, the name of a set, or ''."""
+    """Return the place of a disk as `smart.members` calls it, the name of a set, or ''."""
     if found := _CHANNEL.fullmatch(device):
         return f"channel {int(found[1])}"
     if found := _ENCLOSURE.fullmatch(device):

@@ -26,6 +26,7 @@ from iowarden.collectors.raid.controller import (
     State,
 )
 from iowarden.collectors.raid.megaraid import storcli_events
+from iowarden.collectors.raid.megaraid.storcli_volumes import volume_address, volume_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -107,15 +108,11 @@ COUNTS = {
     "other error count": "other error",
     "predictive failure count": "predictive failure",
 }
-_SWITCH = {"enabled": True, "disabled": False}
-"""Of the disks' own write caches. 'Disk's Default' is neither."""
 _FORCED = {"write cache ok if bad bbu": True, "no write cache if bad bbu": False}
 _PRESENT = (
     *("virtual drives", "degraded", "offline", "disks"),
     *("critical disks", "failed disks"),
 )
-_TARGETS = 128
-"""Volumes are on SCSI channels 2 and 3 of 128 targets each. Source: megaraid_sas.h."""
 
 _EXIT = re.compile(r"^[ \t]*Exit Code: 0x([0-9a-fA-F]{1,8})\s*$", re.MULTILINE)
 _NOT_THERE = re.compile(r"required hardware component is not present", re.IGNORECASE)
@@ -341,7 +338,6 @@ def _volume(head: re.Match[str], lines: Sequence[str]) -> Array:
     drives = own.get("number of drives", "")
     if slots and re.fullmatch(r"[0-9]{1,4}", drives) and int(drives) > len(slots):
         state = states.doubted(state, [f"Number Of Drives: {drives}, {len(slots)} listed"])
-    target = int(head[3])
     return Array(
         name=volume_name(int(head[2])),
         state=state,
@@ -349,15 +345,11 @@ def _volume(head: re.Match[str], lines: Sequence[str]) -> Array:
         label=output.printable(own.get("name", "")),
         size_bytes=output.size_bytes(own.get("size", ""), 1024),
         slots=slots,
-        address=f"{2 + target // _TARGETS}:{target % _TARGETS}:0",
+        address=volume_address(int(head[3])),
         policy=_policy(own),
-        disk_cache=_SWITCH.get(own.get("disk cache policy", "").casefold()),
+        # 'Disk's Default' is neither.
+        disk_cache=states.SWITCH.get(own.get("disk cache policy", "").casefold()),
     )
-
-
-def volume_name(number: int) -> str:
-    """Return what a virtual drive is called, also in events."""
-    return f"virtual drive {number}"
 
 
 def _level(pairs: Mapping[str, str]) -> str:

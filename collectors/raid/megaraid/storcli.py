@@ -23,9 +23,9 @@ from iowarden.collectors.raid.controller import (
     State,
 )
 from iowarden.collectors.raid.megaraid.storcli_answer import (
+    CELSIUS,
     Answer,
     Tree,
-    celsius_of,
     flattened,
     nothing_of,
     objects,
@@ -36,7 +36,12 @@ from iowarden.collectors.raid.megaraid.storcli_answer import (
     text_of,
 )
 from iowarden.collectors.raid.megaraid.storcli_disks import disks_of
-from iowarden.collectors.raid.megaraid.storcli_volumes import drive_groups, members_of, volumes_of
+from iowarden.collectors.raid.megaraid.storcli_volumes import (
+    drive_groups,
+    members_of,
+    volume_name,
+    volumes_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -307,7 +312,9 @@ def _batteries(data: Tree, flat: Mapping[str, str]) -> tuple[Battery, ...]:
                     name.strip() or "battery",
                     state,
                     states.ready(state.health, word),
-                    temperature_celsius=celsius_of(text_of(row, "temp", "temperature(c)")),
+                    temperature_celsius=output.leading(
+                        CELSIUS, text_of(row, "temp", "temperature(c)")
+                    ),
                 )
             )
     present = flat.get("hwcfg bbu", "").casefold()
@@ -356,7 +363,7 @@ def parse_progress(text: str) -> tuple[Progress, ...]:
                 output.slot_name(drive[1] or "", drive[2])
                 if drive
                 else slot_of(text_of(row, "eid:slt")),
-                f"virtual drive {int(number)}" if named else "",
+                volume_name(int(number)) if named else "",
                 text_of(row, "operation"),
                 output.ratio(percent),
             )

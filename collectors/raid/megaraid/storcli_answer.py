@@ -27,6 +27,8 @@ _HARMLESS = frozenset(
 """Why an answer says 'Failure' on a card that only lacks what was asked for."""
 MOST_ROWS = 4096
 SLOT = re.compile(r"(\d{0,5}) ?: ?(\d{1,4})", re.ASCII)
+CELSIUS = re.compile(r"(\d{1,3}) ?(?:C\b|$)", re.ASCII)
+"""As '34C (93.20 F)' begins, and '34'."""
 Tree = dict[str, Any]
 
 
@@ -188,9 +190,3 @@ def slot_of(text: str) -> str:
 def size_of(row: Tree) -> int | None:
     """Return a size in bytes; 'GiB' and 'GB' are the same there."""
     return output.size_bytes(text_of(row, "size").replace("iB", "B"), 1024)
-
-
-def celsius_of(text: str) -> float | None:
-    """Return '34C (93.20 F)' or '34' as a number."""
-    found = re.match(r"(\d{1,3}) ?(?:C\b|$)", text.strip(), re.ASCII)
-    return float(found[1]) if found else None

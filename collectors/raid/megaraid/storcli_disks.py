@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import Controller, Health, PhysicalDisk, State
 from iowarden.collectors.raid.megaraid.storcli_answer import (
+    CELSIUS,
     Tree,
-    celsius_of,
     flattened,
     nothing_of,
     objects,
@@ -157,7 +157,9 @@ def _disk(row: Tree, slot: str, detail: Mapping[str, str], *, adapter: bool) -> 
         kind=f"megaraid,{int(number)}"
         if re.fullmatch(r"\d{1,3}", number, re.ASCII) and not adapter
         else "",
-        temperature_celsius=celsius_of(text_of(detail, "drive temperature", "temperature(c)")),
+        temperature_celsius=output.leading(
+            CELSIUS, text_of(detail, "drive temperature", "temperature(c)")
+        ),
         errors_total=counts,
     )
 

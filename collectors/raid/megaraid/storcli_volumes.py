@@ -61,6 +61,16 @@ _CACHE = re.compile(r"(NR|R|ADRA)(?-i:a?),?(A?F?WB|WT)[CD]?", re.IGNORECASE)
 """'Ra' reads ahead by itself, 'RAWB' reads ahead and always writes back."""
 
 
+def volume_name(number: int) -> str:
+    """Return what a virtual drive is called, also in events."""
+    return f"virtual drive {number}"
+
+
+def volume_address(target: int) -> str:
+    """Return where the driver megaraid_sas shows a virtual drive, '2:0:0'."""
+    return f"{2 + target // _TARGETS}:{target % _TARGETS}:0"
+
+
 def drive_groups(data: Tree, *, adapter: bool) -> tuple[list[Array], list[PhysicalDisk]]:
     """Return the drive groups of the topology, and the disks that are missing in it."""
     groups: list[Array] = []
@@ -111,7 +121,7 @@ def volumes_of(
             )
             continue
         number = int(place[2])
-        name = f"virtual drive {number}"
+        name = volume_name(number)
         if name in seen:
             continue
         seen.add(name)
@@ -127,9 +137,7 @@ def volumes_of(
             parent=parent,
             size_bytes=size_of(row),
             slots=slots.get(parent, ()),
-            address=f"{2 + number // _TARGETS}:{number % _TARGETS}:0"
-            if driver == "megaraid_sas"
-            else "",
+            address=volume_address(number) if driver == "megaraid_sas" else "",
             policy=_policy(text_of(row, "currentcache", "cache"), text_of(row, "defaultcache")),
             disk_cache=disk_caches.get(parent),
         )
@@ -206,7 +214,7 @@ def _volume_properties(data: Tree) -> dict[str, dict[str, str]]:
     for key, each in data.items():
         named = re.fullmatch(r"vd(\d{1,4}) properties", key, re.ASCII)
         if named and isinstance(each, dict):
-            found[f"virtual drive {int(named[1])}"] = flattened(each)
+            found[volume_name(int(named[1]))] = flattened(each)
     for row in rows_of(data.get("virtual drives")):  # storcli2
         info, told = row.get("vd info"), row.get("vd properties")
         if isinstance(info, dict) and isinstance(told, dict):

@@ -34,7 +34,7 @@ _VOLUME_WORDS = {
     "currently recovering": Health.REBUILDING,
     "using interim recovery mode": Health.DEGRADED,
     "ready for recovery operation": Health.DEGRADED,
-    "not yet available": Health.BUSY,  # new, and an expansion makes room for it: as hp.py says
+    "not yet available": Health.BUSY,  # new, and an expansion makes room for it: as `ssacli` says
     "wrong physical drive was replaced": Health.FAILED,
     "a physical drive is not properly connected": Health.FAILED,
     "hardware was overheated": Health.FAILED,

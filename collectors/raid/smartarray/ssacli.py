@@ -111,8 +111,6 @@ _PART_WORDS = {
     "degraded": Health.DEGRADED,
     "failed": Health.FAILED,
 }
-_SWITCH = {"enabled": True, "disabled": False}
-"""Also of the disks' own write caches, which may be 'Default' as well."""
 _NO_WARNING = frozenset({"none", "no", "false", "not supported", "not applicable", "n/a", ""})
 
 _ERROR = re.compile(r"^[ \t]*(Error:.*)$", re.MULTILINE | re.IGNORECASE)
@@ -388,7 +386,7 @@ def _pair(card: _Card, key: str, value: str) -> None:
 
 
 def _policy(caching: str) -> Policy:
-    on = _SWITCH.get(caching.casefold())
+    on = states.SWITCH.get(caching.casefold())
     return Policy(on, None, f"caching {output.shown(caching)}", on)
 
 
@@ -506,11 +504,12 @@ def _cache(word: str, batteries: tuple[Battery, ...]) -> Sensor:
 def _with_cache(volume: Array, pairs: Mapping[str, str]) -> Array:
     """Return a logical drive that caches writes only if the controller has memory for them."""
     disks = pairs.get("drive write cache", "") or pairs.get("configured drives", "")
-    volume = replace(volume, disk_cache=_SWITCH.get(disks.casefold()))
+    # The disks' own may be 'Default' as well.
+    volume = replace(volume, disk_cache=states.SWITCH.get(disks.casefold()))
     policy = volume.policy
     if policy is None or not policy.write_back:
         return volume
-    forced = _SWITCH.get(pairs.get("no-battery write cache", "").casefold())
+    forced = states.SWITCH.get(pairs.get("no-battery write cache", "").casefold())
     share = re.search(r"(\d{1,3})% Write", pairs.get("cache ratio", ""), re.ASCII)
     wanted = int(share[1]) > 0 if share else None
     works = pairs.get("cache status", "").casefold() == "ok"

@@ -143,7 +143,7 @@ KINDS = {
 """Every kind of event this module tells, and what it is."""
 
 _HEADER = re.compile(r"\s*Ctl\s+Date\s+Severity\b.*", re.IGNORECASE)
-_ERROR = re.compile(r"^[ \t]*error:.*$", re.MULTILINE | re.IGNORECASE)
+ERROR = re.compile(r"^[ \t]*error:.*$", re.MULTILINE | re.IGNORECASE)
 _ALARM = re.compile(r"\s*/?c\d{1,2}(?:/e\d{1,3})?\s+\[([^\]]*)\]\s+(\S+)\s*(.*?)\s*", re.ASCII)
 _ARGUMENT = re.compile(
     r"\b(port|phy|unit|subunit|slot|enclosure|encl|LBA)\s*[=#]\s*(0x[0-9a-f]{1,16}|\d{1,10})\b",
@@ -167,7 +167,7 @@ def parse_alarms(text: str, name: str) -> Log:
     Errors: ParseError, for what is no list of alarms.
     """
     plain = output.plain(text)
-    if error := _ERROR.search(plain):
+    if error := ERROR.search(plain):
         raise output.refused(f"tw_cli /{name} show alarms", "a list of alarms", error[0])
     lines = plain.split("\n")
     header = next((at for at, line in enumerate(lines) if _HEADER.fullmatch(line)), None)

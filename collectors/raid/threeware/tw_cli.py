@@ -23,6 +23,7 @@ from iowarden.collectors.raid.controller import (
     State,
     slots_by_array,
 )
+from iowarden.collectors.raid.threeware.alarms import ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +78,6 @@ _PART_WORDS = {
 _ABSENT_PORT = "NOT-PRESENT"
 _NOTHING = frozenset({"-", ""})
 
-_ERROR = re.compile(r"^[ \t]*error:.*$", re.MULTILINE | re.IGNORECASE)
 _CONTROLLER = re.compile(r"\s*/(c\d{1,2}) (\S.*?) = (.*?)\s*", re.ASCII)
 _LISTED = re.compile(r"\s*(c\d{1,2})\s+(\S+)(?:\s+(\S.*?))?\s*", re.ASCII)
 _ENCLOSURE = re.compile(r"\s*/(c\d{1,2})/e(\d{1,3})\s+\S.*", re.ASCII)
@@ -262,7 +262,7 @@ def parse_unit_serial(text: str) -> str:
 
 def _lines(command: str, text: str) -> list[str]:
     plain = output.plain(text)
-    if error := _ERROR.search(plain):
+    if error := ERROR.search(plain):
         raise output.refused(f"tw_cli {command}", "no error", error[0])
     return plain.splitlines()
 
