@@ -17,6 +17,9 @@ has a default, so that a client and a service of different versions understand e
     disk show       {"disk": SERIAL, its beginning or a device}   DiskDetail
     disk history    {"disk": as above, "attribute": TEXT}         DiskHistory
     disk forget     {"disk": as above}                            DiskLine, as it was
+    selftest start  {"disk": as above, "kind": TEXT, "force": false}  SelfTests, of that disk
+    selftest status {"disk": as above, or none: all}              SelfTests
+    selftest abort  {"disk": as above}                            SelfTests, of that disk
 
 Units: times are Unix time in seconds; None where there is none. Severities are the words of the
 rules' label: 'critical', 'warning', 'notice', 'info'.
@@ -92,7 +95,7 @@ class AlertLine:
     name: str = ""
     severity: str = ""
     state: str = ""
-    """Of `rules.alerts.State`."""
+    """Of `rules.alerting.alerts.State`."""
     object: str = ""
     since_seconds: float = 0.0
     """Since when its condition holds; of one that is unknown, since when nobody can tell."""
@@ -114,7 +117,7 @@ class SourceLine:
 
     name: str = ""
     outcome: str = ""
-    """Of `collectors.vocabulary.Outcome`."""
+    """Of `collectors.model.Outcome`."""
     since_seconds: float | None = None
     """None: it never was ok."""
     error: str = ""
@@ -289,7 +292,7 @@ class MemberLine:
     name: str = ""
     severity: str = ""
     state: str = ""
-    """Of `rules.alerts.State`."""
+    """Of `rules.alerting.alerts.State`."""
     since_seconds: float = 0.0
     over_seconds: float | None = None
     """Since when its condition does not hold."""
@@ -371,7 +374,7 @@ class DiskLine:
     expected_by: tuple[str, ...] = ()
     """Who says that it exists: 'kernel', 'controller', 'configuration', 'memory' ..."""
     cover: str = ""
-    """Of `collectors.drive.Cover`."""
+    """Of `collectors.smart.drive.Cover`."""
     reason: str = ""
     cure: str = ""
     how: str = ""
@@ -393,7 +396,7 @@ class Coverage:
 
     now_seconds: float = 0.0
     verdict: str = ""
-    """Of `rules.coverage.Verdict`: 'ok', 'warning', 'critical', 'unknown'."""
+    """Of `rules.topology.inventory.Verdict`: 'ok', 'warning', 'critical', 'unknown'."""
     summary: str = ""
     found_seconds: float | None = None
     """When disks were last looked for; None: not yet."""
@@ -460,7 +463,7 @@ class DiskHistory:
 class SelfTestRun:
     """The last self-test of a kind of a disk. Units: Unix time.
 
-    `outcome` is of rules.self_tests.Outcome; it waits since `due_seconds` because of what
+    `outcome` is of rules.selftest_schedule.Outcome; it waits since `due_seconds` because of what
     `postponed` says; `kind` '': somebody else began it.
     """
 

@@ -108,7 +108,7 @@ _OF_INCIDENT = _SELECT + " AND incident >= ? AND incident < ?" + _NEWEST
 
 
 class Table:
-    """The table while its file is open. Errors: database.FAULTS."""
+    """The table while its file is open. Errors: sqlite.FAULTS."""
 
     def __init__(self, file: sqlite.Database) -> None:
         self._run = file.run
@@ -162,7 +162,7 @@ class Table:
 
 
 def read(path: str, wanted: Wanted, names: Renames = NAMES) -> list[EventLine]:
-    """Return the events that are kept and wanted, the newest last. Errors: database.FAULTS."""
+    """Return the events that are kept and wanted, the newest last. Errors: sqlite.FAULTS."""
     asked = wanted.asked
     values: list[object] = [
         -math.inf if asked.since_seconds is None else asked.since_seconds,

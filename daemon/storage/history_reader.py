@@ -93,7 +93,7 @@ class Past:
         threading.Thread(target=run, name="past", daemon=True).start()
 
     def _answer(self, disk: str, names: Sequence[str]) -> dict[str, object]:
-        """Return the reply. Errors: ValueError, database.FAULTS."""
+        """Return the reply. Errors: ValueError, sqlite.FAULTS."""
         known = history_db.identities(self._path)
         begin = [each for each in known if each.lower().startswith(disk.lower())]
         matches = [disk] if disk in known else begin

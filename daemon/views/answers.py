@@ -55,6 +55,10 @@ class Known:
     """Puts an incident into words, as for a mail."""
     self_tests: selftest_schedule.Runs = field(default_factory=dict)
 
+    def moment(self, at: float | None) -> float | None:
+        """Return the Unix time of a moment of the program's clock, None of none."""
+        return None if at is None else self.realtime(at)
+
 
 def answer(known: Known) -> documents.Status:
     """Return the document of 'iowarden status', the worst first."""
@@ -75,7 +79,7 @@ def answer(known: Known) -> documents.Status:
             documents.SourceLine(
                 s.source.name,
                 "not read yet" if s.reading is None else s.reading.outcome.value,
-                None if s.good_seconds is None else known.realtime(s.good_seconds),
+                known.moment(s.good_seconds),
                 "" if s.reading is None else s.reading.error,
             )
             for s in statuses
@@ -133,8 +137,7 @@ def _alerts(
 ) -> tuple[documents.AlertLine, ...]:
     homes = {m.key: i.identifier for i in _open(known) for m in i.members}
     return tuple(
-        _alert(each, known.realtime, homes.get(each.key, ""), kept_back.get(each.key))
-        for each in found
+        _alert(known, each, homes.get(each.key, ""), kept_back.get(each.key)) for each in found
     )
 
 
@@ -189,17 +192,17 @@ def _incident(
         firing=found.firing,
         summary="" if worst is None else worst.summary,
         mails=found.mails,
-        mailed_seconds=_moment(found.mailed_seconds, known.realtime),
+        mailed_seconds=known.moment(found.mailed_seconds),
         acknowledged=None
         if said is None
         else documents.AcknowledgementLine(
             said.who, known.realtime(said.created_seconds), said.reason
         ),
         silences=tuple(dict.fromkeys(holding)),
-        closed_seconds=_moment(found.closed_seconds, known.realtime),
+        closed_seconds=known.moment(found.closed_seconds),
         last_reason=found.last_reason or "",
         recurrences=found.recurrences,
-        cleared_seconds=_moment(cleared, known.realtime),
+        cleared_seconds=known.moment(cleared),
     )
 
 
@@ -293,23 +296,21 @@ def _kept_back(known: Known) -> dict[Key, str]:
     return found
 
 
-def _alert(
-    alert: Alert, realtime: Callable[[float], float], incident: str, silence: str | None
-) -> documents.AlertLine:
+def _alert(known: Known, alert: Alert, incident: str, silence: str | None) -> documents.AlertLine:
     since = alert.unknown_seconds if alert.state is State.UNKNOWN else alert.active_seconds
     return documents.AlertLine(
         name=alert.name,
         severity=alert.severity.name.lower(),
         state=alert.state.value,
         object=alert.object or alert.label("device") or alert.label("disk") or "host",
-        since_seconds=realtime(alert.active_seconds if since is None else since),
+        since_seconds=known.realtime(alert.active_seconds if since is None else since),
         summary=alert.annotation("summary"),
         value=_number(alert.value),
         labels=dict(alert.labels),
         unknown_reason=alert.unknown_reason,
         incident=incident,
         silences=() if silence is None else (silence,),
-        cleared_seconds=_moment(alert.missed_seconds, realtime),
+        cleared_seconds=known.moment(alert.missed_seconds),
     )
 
 
@@ -328,10 +329,6 @@ def _summary(open_now: list[Incident], alerts: list[Alert], kept_back: Mapping[K
         parts.append(f"{silenced} of them silenced")
     word = "ok" if worst is None or worst < Severity.WARNING else worst.name.lower()
     return f"{word}: {', '.join(parts) or 'no alert fires'}"
-
-
-def _moment(at: float | None, realtime: Callable[[float], float]) -> float | None:
-    return None if at is None else realtime(at)
 
 
 def _number(value: float) -> str:

@@ -31,12 +31,11 @@ def answer(known: Known) -> documents.Coverage:
     problems = () if disks is None else disks.problems
     if smart is not None and smart.silent() and smart.reading is not None:
         problems = (f"smart: {smart.reading.outcome}: {smart.reading.error}", *problems)
-    at = None if disks is None else disks.found_seconds
     return documents.Coverage(
         now_seconds=known.realtime(known.now),
         verdict=inventory.verdict(found.values()).value,
         summary=inventory.summary(found.values()),
-        found_seconds=None if at is None else known.realtime(at),
+        found_seconds=None if disks is None else known.moment(disks.found_seconds),
         problems=problems,
         disks=tuple(_line(c, known, alerts) for c in found.values()),
     )
@@ -106,7 +105,7 @@ def _line(found: Covered, known: Known, alerts: Mapping[str, list[str]]) -> docu
         cure="" if read else inventory.CURES.get(found.cover, ""),
         how=found.how,
         slot=found.slot,
-        read_seconds=None if found.read_seconds is None else known.realtime(found.read_seconds),
+        read_seconds=known.moment(found.read_seconds),
         not_read=(
             *(() if drive is None else inventory.not_read(drive)),
             *selftest_schedule.refused(known.self_tests.get(found.disk, {})),

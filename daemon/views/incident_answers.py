@@ -151,16 +151,15 @@ def _closed(known: Known, found: Incident) -> documents.IncidentLine:
 
 
 def _member(known: Known, member: Member) -> documents.MemberLine:
-    over, last = member.cleared_seconds, member.last_seconds
-    over = member.missed_seconds if over is None else over
+    cleared = member.cleared_seconds
     return documents.MemberLine(
         name=member.name,
         severity=member.severity.name.lower(),
         state=member.state.value,
         since_seconds=known.realtime(member.since_seconds),
-        over_seconds=None if over is None else known.realtime(over),
+        over_seconds=known.moment(member.missed_seconds if cleared is None else cleared),
         summary=member.summary,
         silenced=member.silenced,
         count=member.count,
-        last_seconds=None if last is None else known.realtime(last),
+        last_seconds=known.moment(member.last_seconds),
     )

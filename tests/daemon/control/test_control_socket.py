@@ -592,7 +592,7 @@ def test_without_systemd_nothing_is_inherited(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_arguments_become_what_the_loop_works_with() -> None:
-    """A document of daemon.status is read whole, or the error says what was expected."""
+    """A document of daemon.control.documents is read whole, or the error says what was expected."""
     asked = {"matchers": ["device=sda"], "for_seconds": 60, "reason": "x"}
     command = control_socket.Command("silence add", asked, "", print)
     assert command.read(AddSilence) == AddSilence(("device=sda",), 60.0, "x")
