@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from iowarden.daemon.probe.protocol import Stuck
-    from iowarden.rules.topology import device_identity
+    from iowarden.rules.topology import device_changes
 
 _NO_NEWS = frozenset({model.Change.CLOSED, model.Change.LIFTED})
 """Nothing got worse by these, however bad it was."""
@@ -192,7 +192,7 @@ class Telling:
             IOWARDEN_DEVICE=stuck.devices[0] if stuck.devices else "",
         )
 
-    def device(self, event: device_identity.Event, advice: Sequence[str] = ()) -> None:
+    def device(self, event: device_changes.Event, advice: Sequence[str] = ()) -> None:
         """Say that a disk came, went or changed, and what takes it back."""
         more = "; ".join(" ".join(text.split()) for text in advice)
         self.send(

@@ -1,7 +1,7 @@
 """The kernel's announcements of block devices that come, go and change, through pyudev.
 
 They are a reason to look at '/sys/block' at once, no more: what became of a device follows from
-that (rules/topology/device_identity.py), and the regular look finds what an announcement that was
+that (rules/topology/device_changes.py), and the regular look finds what an announcement that was
 lost would have told. Source: kernel, lib/kobject_uevent.c; libudev's udev_monitor.
 
 Messages of the kernel are taken, not those of udevd: they come without it as well, also in a

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from iowarden.collectors.kmsg.kernel_line import Line
     from iowarden.collectors.kmsg.kernel_patterns import Fields
 
-
 _ATA = re.compile(r"(?P<device>(?P<port>ata[0-9]+)(?:\.[0-9]+)?): (?P<rest>.*)", re.DOTALL)
 _REGISTERS = re.compile(
     r"(?:cmd|res) (?P<command>[0-9a-f]{2})/(?P<registers>[0-9a-f]{2}(?::[0-9a-f]{2}){4})"

@@ -15,7 +15,6 @@ from iowarden.collectors.kmsg.kernel_patterns import Fields, number
 if TYPE_CHECKING:
     from iowarden.collectors.kmsg.kernel_line import Line
 
-
 _SECTORS_PER_SEGMENT = 8
 """A segment is a page of 4 KiB or more."""
 _RAHEAD = 0x80000

@@ -15,7 +15,6 @@ from iowarden.collectors.kmsg.kernel_patterns import Found, shape
 if TYPE_CHECKING:
     from iowarden.collectors.event import Event
 
-
 NO_DEVICE = re.compile(r"(?:fd|sr|scd|ram)[0-9]", re.ASCII)
 MOST_PORTS = 256
 TEXT_CHARACTERS = 1024

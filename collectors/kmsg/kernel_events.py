@@ -44,7 +44,6 @@ from iowarden.collectors.kmsg.kernel_scsi import (
 if TYPE_CHECKING:
     from iowarden.collectors.kmsg.kernel_line import Line
 
-
 _BY_LEVEL = frozenset({"driver_message", "fs_warning"})
 """What only the level tells from a driver's ordinary messages."""
 _WARNING = 4

@@ -24,7 +24,6 @@ from iowarden.collectors.kmsg.kernel_patterns import Fields, Found, number, shap
 if TYPE_CHECKING:
     from iowarden.collectors.kmsg.kernel_line import Line
 
-
 _ADDRESS = re.compile(
     r"\w+ (?P<address>[0-9]+:[0-9]+:[0-9]+:[0-9]+):(?: \[(?P<device>\w+)\])?"
     r"(?: (?P<tag>tag#[0-9]+))? *(?P<rest>.*)",

@@ -33,7 +33,6 @@ from iowarden.collectors.smart.smartctl_text import read_lines
 if TYPE_CHECKING:
     from iowarden.collectors.smart.smartctl_text import Document
 
-
 MOST_CHARACTERS = 4 * 1024 * 1024
 """Real ones have 1 to 60 thousand."""
 _MOST_LINES = 10_000

@@ -28,7 +28,6 @@ from iowarden.collectors.smart.smartctl_selftests import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
 MOST_MESSAGES = 40
 _NO_LIMIT_CELSIUS = frozenset({0, 25})
 """As the trip temperature of a SCSI drive: it has none, or a controller made it up."""

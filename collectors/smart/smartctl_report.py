@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.smart.smartctl_text import Document
 
-
 _MOST_WORDS = 200
 """Characters of a message; of an identity, too."""
 _MOST_64 = 2**64 - 1

@@ -12,7 +12,6 @@ from iowarden.collectors.tool_output.parsed import Kind, Parsed, Unread
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 MOST_BAD_ROWS = 20
 """Rows that are put aside for the sake of the others; beyond, it is another text."""
 

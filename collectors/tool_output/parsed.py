@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart import smartctl_refusal
     from iowarden.collectors.smart.drive import Drive
 
-
 MOST_OUTPUTS = 200
 """Of one text; what follows is not read, which is said."""
 

@@ -10,7 +10,7 @@ from iowarden.daemon.check.findings import NOT_POLLED
 from iowarden.daemon.check.report import Item
 from iowarden.daemon.sanitize import shorten
 from iowarden.rules.quantity import size
-from iowarden.rules.topology import device_identity
+from iowarden.rules.topology import device_changes, device_identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,7 +45,7 @@ def _disks(
 ) -> Iterator[Item]:
     mounted = () if mounts is None else mounts.mounts
     # What would be carried away if every disk vanished is what each is used for.
-    gone = device_identity.changes(topology, Topology({}), mounted)
+    gone = device_changes.changes(topology, Topology({}), mounted)
     carried = {event.name: event.carried for event in gone}
     disks = [topology.devices[name] for name in topology.leaves]
     known = [d for d in disks if d.size_bytes]

@@ -28,7 +28,7 @@ from iowarden.rules.rulefile.rulefile import (
 )
 from iowarden.rules.rulefile.unmatched_selectors import Known, renamed, unmatched
 from iowarden.rules.signals import table as signals
-from iowarden.rules.topology import device_identity
+from iowarden.rules.topology import device_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -144,7 +144,7 @@ def known(settings: Config) -> Known:
     families = (
         *(family for source in registry.SOURCES for family in source.families),
         *(family for group in signals.GROUPS for family in group.families),
-        *device_identity.FAMILIES,
+        *device_changes.FAMILIES,
         *engine.FAMILIES,
         *metrics.FAMILIES,
     )

@@ -32,7 +32,7 @@ from iowarden.rules.events.event_state import Batch, Happened, News
 from iowarden.rules.events.event_table import WINDOW_SECONDS
 from iowarden.rules.incidents.causes import Around
 from iowarden.rules.severity import Severity
-from iowarden.rules.topology import device_identity
+from iowarden.rules.topology import device_changes
 from iowarden.rules.topology.event_location import at_controller
 from iowarden.rules.topology.topology import paths
 
@@ -276,7 +276,7 @@ class Happenings:
         elif not standing.until:  # nothing of it ends as time passes
             return self._around
         found = () if where.topology is None else where.topology.devices.values()
-        gone = device_identity.lately_gone(where.devices, now)
+        gone = device_changes.lately_gone(where.devices, now)
         disks = Counter(each.host for each in found if each.leaf and each.host)
         left = (each for each in gone.values() if each.taken_seconds is None)
         disks.update(each.adapter for each in left if each.adapter)

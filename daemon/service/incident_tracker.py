@@ -20,7 +20,7 @@ from iowarden.rules.incidents.model import Change, Due, Event, Incident, Inciden
 from iowarden.rules.notice import Reason
 from iowarden.rules.notices import report
 from iowarden.rules.severity import Severity
-from iowarden.rules.topology import device_identity, returned
+from iowarden.rules.topology import device_changes, returned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -192,11 +192,11 @@ class IncidentTracker:
         by_key = {**self.incidents.by_key, incident.key: incident}
         self.incidents = replace(self.incidents, by_key=by_key)
 
-    def _taken_back(self, event: device_identity.Event, now: float) -> tuple[str, ...]:
+    def _taken_back(self, event: device_changes.Event, now: float) -> tuple[str, ...]:
         """Return what takes a disk back that has come again; the next mail about it says so."""
         back = self.engine.devices.devices.returned.get(event.identity.key)
         if (
-            event.change not in (device_identity.Change.RETURNED, device_identity.Change.RENAMED)
+            event.change not in (device_changes.Change.RETURNED, device_changes.Change.RENAMED)
             or back is None
         ):
             return ()

@@ -24,7 +24,7 @@ from iowarden.rules.notices import digest
 from iowarden.rules.notices.digest import Digest
 from iowarden.rules.renames import Kind
 from iowarden.rules.signals.table import Memory
-from iowarden.rules.topology.device_identity import Devices
+from iowarden.rules.topology.device_changes import Devices
 from iowarden.rules.topology.topology import Stood
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.incidents.model import Incident
     from iowarden.rules.notice import Evidence
-    from iowarden.rules.topology.device_identity import Returned
+    from iowarden.rules.topology.device_changes import Returned
 
 
 @dataclass(slots=True)

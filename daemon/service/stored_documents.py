@@ -46,7 +46,8 @@ from iowarden.rules.renames import Kind as Word
 from iowarden.rules.renames import Renames
 from iowarden.rules.selftest_schedule import Run, Runs
 from iowarden.rules.signals.table import GROUPS, Memory
-from iowarden.rules.topology.device_identity import Devices, Gone, Identity, Returned
+from iowarden.rules.topology.device_changes import Devices, Gone, Returned
+from iowarden.rules.topology.device_identity import Identity
 from iowarden.rules.topology.file_location import Answer
 from iowarden.rules.topology.slot_map import Slotted
 from iowarden.rules.topology.topology import Above, Stood

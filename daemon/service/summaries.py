@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.service.situation import Situation
     from iowarden.rules.alerting.alerts import Alert, Transition
     from iowarden.rules.notice import Notice
-    from iowarden.rules.topology import device_identity
+    from iowarden.rules.topology import device_changes
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class Summaries:
     def take(
         self,
         changes: Sequence[Transition],
-        seen: Sequence[device_identity.Event],
+        seen: Sequence[device_changes.Event],
         now: float,
         usual: Callable[[Alert], str],
     ) -> None:

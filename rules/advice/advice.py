@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from iowarden.rules.advice.facts import Facts
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.incidents.model import Member
-    from iowarden.rules.topology.device_identity import Returned
+    from iowarden.rules.topology.device_changes import Returned
 
 STEPS = "advice_steps"
 """Annotation: the names of the steps, in their order."""

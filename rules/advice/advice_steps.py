@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from iowarden.rules.advice.step import Step
 
-
 STEPS: Mapping[str, Callable[[Step], list[str]]] = {
     "array": show_array,
     "below": stands_on,

@@ -20,7 +20,6 @@ from iowarden.rules.topology.slot_map import Place
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device
 
-
 MOST_HELD_BACK = 2
 """Devices for each slow disk."""
 

@@ -14,7 +14,6 @@ from iowarden.rules.advice.step import About, Step, counted, listed
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device
 
-
 MOST_MAPS = 8
 """Multipath maps whose paths are shown one by one."""
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.block_devices import Device
 
-
 MOST_DISKS = 24
 """Disks of an adapter, and members of an array, that a step names."""
 

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import scsi
 from iowarden.rules.snapshot import Snapshot
-from iowarden.rules.topology import device_identity, event_location, inventory
+from iowarden.rules.topology import (
+    alert_subject,
+    device_changes,
+    device_identity,
+    event_location,
+    inventory,
+)
 from iowarden.rules.topology.topology import (
     NOTHING,
     Standing,
@@ -41,7 +47,7 @@ class DeviceTracker:
         self._last = Snapshot()
         self.topology: Topology | None = None
         """What was last seen in '/sys/block'."""
-        self.devices = device_identity.Devices()
+        self.devices = device_changes.Devices()
         """What is known of the disks over time, to be kept over a restart."""
         self.standing: Standing = NOTHING
         """What stands on what, and stood there until lately."""
@@ -49,7 +55,7 @@ class DeviceTracker:
         """What was in the slots of controllers when they told it last."""
         self.taken_out: frozenset[str] = frozenset()
         """Disks of which somebody said so, by their key: what nobody can tell of them is over."""
-        self._events: list[device_identity.Event] = []
+        self._events: list[device_changes.Event] = []
         self._looked_seconds: float | None = None
         """When '/sys/block' was looked at last."""
         self._looked_at: tuple[Topology, tuple[Mount, ...]] | None = None
@@ -88,17 +94,17 @@ class DeviceTracker:
         if before is not None and topology == before:  # what was concluded from it holds
             topology = before
             if self.devices.gone or self.devices.returned:  # of these some may be old by now
-                self.devices = device_identity.step(self.devices, (), topology, now)
+                self.devices = device_changes.step(self.devices, (), topology, now)
         else:
             events = []
             if before is not None:
-                found = device_identity.changes(before, topology, (*mounted, *self._unmounted))
+                found = device_changes.changes(before, topology, (*mounted, *self._unmounted))
                 events = [
                     with_held(self.standing, before, each, now)
-                    for each in device_identity.recognised(self.devices, found)
+                    for each in device_changes.recognised(self.devices, found)
                 ]
             self._events += events
-            self.devices = device_identity.step(
+            self.devices = device_changes.step(
                 self.devices, events, topology, now, self._looked_seconds
             )
             self.topology = topology
@@ -139,7 +145,7 @@ class DeviceTracker:
 
     # --- what others ask
 
-    def events(self) -> list[device_identity.Event]:
+    def events(self) -> list[device_changes.Event]:
         """Return what became of disks since the last call."""
         events, self._events = self._events, []
         return events
@@ -176,12 +182,12 @@ class DeviceTracker:
 
     def named(self, labels: Labels) -> device_identity.Identity:
         """Return what has the name that labels say, of block devices only."""
-        return device_identity.subject(self.topology, self.devices, labels)
+        return alert_subject.subject(self.topology, self.devices, labels)
 
     def subject(self, labels: Labels) -> device_identity.Identity:
         """Return what an alert of these labels is about."""
         identity = self._signals.coverage().identity
-        return device_identity.subject(self.topology, self.devices, labels, identity, self._behind)
+        return alert_subject.subject(self.topology, self.devices, labels, identity, self._behind)
 
     def _behind(self, labels: Labels) -> device_identity.Identity | None:
         """Return which disk or array behind a controller an alert is about, or the controller."""
@@ -195,8 +201,8 @@ class DeviceTracker:
         """Return what stands on what, to be kept over a restart."""
         return kept(self.standing, now) if self._stood is None else self._stood
 
-    def recall(self, known: device_identity.Devices, stood: Stood | None = None) -> None:
+    def recall(self, known: device_changes.Devices, stood: Stood | None = None) -> None:
         """Give back what `devices` and `stood` were before a restart."""
         self._stood = stood
         topology = self.topology
-        self.devices = known if topology is None else device_identity.step(known, (), topology, 0.0)
+        self.devices = known if topology is None else device_changes.step(known, (), topology, 0.0)

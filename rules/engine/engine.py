@@ -24,7 +24,7 @@ from iowarden.rules.engine.visibility import Visibility
 from iowarden.rules.signals import table as signals
 from iowarden.rules.signals.signal import GAP_SECONDS
 from iowarden.rules.snapshot import SOURCES, Snapshot
-from iowarden.rules.topology import device_identity
+from iowarden.rules.topology import device_changes
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
@@ -92,7 +92,7 @@ class Engine:
                     status.since_seconds = now
         fresh = self._take(readings, now)
         self._publish_sources(fresh, now)
-        families, samples = device_identity.FAMILIES, device_identity.samples(self.devices.devices)
+        families, samples = device_changes.FAMILIES, device_changes.samples(self.devices.devices)
         self.hub.publish("devices", families, samples, now)
         told = self.signals.step(fresh, self.devices.topology, now, uptime_seconds, asleep_seconds)
         for group in signals.GROUPS:
@@ -139,7 +139,7 @@ class Engine:
                 self.hub.hide(name)
 
     def recall(
-        self, memory: signals.Memory, known: device_identity.Devices, stood: Stood | None = None
+        self, memory: signals.Memory, known: device_changes.Devices, stood: Stood | None = None
     ) -> None:
         """Give back what signals and devices remembered before a restart."""
         self.signals.recall(memory)

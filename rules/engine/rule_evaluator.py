@@ -22,7 +22,7 @@ from iowarden.rules.promql.errors import TooExpensiveError
 from iowarden.rules.promql.evaluator import EvaluationError
 from iowarden.rules.promql.run import MOST_WORK, Budget
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
-from iowarden.rules.topology import device_identity
+from iowarden.rules.topology import alert_subject
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
@@ -165,7 +165,7 @@ class RuleEvaluator:
         Not while a source of its rule is silent, or what it is about is not there.
         """
         about_disk = subject.startswith("disk ") or any(name == "object" for name, _ in labels)
-        by_name = about_disk and not device_identity.by_place(labels)
+        by_name = about_disk and not alert_subject.by_place(labels)
         if by_name and not self._devices.present(subject):
             return False
         if subject.startswith("disk "):  # it is there, perhaps by another name
@@ -315,7 +315,7 @@ class RuleEvaluator:
             # controller tells of a place is over when that is in order, whichever disk is there.
             if not alert.active or not alert.subject.startswith("disk ") or alert.label("disk"):
                 continue
-            if device_identity.by_place(key):
+            if alert_subject.by_place(key):
                 continue
             own = self._devices.named(key)
             replaced = own.key.startswith("disk ")

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from iowarden.collectors.event import Event
     from iowarden.rules.events.event_table import Row, Table
 
-
 LOGGED_SECONDS = 360.0
 """By then a controller's log was read again."""
 MATCH_SECONDS = 120.0

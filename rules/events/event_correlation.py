@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from iowarden.rules.events.event_table import Row, Table
     from iowarden.rules.topology.topology import Standing
 
-
 ZONE_SECONDS = 14 * 3600.0
 """So far may the clock of a controller be from UTC that nobody has compared yet."""
 ERRORS_SECONDS = DAY_SECONDS + ZONE_SECONDS

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from iowarden.rules.events.event_state import Happened, News
     from iowarden.rules.events.event_table import Row
 
-
 MOST_DISKS = 2000
 MEDIUM = frozenset(
     (

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.event import Event
 
-
 MOST_SHOWN = 4
 """Lesser bursts that are evidence in a mail."""
 SET_SECONDS = 2.0

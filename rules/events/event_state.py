@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from iowarden.collectors.raid.controller import Controllers
     from iowarden.rules.events.event_table import Row
 
-
 DAY_SECONDS = 86_400.0
 OWN = ("kernel", "md")
 """Sources that tell Unix time."""

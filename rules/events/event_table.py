@@ -24,7 +24,6 @@ from iowarden.rules.yaml_nodes import Nodes, RuleFileError, compose, line_and_co
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-
 __all__ = [
     "Burst",
     "Row",

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Labels
     from iowarden.rules.incidents.causes import Key
 
-
 BLIND_SECONDS = 86_400.0
 MOST_CLEARED = 50
 """Members that are over, of one incident; the newest are kept."""

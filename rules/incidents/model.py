@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from iowarden.rules.faults import Layer, Meaning
 
-
 FIRST_SIGHT = "first_sight"
 """Annotation of alerts on what was so when iowarden first saw it: 'true'."""
 WORSE_WHEN_DOUBLED = "worse_when_doubled"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.rules.topology.device_identity import Event
+    from iowarden.rules.topology.device_changes import Event
 
 ARRIVAL_SECONDS = 60.0
 """So long the first look takes: every source has been read by then, and most rules evaluated."""

@@ -70,7 +70,6 @@ if TYPE_CHECKING:
 
     from iowarden.rules.promql.ast import Node
 
-
 __all__ = ["EvaluationError", "Expression", "PromqlError", "Sample", "compile_expression"]
 
 SUBQUERY_STEP_SECONDS = 60.0

@@ -19,7 +19,6 @@ from iowarden.rules.promql.store import (
 if TYPE_CHECKING:
     from array import array
 
-
 MOST_WORK = 10_000_000
 """What one evaluation may cost; a unit is about 0.1 microseconds of a slow core, so it ends in 2 s.
 

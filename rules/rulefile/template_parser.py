@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from iowarden.rules.promql.evaluator import Sample
     from iowarden.rules.promql.regex import Steps
 
-
 Query = Callable[[str], "list[Sample]"]
 """Evaluates an expression at the time of the alert."""
 

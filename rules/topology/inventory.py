@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.enclosure import Slot
     from iowarden.collectors.smart.drive import Disk, Disks, Drive, Polled, Target
-    from iowarden.rules.topology.device_identity import Gone
+    from iowarden.rules.topology.device_changes import Gone
 
 _VIRTUAL = re.compile(r"(vd|xvd|nbd|rbd|pmem|dasd|mmcblk)[a-z0-9]+.*")
 """Disks of hypervisors, networks and memory cards by the names that their drivers give them."""

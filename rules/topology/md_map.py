@@ -26,7 +26,6 @@ from iowarden.rules.topology.sector_map import MOST_DISKS, MOST_PIECES, LayoutEr
 if TYPE_CHECKING:
     from iowarden.collectors.md.md_layout import Geometry, Place
 
-
 _RUNNING = frozenset({"clean", "active", "active-idle", "write-pending", "readonly", "read-auto"})
 """Of array_state. Source: kernel, admin-guide/md.rst."""
 _KEEPS_COPIES = frozenset({"raid1", "raid10", "raid4", "raid5", "raid6"})

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.md.mdstat import Array
-    from iowarden.rules.topology.device_identity import Returned
+    from iowarden.rules.topology.device_changes import Returned
 
 _PART_OF = re.compile(
     r"(?:_(?:[rm]image_[0-9]+|rmeta_[0-9]+|mlog|[tc]data|[tc]meta|corig|cvol|vdata))+$", re.ASCII

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-
 MOST_PIECES = 65_536
 """Of one range: 32 MiB in the smallest chunks."""
 MOST_DISKS = 4096

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.raid import controller
-from iowarden.rules.topology import device_identity
-from iowarden.rules.topology.device_identity import Devices, Identity
+from iowarden.rules.topology import alert_subject
+from iowarden.rules.topology.device_changes import Devices
+from iowarden.rules.topology.device_identity import Identity
 from iowarden.rules.topology.stack import Stack
 from iowarden.rules.topology.topology import NOTHING, Standing
 
@@ -118,7 +119,7 @@ class Atlas:
 
     def subject(self, name: str) -> Identity:
         """Return what alerts with this label 'device' are about."""
-        return device_identity.subject(self.known.topology, self.known.devices, (("device", name),))
+        return alert_subject.subject(self.known.topology, self.known.devices, (("device", name),))
 
     def above(self, device: Device) -> tuple[str, ...]:
         """Return the arrays and volumes that stand on a device."""

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.procfs.swaps import Swap
-from iowarden.rules.topology.device_identity import ADAPTER, Change, adapter_identity, identity
+from iowarden.rules.topology.device_changes import Change
+from iowarden.rules.topology.device_identity import ADAPTER, adapter_identity, identity
 from iowarden.rules.topology.stack import FILE_SYSTEM, POOL, Stack, path_maps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.rules.topology.device_identity import Event
+    from iowarden.rules.topology.device_changes import Event
     from iowarden.rules.topology.stack import Carried
 
 REMEMBERED_SECONDS = 300.0

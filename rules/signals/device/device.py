@@ -14,7 +14,7 @@ from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import in_flight, leaves
 from iowarden.rules.signals.device import stall_limits
 from iowarden.rules.signals.signal import DIGITS, GAP_SECONDS, Group
-from iowarden.rules.topology import device_identity
+from iowarden.rules.topology import device_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -378,7 +378,7 @@ def _step(state: WatchState, view: View) -> tuple[WatchState, list[Sample] | Non
 def _others(before: Topology, after: Topology) -> list[str]:
     """Return the names that another disk has now than at the look before."""
     old, new = before.devices, after.devices
-    return [n for n in after.leaves if n in old and device_identity.is_another(old[n], new[n])]
+    return [n for n in after.leaves if n in old and device_changes.is_another(old[n], new[n])]
 
 
 GROUP = Group(

@@ -12,7 +12,7 @@ from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.controller import Health
 from iowarden.rules.signals import baseline
 from iowarden.rules.signals.signal import Group
-from iowarden.rules.topology.device_identity import GONE_SECONDS
+from iowarden.rules.topology.device_changes import GONE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

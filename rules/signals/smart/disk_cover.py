@@ -14,7 +14,8 @@ from iowarden.collectors.smart.drive import Cover
 from iowarden.rules.signals import baseline
 from iowarden.rules.signals.signal import Group
 from iowarden.rules.topology import inventory
-from iowarden.rules.topology.device_identity import GONE_SECONDS, Identity
+from iowarden.rules.topology.device_changes import GONE_SECONDS
+from iowarden.rules.topology.device_identity import Identity
 from iowarden.rules.topology.inventory import Covered, Seen
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from iowarden.rules.notices.digest import Digest
 from iowarden.rules.renames import Renames
 from iowarden.rules.severity import Severity
 from iowarden.rules.signals.table import Memory
-from iowarden.rules.topology.device_identity import Devices, Gone
+from iowarden.rules.topology.device_changes import Devices, Gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable

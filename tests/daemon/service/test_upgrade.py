@@ -34,7 +34,7 @@ from iowarden.daemon.storage.history_db import History, Tail, TailLoaded
 from iowarden.rules.alerting.staleness import Watched
 from iowarden.rules.incidents.recurring import Habit, Occurrence
 from iowarden.rules.renames import Kind, Rename, Renames
-from iowarden.rules.topology.device_identity import Returned
+from iowarden.rules.topology.device_changes import Returned
 from iowarden.rules.topology.topology import Above
 
 if TYPE_CHECKING:

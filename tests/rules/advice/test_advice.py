@@ -26,11 +26,11 @@ from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.incidents.model import Member
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 from iowarden.rules.severity import Severity
-from iowarden.rules.topology.device_identity import Devices, Gone, identity
+from iowarden.rules.topology.device_changes import Devices, Gone
+from iowarden.rules.topology.device_identity import identity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
 
 RULES = importlib.resources.files("iowarden.rules")
 UNITS = Path(__file__).parents[1] / "units"

@@ -10,7 +10,8 @@ from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.notices import digest
 from iowarden.rules.notices.digest import Digest
 from iowarden.rules.severity import Severity
-from iowarden.rules.topology.device_identity import Change, Event, Identity
+from iowarden.rules.topology.device_changes import Change, Event
+from iowarden.rules.topology.device_identity import Identity
 
 WEEK = 7 * 86_400.0
 

@@ -8,7 +8,8 @@ import pytest
 from support.simulation import Simulation
 
 from iowarden.rules.alerting.alerts import State
-from iowarden.rules.topology.device_identity import Devices, subject
+from iowarden.rules.topology.alert_subject import subject
+from iowarden.rules.topology.device_changes import Devices
 
 if TYPE_CHECKING:
     from iowarden.rules.alerting.alerts import Alert

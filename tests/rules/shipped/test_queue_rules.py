@@ -23,7 +23,7 @@ from support.incidents import (
 from iowarden.collectors import registry
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.signals.table import Memory
-from iowarden.rules.topology.device_identity import Devices
+from iowarden.rules.topology.device_changes import Devices
 
 if TYPE_CHECKING:
     from collections.abc import Collection

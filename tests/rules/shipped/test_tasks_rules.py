@@ -23,7 +23,8 @@ from iowarden.rules.severity import Severity
 from iowarden.rules.signals.signal import Inputs, View
 from iowarden.rules.signals.writeback import bdi_throttle
 from iowarden.rules.snapshot import Snapshot
-from iowarden.rules.topology.device_identity import Devices, subject
+from iowarden.rules.topology.alert_subject import subject
+from iowarden.rules.topology.device_changes import Devices
 
 if TYPE_CHECKING:
     from iowarden.collectors.model import Labels

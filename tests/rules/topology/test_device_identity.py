@@ -13,8 +13,9 @@ from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.rules.notice import Reason
 from iowarden.rules.notices import report
 from iowarden.rules.severity import Severity
-from iowarden.rules.topology import device_identity
-from iowarden.rules.topology.device_identity import Change, Devices, Identity, identity
+from iowarden.rules.topology import alert_subject, device_changes, device_identity
+from iowarden.rules.topology.device_changes import Change, Devices
+from iowarden.rules.topology.device_identity import Identity, identity
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device
@@ -37,7 +38,7 @@ def test_a_disk_that_came_and_one_that_went_are_events() -> None:
     """sda stays, sdb goes, sdc comes: each is told by its serial number."""
     before = topology(disk("sda", serial="A"), disk("sdb", serial="B"))
     after = topology(disk("sda", serial="A"), disk("sdc", serial="C"))
-    events = device_identity.changes(before, after)
+    events = device_changes.changes(before, after)
     assert [(e.change, e.name, e.identity.object) for e in events] == [
         (Change.REMOVED, "sdb", "sdb (serial B)"),
         (Change.ADDED, "sdc", "sdc (serial C)"),
@@ -48,7 +49,7 @@ def test_a_disk_under_another_name_is_renamed() -> None:
     """A cable was replugged: the same serial number comes up as sdc."""
     before = topology(disk("sda", serial="A"), disk("sdb", serial="B"))
     after = topology(disk("sda", serial="A"), disk("sdc", serial="B"))
-    (event,) = device_identity.changes(before, after)
+    (event,) = device_changes.changes(before, after)
     assert (event.change, event.name, event.was) == (Change.RENAMED, "sdc", "sdb")
 
 
@@ -58,7 +59,7 @@ def test_another_disk_under_the_same_name_is_a_replacement() -> None:
         disk("sdb", serial="B", holders=("md0",)), disk("md0", slaves=("sdb",), leaf=False)
     )
     after = topology(disk("sdb", serial="X"))
-    (event,) = device_identity.changes(
+    (event,) = device_changes.changes(
         before, after, [mounted("/dev/md0", "/srv"), mounted("/dev/sda1", "/")]
     )
     assert (event.change, event.identity.object, event.was) == (
@@ -72,27 +73,27 @@ def test_another_disk_under_the_same_name_is_a_replacement() -> None:
 def test_diskseq_tells_a_disk_without_serial_number_from_the_next_of_its_name() -> None:
     """Two sticks without a number in one slot: the second is another one, and so is told."""
     before = topology(numbered(disk("sdb"), 7))
-    assert device_identity.changes(before, topology(numbered(disk("sdb"), 7))) == []
-    events = device_identity.changes(before, topology(numbered(disk("sdb"), 9)))
+    assert device_changes.changes(before, topology(numbered(disk("sdb"), 7))) == []
+    events = device_changes.changes(before, topology(numbered(disk("sdb"), 9)))
     assert [event.change for event in events] == [Change.REMOVED, Change.ADDED]
 
 
 def test_a_serial_number_that_cannot_be_read_for_once_is_no_other_disk() -> None:
     """A sick disk does not answer for its VPD page: it is still the same disk."""
     before = topology(disk("sda", serial="A"))
-    assert device_identity.changes(before, topology(disk("sda"))) == []
+    assert device_changes.changes(before, topology(disk("sda"))) == []
 
 
 def test_two_names_of_a_disk_may_be_swapped() -> None:
     """sda and sdb come up the other way round: both are renamed, nothing is gone."""
     before = topology(numbered(disk("sda", serial="A"), 1), numbered(disk("sdb", serial="B"), 2))
     after = topology(numbered(disk("sda", serial="B"), 3), numbered(disk("sdb", serial="A"), 4))
-    events = device_identity.changes(before, after)
+    events = device_changes.changes(before, after)
     assert [(e.change, e.was, e.name) for e in events] == [
         (Change.RENAMED, "sda", "sdb"),
         (Change.RENAMED, "sdb", "sda"),
     ]
-    state = device_identity.step(Devices(), events, after, 10.0)
+    state = device_changes.step(Devices(), events, after, 10.0)
     assert state.gone == {}
 
 
@@ -105,10 +106,10 @@ def test_a_partition_is_its_disk() -> None:
 @pytest.mark.parametrize(("name", "part"), [("sdb", "sdb1"), ("nvme0n1", "nvme0n1p2")])
 def test_a_partition_of_a_disk_that_is_gone_is_that_disk(name: str, part: str) -> None:
     """The file system on it goes on failing after the disk went: one incident, not two."""
-    state = device_identity.step(Devices(), [], topology(disk(name, serial="B")), 10.0)
+    state = device_changes.step(Devices(), [], topology(disk(name, serial="B")), 10.0)
     for label in (name, part):
-        assert device_identity.subject(topology(), state, (("device", label),)).key == "disk   B"
-    assert device_identity.subject(topology(), state, (("device", "sdc1"),)).key == "device sdc1"
+        assert alert_subject.subject(topology(), state, (("device", label),)).key == "disk   B"
+    assert alert_subject.subject(topology(), state, (("device", "sdc1"),)).key == "device sdc1"
 
 
 def test_what_a_raid_controller_says_is_its_matter_or_that_of_a_disk_that_is_known() -> None:
@@ -118,14 +119,14 @@ def test_what_a_raid_controller_says_is_its_matter_or_that_of_a_disk_that_is_kno
         return Identity("disk ACME S1", "slot") if ("slot", "channel 2") in labels else None
 
     def key(*labels: tuple[str, str]) -> str:
-        return device_identity.subject(None, Devices(), labels, controller=known).key
+        return alert_subject.subject(None, Devices(), labels, controller=known).key
 
     areca = ("controller", "areca 1")
     assert key(areca, ("slot", "channel 2")) == "disk ACME S1"
     assert key(areca, ("slot", "channel 3")) == "adapter areca 1"
     assert key(areca, ("condition", "L11"), ("host", "host2")) == "adapter areca 1"
     assert key(("controller", ""), ("host", "host2")) == "adapter host2"
-    alone = device_identity.subject(None, Devices(), (("controller", "c0"),))
+    alone = alert_subject.subject(None, Devices(), (("controller", "c0"),))
     assert (alone.key, alone.object) == ("adapter c0", "c0 (controller)")
 
 
@@ -329,7 +330,7 @@ def test_what_an_alert_is_about_follows_from_its_labels(labels: dict[str, str], 
     """
     whole = replace(disk("sda", serial="A"), partitions=("sda1",))
     known = topology(whole, disk("md0", slaves=("sda",), leaf=False))
-    assert device_identity.subject(known, Devices(), tuple(sorted(labels.items()))).key == key
+    assert alert_subject.subject(known, Devices(), tuple(sorted(labels.items()))).key == key
 
 
 def test_a_host_adapter_that_fails_is_one_mail_that_names_its_disks() -> None:

@@ -34,8 +34,14 @@ from iowarden.collectors.smart import members
 from iowarden.collectors.smart.drive import Cover, Disk, Polled, Target
 from iowarden.daemon.service import persisted_state
 from iowarden.rules.events.event_state import Happened
-from iowarden.rules.topology import device_identity, event_location, inventory
-from iowarden.rules.topology.device_identity import Devices
+from iowarden.rules.topology import (
+    alert_subject,
+    device_changes,
+    device_identity,
+    event_location,
+    inventory,
+)
+from iowarden.rules.topology.device_changes import Devices
 from iowarden.rules.topology.event_location import Map, Slotted, place, remember
 
 if TYPE_CHECKING:
@@ -90,7 +96,7 @@ def read(number: int, serial: str, **fields: Any) -> Disk:  # noqa: ANN401 - as 
 
 def key(known: Map, device: str) -> str:
     """The key of an alert with this label 'device'."""
-    return device_identity.subject(known.topology, known.devices, (("device", device),)).key
+    return alert_subject.subject(known.topology, known.devices, (("device", device),)).key
 
 
 # What the kernel names
@@ -146,10 +152,8 @@ def test_an_ata_disk_that_the_kernel_gave_up_is_still_that_disk() -> None:
     """'ata3.00: disabled', and sda is gone a moment later: the port remembers who was there."""
     before = topology(sd("sda", "2:0:0:0", "S1", port="ata3"))
     slots = remember({}, (), before)
-    state = device_identity.step(Devices(), [], before, 1.0)
-    names = device_identity.step(
-        state, device_identity.changes(before, topology()), topology(), 2.0
-    )
+    state = device_changes.step(Devices(), [], before, 1.0)
+    names = device_changes.step(state, device_changes.changes(before, topology()), topology(), 2.0)
     for known in (Map(topology(), names, slots=slots), Map(topology(), slots=slots)):
         found = place(kernel("ata3.00"), known)
         assert found.identity.key == key(Map(before), "sda")
@@ -184,8 +188,8 @@ def test_an_nvme_controller_is_its_drive() -> None:
 def test_an_nvme_drive_that_is_gone_is_still_that_drive() -> None:
     """'Removing after probe failure': its namespaces went with it."""
     before = topology(block_device("nvme1n1", serial="N1"))
-    state = device_identity.step(Devices(), [], before, 1.0)
-    gone = device_identity.step(state, device_identity.changes(before, topology()), topology(), 2.0)
+    state = device_changes.step(Devices(), [], before, 1.0)
+    gone = device_changes.step(state, device_changes.changes(before, topology()), topology(), 2.0)
     found = place(kernel("nvme1"), Map(topology(), gone))
     assert found.identity.key == key(Map(before), "nvme1n1")
     assert place(kernel("nvme1"), Map()).identity.key == "device nvme1"
@@ -226,8 +230,8 @@ def test_an_event_of_a_member_is_its_disks_and_that_of_an_array_the_arrays() -> 
 def test_a_disk_that_is_gone_is_known_by_its_last_name() -> None:
     """Its file system goes on failing: sdb1 is still the disk that was sdb."""
     before = topology(sd("sdb", "2:0:1:0", "S2"))
-    state = device_identity.step(Devices(), [], before, 1.0)
-    gone = device_identity.step(state, device_identity.changes(before, topology()), topology(), 2.0)
+    state = device_changes.step(Devices(), [], before, 1.0)
+    gone = device_changes.step(state, device_changes.changes(before, topology()), topology(), 2.0)
     for known in (Map(topology(), gone), Map(None, gone)):
         for name in ("sdb", "sdb1"):
             assert place(kernel(name), known).identity.key == key(Map(before), "sdb")
@@ -709,10 +713,10 @@ def test_what_a_file_system_says_after_its_disk_vanished_is_not_about_the_next_d
     pulled = topology(sd("sdc", "0:0:2:0", "COLD", partitions=("sdc1",)))
     other = topology(sd("sdc", "0:0:2:0", "FRESH", partitions=("sdc1",)))
     mount = Mount("8:33", "/dev/sdc1", "/", "/mnt/cold", "ext4", ("rw",), ("rw",))
-    state = device_identity.step(Devices(), (), pulled, 0.0)
+    state = device_changes.step(Devices(), (), pulled, 0.0)
     for now, before, after in ((20.0, pulled, topology()), (30.0, topology(), other)):
-        state = device_identity.step(
-            state, device_identity.changes(before, after, (mount,)), after, now
+        state = device_changes.step(
+            state, device_changes.changes(before, after, (mount,)), after, now
         )
     known = Map(topology=other, devices=state, ahead_seconds=1e9)
     found = place(kernel(name, realtime_seconds=1e9 + at), known)

@@ -10,8 +10,8 @@ from support.machine import disk, topology
 
 from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.md.mdstat import Array, Member
-from iowarden.rules.topology import device_identity, returned
-from iowarden.rules.topology.device_identity import Change, Devices, Returned
+from iowarden.rules.topology import device_changes, returned
+from iowarden.rules.topology.device_changes import Change, Devices, Returned
 from iowarden.rules.topology.topology import NOTHING, remember, with_held
 
 BACK = Returned("sdb", "sde", "sde (HDD, serial S2)", 10.0, (("sdb1", "md0"),))
@@ -111,24 +111,24 @@ def test_a_disk_that_vanished_and_came_back_is_no_new_disk() -> None:
     before = topology(replace(sdb, uses=(("sdb1", "md0"),)), MD0)
     standing = remember(NOTHING, before, (), 0.0)
     empty = topology(MD0)
-    events = [with_held(standing, before, e, 5.0) for e in device_identity.changes(before, empty)]
-    state = device_identity.step(Devices(), events, empty, 5.0)
+    events = [with_held(standing, before, e, 5.0) for e in device_changes.changes(before, empty)]
+    state = device_changes.step(Devices(), events, empty, 5.0)
     (gone,) = state.gone.values()
     assert gone.held == (("sdb1", "md0"),)
     after = topology(SDE, MD0)
-    (event,) = device_identity.recognised(state, device_identity.changes(empty, after))
+    (event,) = device_changes.recognised(state, device_changes.changes(empty, after))
     assert (event.change, event.name, event.was) == (Change.RETURNED, "sde", "sdb")
-    state = device_identity.step(state, [event], after, 65.0)
+    state = device_changes.step(state, [event], after, 65.0)
     (back,) = state.returned.values()
     assert (back.was, back.name, back.held) == ("sdb", "sde", gone.held)
     assert state.gone == {}
-    assert device_identity.step(state, [], empty, 70.0).returned == {}, "it is gone again"
+    assert device_changes.step(state, [], empty, 70.0).returned == {}, "it is gone again"
 
 
 def test_a_disk_that_was_never_there_is_new() -> None:
     """Without a serial number, or with one nobody missed."""
     after = topology(disk("sdz"), disk("sdy", serial="S9"))
-    events = device_identity.recognised(Devices(), device_identity.changes(topology(), after))
+    events = device_changes.recognised(Devices(), device_changes.changes(topology(), after))
     assert {each.change for each in events} == {Change.ADDED}
 
 

@@ -15,7 +15,9 @@ from iowarden.collectors.filesystem.btrfs_owner import FileSystem
 from iowarden.collectors.filesystem.mountinfo import Mount, parse_mountinfo
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.topology.device_identity import Devices, identity, subject, with_sources
+from iowarden.rules.topology.alert_subject import subject
+from iowarden.rules.topology.device_changes import Devices
+from iowarden.rules.topology.device_identity import identity, with_sources
 from iowarden.rules.topology.stack import Stack
 from iowarden.rules.topology.topology import (
     MOST_KEPT,
