@@ -6,7 +6,7 @@ The process's own (processor time, memory) are in daemon/process_metrics.py: no 
 from __future__ import annotations
 
 from iowarden.collectors.model import Family
-from iowarden.daemon.probe import client
+from iowarden.daemon.probe_client import metrics as probe
 from iowarden.rules import selftest_schedule
 from iowarden.rules.events import event_counters
 from iowarden.rules.incidents import silences
@@ -73,7 +73,7 @@ FAMILIES = (
     *silences.FAMILIES,
     *selftest_schedule.FAMILIES,
     *event_counters.FAMILIES,
-    *client.FAMILIES,
+    *probe.FAMILIES,
     HISTORY_LOST,
 )
 """In the order in which they are shown."""

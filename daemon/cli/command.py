@@ -15,7 +15,8 @@ from iowarden.collectors.recording.player import Player
 from iowarden.daemon.clock import PlayedClock, SystemClock
 from iowarden.daemon.config.load import load_config, machine_name
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.probe import client
+from iowarden.daemon.probe_client import connect
+from iowarden.daemon.probe_client.client import Client
 
 if TYPE_CHECKING:
     import argparse
@@ -53,9 +54,7 @@ def settings(arguments: argparse.Namespace) -> Config:
     return found
 
 
-def probe(
-    config: Config, clock: SystemClock, *, under_systemd: bool = False
-) -> client.Client | None:
+def probe(config: Config, clock: SystemClock, *, under_systemd: bool = False) -> Client | None:
     """Return who asks the probe: systemd's, or one that we start; None where neither may be.
 
     As a service we expect its socket: one that is not there is told, and found when it comes.
@@ -64,9 +63,9 @@ def probe(
         return None
     listens = os.access(PROBE_SOCKET, os.W_OK)
     if not listens and os.geteuid() == 0:
-        return client.Client(client.spawn(PROBE_DIRECTORY), clock.now)
+        return Client(connect.spawn(PROBE_DIRECTORY), clock.now)
     if listens or under_systemd:
-        return client.Client(client.at(PROBE_SOCKET), clock.now)
+        return Client(connect.at(PROBE_SOCKET), clock.now)
     return None
 
 

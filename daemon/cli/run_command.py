@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.cli.command import Add
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.config.schema import Config
-    from iowarden.daemon.probe.client import Client
+    from iowarden.daemon.probe_client.client import Client
     from iowarden.daemon.service.loop import Player
     from iowarden.daemon.transition_log import Log
     from iowarden.rules.rulefile.rulefile import RuleGroup

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from iowarden.collectors.model import Sample
-    from iowarden.daemon.probe.client import Client
     from iowarden.daemon.probe.protocol import Stuck
+    from iowarden.daemon.probe_client.client import Client
     from iowarden.daemon.transition_log import Telling
 
 
@@ -45,7 +45,7 @@ class ProbeWatch:
             self.client.remember(stuck)
 
     def samples(self, now_realtime: float) -> list[Sample]:
-        """Return the samples of client.FAMILIES."""
+        """Return the samples of daemon.probe_client.metrics.FAMILIES."""
         return [] if self.client is None else self.client.samples(now_realtime)
 
     def line(self) -> documents.ProbeLine:

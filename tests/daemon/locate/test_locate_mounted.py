@@ -17,7 +17,8 @@ from support.loops import command
 
 from iowarden.collectors.machine import Root
 from iowarden.daemon.locate.locate import locate
-from iowarden.daemon.probe.client import Client, spawn
+from iowarden.daemon.probe_client.client import Client
+from iowarden.daemon.probe_client.connect import spawn
 from iowarden.rules.topology.file_location import Kind, sentence, steps, unreadable
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from iowarden.collectors.smart.discovery import ConfiguredDrive, Found, Uncovere
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Target
 from iowarden.collectors.smart.options import Options
 from iowarden.daemon.polling import smart, smart_discovery, smart_schedule
-from iowarden.daemon.probe.client import Client, at
+from iowarden.daemon.probe_client.client import Client
+from iowarden.daemon.probe_client.connect import at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from support.probe import DEADLINE_SECONDS, Probe
 
 from iowarden.collectors.model import ReadError
-from iowarden.daemon.probe.client import Client, Limits, at, spawn
 from iowarden.daemon.probe.protocol import (
     MOST_REPLY_BYTES,
     Cancel,
@@ -27,6 +26,8 @@ from iowarden.daemon.probe.protocol import (
     Request,
     encode,
 )
+from iowarden.daemon.probe_client.client import Client, Limits
+from iowarden.daemon.probe_client.connect import at, spawn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

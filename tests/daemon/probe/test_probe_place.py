@@ -16,7 +16,7 @@ from iowarden.daemon.config.parser import parse_config
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from iowarden.daemon.probe.client import Client
+    from iowarden.daemon.probe_client.client import Client
 
 
 @pytest.fixture

@@ -30,7 +30,8 @@ from iowarden.daemon.check.report import Level
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.control import control_socket
 from iowarden.daemon.polling import smart
-from iowarden.daemon.probe.client import Client, at
+from iowarden.daemon.probe_client.client import Client
+from iowarden.daemon.probe_client.connect import at
 from iowarden.daemon.service import selftest_runner
 from iowarden.daemon.transition_log import Telling
 from iowarden.rules import calendar

@@ -20,16 +20,6 @@ from support.smtp import DEADLINE_SECONDS
 
 from iowarden.collectors.model import AbsentError, LateError, MissingError, ReadError, StuckError
 from iowarden.daemon.probe.children import look
-from iowarden.daemon.probe.client import (
-    FAMILIES,
-    LIMITS,
-    MOST_WAITING,
-    UNREACHABLE,
-    VERBS,
-    Client,
-    Limits,
-    at,
-)
 from iowarden.daemon.probe.protocol import (
     LENGTH_BYTES,
     MOST_REPLY_BYTES,
@@ -46,6 +36,14 @@ from iowarden.daemon.probe.protocol import (
     StuckNow,
     encode,
 )
+from iowarden.daemon.probe_client.client import (
+    LIMITS,
+    MOST_WAITING,
+    Client,
+    Limits,
+)
+from iowarden.daemon.probe_client.connect import at
+from iowarden.daemon.probe_client.metrics import FAMILIES, UNREACHABLE, VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import array
-import contextlib
 import datetime as dt
 import json
 import os
 import selectors
-import socket
-import subprocess
-import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -18,12 +13,9 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import (
     AbsentError,
-    Family,
-    Labels,
     LateError,
     MissingError,
     ReadError,
-    Sample,
     StuckError,
     trace,
 )
@@ -36,7 +28,6 @@ from iowarden.daemon.probe.protocol import (
     VERSION,
     Answer,
     Cancel,
-    Decoder,
     Hello,
     Message,
     Outcome,
@@ -46,50 +37,17 @@ from iowarden.daemon.probe.protocol import (
     StuckNow,
     encode,
 )
+from iowarden.daemon.probe_client.metrics import UNREACHABLE, ProbeMetrics, printable
+from iowarden.daemon.probe_client.transport import Transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    Connect = Callable[[], socket.socket]
-    """Return a new connected stream socket. Errors: OSError; FileNotFoundError: no probe at all."""
+    from iowarden.collectors.model import Sample
+    from iowarden.daemon.probe_client.connect import Connect
 
-VERBS = ("run", "tasks", "journal", "newest", "statvfs", "kmsg")
 MOST_WAITING = 48
 """The probe refuses more than 64 of a connection, those that it has not yet killed included."""
-UNREACHABLE = "unreachable"
-"""Instead of an outcome: there was no connection, or it broke before the answer."""
-OUTCOMES = (*(outcome.value for outcome in Outcome), UNREACHABLE)
-
-_CHUNK_BYTES = 65_536
-_MOST_CHARACTERS = 500
-_MOST_CHILDREN = 3
-
-_UP = Family(
-    "iowarden_probe_up",
-    "gauge",
-    "1 while the last attempt to reach the probe succeeded, 0 after one that failed.",
-)
-_REQUESTS = Family(
-    "iowarden_probe_requests_total", "counter", "Requests to the probe, by what they came to."
-)
-_SECONDS = Family(
-    "iowarden_probe_request_seconds_total",
-    "counter",
-    "Seconds from request to answer, waiting for a turn at the controller included.",
-)
-_OPEN = Family("iowarden_probe_open_requests", "gauge", "Requests that are not answered yet.")
-_CONNECTIONS = Family(
-    "iowarden_probe_connections_total", "counter", "Connections to the probe that were made."
-)
-_STUCK_SECONDS = Family(
-    "iowarden_probe_program_stuck_seconds",
-    "gauge",
-    "Seconds since a program was killed that lives on in the kernel.",
-)
-_STUCK_COUNT = Family(
-    "iowarden_probe_programs_stuck", "gauge", "Programs that were killed and live on."
-)
-FAMILIES = (_UP, _REQUESTS, _SECONDS, _OPEN, _CONNECTIONS, _STUCK_SECONDS, _STUCK_COUNT)
 
 _TEXTS = {
     Outcome.REFUSED: "expected what the probe may do, got a refusal",
@@ -169,24 +127,18 @@ class Client:
         self._begin = False
         self._closed = False
         self._next = 1
-        self._counts = {(verb, name): 0 for verb in VERBS for name in OUTCOMES}
-        self._seconds = dict.fromkeys(VERBS, 0.0)
+        self._metrics = ProbeMetrics()
         self._thread: threading.Thread | None = None
         # What only the thread touches:
         self._selector = selectors.DefaultSelector()
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._selector.register(self._wake, selectors.EVENT_READ)
-        self._socket: socket.socket | None = None
-        self._decoder = Decoder(MOST_REPLY_BYTES)
-        self._outgoing = bytearray()
-        self._descriptor = -1
-        self._up: bool | None = None
-        self._connections_total = 0
+        self._transport: Transport | None = None
         self._absent = False
         self._failing_since = ""
         self._retry_at = float("-inf")
         self._pause_seconds = limits.pause_seconds
-        self._began_at = self._busy_at = self._heard_at = self._sent_at = 0.0
+        self._busy_at = 0.0
 
     def begin(self) -> None:
         """Connect once: the greeting tells the programs, and what has hung since before."""
@@ -198,7 +150,7 @@ class Client:
         """Take what was stuck when iowarden ended, and is there, as so until the first greeting."""
         there = tuple(filter(_is_there, stuck))
         with self._lock:
-            if not self._connections_total:
+            if not self._metrics.connections_total:
                 self.stuck = there
                 self._notify()
 
@@ -226,25 +178,7 @@ class Client:
 
     def samples(self, now_realtime: float) -> list[Sample]:
         """Return what FAMILIES describe; `now_realtime` is Unix time."""
-        with self._lock:
-            counts, seconds = dict(self._counts), dict(self._seconds)
-            open_requests = len(self._calls)
-        stuck, up = self.stuck, self._up
-        samples: list[Sample] = [] if up is None else [(_UP.name, (), float(up))]
-        samples += [
-            (_REQUESTS.name, (("outcome", outcome), ("verb", verb)), count)
-            for (verb, outcome), count in counts.items()
-        ]
-        samples += [(_SECONDS.name, (("verb", verb),), total) for verb, total in seconds.items()]
-        samples.append((_OPEN.name, (), open_requests))
-        samples.append((_CONNECTIONS.name, (), self._connections_total))
-        since = {labels: each.since_seconds for each in stuck for labels in _labels(each)}
-        samples += [
-            (_STUCK_SECONDS.name, labels, max(now_realtime - start, 0.0))
-            for labels, start in since.items()
-        ]
-        samples.append((_STUCK_COUNT.name, (), len(stuck)))
-        return samples
+        return self._metrics.samples(len(self._calls), self.stuck, now_realtime)
 
     def close(self, timeout_seconds: float) -> bool:
         """End the connection and every request; return whether the thread ended in time."""
@@ -290,7 +224,7 @@ class Client:
         self._count(verb, call.answer.outcome, start)
         if call.answer.outcome is Outcome.DONE:
             return call.answer, call.descriptor
-        said = f": {_printable(call.answer.error)}" if call.answer.error else ""
+        said = f": {printable(call.answer.error)}" if call.answer.error else ""
         text = (
             f"{_name(verb, arguments)}: {_TEXTS[call.answer.outcome]}{said};"
             f" {_STEPS.get(call.answer.outcome, _AGAIN)}"
@@ -327,10 +261,7 @@ class Client:
                 self._notify()
 
     def _count(self, verb: str, outcome: str, start: float) -> None:
-        with self._lock:
-            key = (verb, str(outcome))
-            self._counts[key] = self._counts.get(key, 0) + 1
-            self._seconds[verb] = self._seconds.get(verb, 0.0) + self._clock() - start
+        self._metrics.count(verb, outcome, self._clock() - start)
 
     def _notify(self) -> None:
         """Wake the thread, or start it; the lock is held."""
@@ -371,8 +302,8 @@ class Client:
                 continue
             if events & selectors.EVENT_READ:
                 self._receive()
-            if events & selectors.EVENT_WRITE:
-                self._transmit()
+            if events & selectors.EVENT_WRITE and self._transport is not None:
+                self._transport.send()
         now = self._clock()
         with self._lock:
             given_up, self._given_up = self._given_up, []
@@ -381,49 +312,52 @@ class Client:
         self._look_at_limits(now, given_up)
         if calls:
             self._busy_at = now
-        if self._socket is None and (begin or calls or self.stuck):
+        if self._transport is None and (begin or calls or self.stuck):
             self._reach(now, calls)
+        if self._transport is None:
+            return
         if self.connected:
             for call in given_up:
                 if call.sent_at is not None:
-                    self._outgoing += encode(Cancel(call.identifier))
+                    self._transport.put(encode(Cancel(call.identifier)))
             for call in calls:
                 if call.sent_at is None:
-                    self._put(call, now)
-        self._transmit()
+                    self._put(self._transport, call, now)
+        self._transport.send()
 
     def _wait_seconds(self) -> float | None:
         now = self._clock()
-        limits = self._limits
-        if self._socket is None:
+        limits, transport = self._limits, self._transport
+        if transport is None:
             # A problem fails requests at once; without one they wait for the next attempt.
             waits = bool(self.stuck or self._calls)
             return max(self._retry_at - now, 0.0) if waits else None
         if not self.connected:
-            return max(self._began_at + limits.hello_seconds - now, 0.0)
+            return max(transport.began_at + limits.hello_seconds - now, 0.0)
         ends = []
-        if self._outgoing:
-            ends.append(self._sent_at + limits.unread_seconds)
+        if transport.unsent():
+            ends.append(transport.sent_at + limits.unread_seconds)
         if not self._calls and not self.stuck:
             ends.append(self._busy_at + limits.idle_seconds)
         return max(min(ends) - now, 0.0) if ends else None
 
     def _look_at_limits(self, now: float, given_up: list[_Call]) -> None:
         """Close a connection that is of no use. Errors: TimeoutError."""
-        if self._socket is None:
+        limits, transport = self._limits, self._transport
+        if transport is None:
             return
-        limits = self._limits
         if not self.connected:
-            if now >= self._began_at + limits.hello_seconds:
+            if now >= transport.began_at + limits.hello_seconds:
                 raise TimeoutError(
                     f"expected its greeting within {limits.hello_seconds:g} s, got none"
                 )
             return
-        if self._outgoing and now >= self._sent_at + limits.unread_seconds:
+        if transport.unsent() and now >= transport.sent_at + limits.unread_seconds:
             raise TimeoutError(
                 f"expected the probe to read within {limits.unread_seconds:g} s, got nothing read"
             )
-        if any(call.sent_at is not None and self._heard_at < call.sent_at for call in given_up):
+        heard_at = transport.heard_at
+        if any(call.sent_at is not None and heard_at < call.sent_at for call in given_up):
             raise TimeoutError("expected an answer by its deadline, got no word since the request")
         idle = not self._calls and not self.stuck
         if idle and now >= self._busy_at + limits.idle_seconds:
@@ -436,14 +370,10 @@ class Client:
             if self.problem:
                 self._fail(calls)
             return
-        connection = self._connect()
-        connection.settimeout(0)
-        self._socket = connection
-        self._selector.register(connection, selectors.EVENT_READ)
-        self._began_at = self._sent_at = self._clock()
-        self._outgoing += encode(Hello())
+        self._transport = Transport(self._connect(), self._selector, self._clock)
+        self._transport.put(encode(Hello()))
 
-    def _put(self, call: _Call, now: float) -> None:
+    def _put(self, transport: Transport, call: _Call, now: float) -> None:
         left = call.deadline - now
         what = _name(call.verb, call.arguments)
         if left <= 0:
@@ -455,65 +385,25 @@ class Client:
             text = f"{what}: expected at most {MOST_REQUEST_BYTES} bytes, got {len(frame)}"
             self._end(call.identifier, error=ReadError(f"{text}; shorten the arguments"))
             return
-        if not self._outgoing:
-            self._sent_at = now
         call.sent_at = now
-        self._outgoing += frame
-
-    def _transmit(self) -> None:
-        """Send what the socket takes. Errors: OSError."""
-        if self._socket is None:
-            return
-        if self._outgoing:
-            with contextlib.suppress(BlockingIOError):
-                del self._outgoing[: self._socket.send(self._outgoing)]
-                self._sent_at = self._clock()
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outgoing else 0)
-        if self._selector.get_key(self._socket).events != events:
-            self._selector.modify(self._socket, events)
+        transport.put(frame)
 
     def _receive(self) -> None:
         """Take what came. Errors: OSError, ProtocolError."""
-        if self._socket is None:
+        if self._transport is None:
             return
         try:
-            # Room for one descriptor: the kernel closes those that are beyond the room.
-            received, ancillary, _, _ = self._socket.recvmsg(
-                _CHUNK_BYTES, socket.CMSG_SPACE(array.array("i").itemsize), socket.MSG_CMSG_CLOEXEC
-            )
-        except BlockingIOError:
-            return
-        self._keep_descriptor(ancillary)
-        if not received:
-            self._hung_up()
-            return
-        self._heard_at = self._clock()
-        for message in self._decoder.feed(received):
-            self._handle(message)
-        if not self._decoder.waiting():
-            self._forget_descriptor()  # it came with no answer to 'kmsg'
+            for message in self._transport.receive():
+                self._handle(message)
+        except EOFError:
+            self._hung_up(self._transport)
 
-    def _keep_descriptor(self, ancillary: list[tuple[int, int, bytes]]) -> None:
-        """Keep the last descriptor that came until the frame it came with is whole."""
-        for level, kind, data in ancillary:
-            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                found = array.array("i")
-                found.frombytes(data[: len(data) - len(data) % found.itemsize])
-                for descriptor in found:
-                    self._forget_descriptor()
-                    self._descriptor = descriptor
-
-    def _forget_descriptor(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def _hung_up(self) -> None:
+    def _hung_up(self, transport: Transport) -> None:
         if not self.connected:
             raise ConnectionError("expected its greeting, got the end of the connection")
         with self._lock:
             waits = any(call.sent_at is not None for call in self._calls.values())
-        if waits or self._decoder.waiting():
+        if waits or transport.waiting():
             raise ConnectionError("expected answers, got the end of the connection")
         self._pause()
         self._drop()  # nobody waits for it: it was restarted
@@ -532,8 +422,8 @@ class Client:
                     )
                 with self._lock:  # against `remember`
                     self.stuck, self.programs = stuck, programs
-                    self._connections_total += 1
-                self.connected, self._up, self.problem = True, True, ""
+                    self._metrics.connections_total += 1
+                self.connected, self._metrics.up, self.problem = True, True, ""
                 self._absent = False
                 self._busy_at = self._clock()
             case StuckNow(stuck):
@@ -558,8 +448,13 @@ class Client:
             if call is None:
                 return
             call.answer, call.error = answer, error
-            if answer and call.verb == "kmsg" and answer.outcome is Outcome.DONE:
-                call.descriptor, self._descriptor = self._descriptor, -1
+            if (
+                self._transport
+                and answer
+                and call.verb == "kmsg"
+                and answer.outcome is Outcome.DONE
+            ):
+                call.descriptor = self._transport.take_descriptor()
         call.done.set()
 
     def _broken(self, why: str, *, absent: bool = False) -> None:
@@ -572,11 +467,11 @@ class Client:
             calls = [c for c in self._calls.values() if c.sent_at is not None or not self.connected]
         self._pause()
         self._drop()
-        self._up, self._absent = False, absent
+        self._metrics.up, self._absent = False, absent
         gone = [each for each in self.stuck if not _is_there(each)]
         with self._lock:
             self.stuck = tuple(each for each in self.stuck if each not in gone)
-        self.problem = f"no connection to the probe since {self._failing_since}: {_printable(why)}"
+        self.problem = f"no connection to the probe since {self._failing_since}: {printable(why)}"
         self._fail(calls)
 
     def _fail(self, calls: list[_Call]) -> None:
@@ -589,98 +484,17 @@ class Client:
 
     def _pause(self) -> None:
         """Set when the next attempt may be made: soon after a connection that had worked."""
-        start = self._began_at if self.connected else self._clock()
+        start = self._clock()
+        if self.connected and self._transport is not None:
+            start = self._transport.began_at
         self._retry_at = start + self._pause_seconds
         self._pause_seconds = min(self._pause_seconds * 2, self._limits.most_pause_seconds)
 
     def _drop(self) -> None:
         self.connected = False
-        self._forget_descriptor()
-        self._decoder = Decoder(MOST_REPLY_BYTES)
-        self._outgoing.clear()
-        if self._socket is not None:
-            self._selector.unregister(self._socket)
-            self._socket.close()
-            self._socket = None
-
-
-def at(path: str) -> Connect:
-    """Return what connects to the socket at a path, as systemd made it."""
-
-    def connect() -> socket.socket:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            connection.settimeout(0)  # a full queue is an error (EAGAIN), not a wait: unix(7)
-            connection.connect(path)
-        except OSError as error:
-            connection.close()
-            text = f"{error.strerror}; see 'systemctl status iowarden-probe.socket'"
-            raise type(error)(error.errno, text, path) from error
-        return connection
-
-    return connect
-
-
-def spawn(runtime_directory: str, *options: str) -> Connect:
-    """Return what starts a probe as a child, for a run in the foreground, and connects to it.
-
-    The child has a session of its own, so that Ctrl-C reaches only us; it ends at the end of its
-    connection. `options` are further ones of its command line.
-    Limits: beyond `_MOST_CHILDREN` that live on, no other is started.
-    """
-    children: list[subprocess.Popen[bytes]] = []
-
-    def connect() -> socket.socket:
-        children[:] = [child for child in children if child.poll() is None]
-        if len(children) >= _MOST_CHILDREN:
-            pids = ", ".join(str(child.pid) for child in children)
-            for child in children:
-                child.kill()
-            raise ChildProcessError(
-                f"expected earlier probes to end with their connection, got processes {pids} still"
-                " there; they were killed; look for a hung disk below them"
-            )
-        ours, theirs = socket.socketpair()
-        with theirs:
-            command = [sys.executable, "-I", "-m", "iowarden.daemon.probe"]
-            command += ["--descriptor", str(theirs.fileno())]
-            command += ["--runtime-directory", os.path.abspath(runtime_directory), *options]
-            try:
-                child = subprocess.Popen(  # noqa: S603 - our own program, nothing of it from outside
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    cwd="/",
-                    pass_fds=(theirs.fileno(),),
-                    start_new_session=True,
-                    # With a user, even our own, it is fork and not vfork: that would suspend us
-                    # until the exec, the interpreter's lock held, and the exec may wait for a disk.
-                    user=os.geteuid(),
-                )
-            except OSError:
-                ours.close()
-                raise
-        children.append(child)
-        # It ends when we close, and leaves no zombie until the next one is started.
-        threading.Thread(target=child.wait, name="probe-child", daemon=True).start()
-        return ours
-
-    return connect
-
-
-def _labels(stuck: Stuck) -> list[Labels]:
-    base = {
-        "controller": ",".join(stuck.controllers),
-        "pid": str(stuck.pid),
-        "program": os.path.basename(stuck.arguments[0]) if stuck.arguments else "",
-    }
-    return [
-        tuple(
-            (name, _printable(value))
-            for name, value in sorted({**base, "device": device}.items())
-            if value
-        )
-        for device in stuck.devices or ("",)
-    ]
+        if self._transport is not None:
+            self._transport.close()
+            self._transport = None
 
 
 def _is_there(program: Stuck) -> bool:
@@ -702,9 +516,4 @@ def _start_ticks(pid: int) -> int | None:
 
 
 def _name(verb: str, arguments: tuple[str, ...]) -> str:
-    return f"'{_printable(' '.join((verb, *arguments)))}'"
-
-
-def _printable(text: str) -> str:
-    """Return text that can be written anywhere, not too long: it may come from anyone."""
-    return text[:_MOST_CHARACTERS].encode(errors="backslashreplace").decode()
+    return f"'{printable(' '.join((verb, *arguments)))}'"

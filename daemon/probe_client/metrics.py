@@ -1,0 +1,112 @@
+"""Metrics of the probe, as the daemon knows it: requests, and programs that hang."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.model import Family, Labels, Sample
+from iowarden.daemon.probe.protocol import Outcome
+
+if TYPE_CHECKING:
+    from iowarden.daemon.probe.protocol import Stuck
+
+VERBS = ("run", "tasks", "journal", "newest", "statvfs", "kmsg")
+UNREACHABLE = "unreachable"
+"""Instead of an outcome: there was no connection, or it broke before the answer."""
+_MOST_CHARACTERS = 500
+_OUTCOMES = (*(outcome.value for outcome in Outcome), UNREACHABLE)
+
+_UP = Family(
+    "iowarden_probe_up",
+    "gauge",
+    "1 while the last attempt to reach the probe succeeded, 0 after one that failed.",
+)
+_REQUESTS = Family(
+    "iowarden_probe_requests_total", "counter", "Requests to the probe, by what they came to."
+)
+_SECONDS = Family(
+    "iowarden_probe_request_seconds_total",
+    "counter",
+    "Seconds from request to answer, waiting for a turn at the controller included.",
+)
+_OPEN = Family("iowarden_probe_open_requests", "gauge", "Requests that are not answered yet.")
+_CONNECTIONS = Family(
+    "iowarden_probe_connections_total", "counter", "Connections to the probe that were made."
+)
+_STUCK_SECONDS = Family(
+    "iowarden_probe_program_stuck_seconds",
+    "gauge",
+    "Seconds since a program was killed that lives on in the kernel.",
+)
+_STUCK_COUNT = Family(
+    "iowarden_probe_programs_stuck", "gauge", "Programs that were killed and live on."
+)
+FAMILIES = (_UP, _REQUESTS, _SECONDS, _OPEN, _CONNECTIONS, _STUCK_SECONDS, _STUCK_COUNT)
+
+
+class ProbeMetrics:
+    """What is counted, by any thread.
+
+    `up`: whether the last attempt to connect succeeded, None before the first.
+    """
+
+    def __init__(self) -> None:
+        """Nothing was asked yet."""
+        self.up: bool | None = None
+        self.connections_total = 0
+        self._lock = threading.Lock()
+        self._counts = {(verb, name): 0 for verb in VERBS for name in _OUTCOMES}
+        self._seconds = dict.fromkeys(VERBS, 0.0)
+
+    def count(self, verb: str, outcome: str, seconds: float) -> None:
+        """Count a request that came to something after so many seconds."""
+        with self._lock:
+            key = (verb, str(outcome))
+            self._counts[key] = self._counts.get(key, 0) + 1
+            self._seconds[verb] = self._seconds.get(verb, 0.0) + seconds
+
+    def samples(
+        self, open_requests: int, stuck: tuple[Stuck, ...], now_realtime: float
+    ) -> list[Sample]:
+        """Return what FAMILIES describe; `now_realtime` is Unix time."""
+        with self._lock:
+            counts, seconds = dict(self._counts), dict(self._seconds)
+        since = {labels: each.since_seconds for each in stuck for labels in _labels(each)}
+        return [
+            *([] if self.up is None else [(_UP.name, (), float(self.up))]),
+            *(
+                (_REQUESTS.name, (("outcome", outcome), ("verb", verb)), count)
+                for (verb, outcome), count in counts.items()
+            ),
+            *((_SECONDS.name, (("verb", verb),), total) for verb, total in seconds.items()),
+            (_OPEN.name, (), open_requests),
+            (_CONNECTIONS.name, (), self.connections_total),
+            *(
+                (_STUCK_SECONDS.name, labels, max(now_realtime - start, 0.0))
+                for labels, start in since.items()
+            ),
+            (_STUCK_COUNT.name, (), len(stuck)),
+        ]
+
+
+def _labels(stuck: Stuck) -> list[Labels]:
+    base = {
+        "controller": ",".join(stuck.controllers),
+        "pid": str(stuck.pid),
+        "program": os.path.basename(stuck.arguments[0]) if stuck.arguments else "",
+    }
+    return [
+        tuple(
+            (name, printable(value))
+            for name, value in sorted({**base, "device": device}.items())
+            if value
+        )
+        for device in stuck.devices or ("",)
+    ]
+
+
+def printable(text: str) -> str:
+    """Return text that can be written anywhere, not too long: it may come from anyone."""
+    return text[:_MOST_CHARACTERS].encode(errors="backslashreplace").decode()
