@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import configparser
 import functools
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,10 +45,11 @@ DOORS = {
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A module of the product: its path below the top, and its syntax tree."""
+    """A module of the product: its path below the top, its syntax tree, how long it is."""
 
     path: str
     tree: ast.Module
+    lines: int = 0
 
     @property
     def layer(self) -> str:
@@ -56,7 +59,7 @@ class Module:
 
 def module(path: str, source: str) -> Module:
     """A module from its text."""
-    return Module(path, ast.parse(source, path))
+    return Module(path, ast.parse(source, path), source.count("\n"))
 
 
 @functools.cache
@@ -133,7 +136,6 @@ def side_doors(modules: list[Module]) -> list[str]:
 
 
 PROBE = "daemon/probe/"
-PROBE_CLIENT = f"{PROBE}client.py"
 PROBE_NEEDS = frozenset(
     f"iowarden.{name}"
     for name in ("collectors", "daemon.probe", "daemon.journal", "daemon.sanitize")
@@ -141,24 +143,21 @@ PROBE_NEEDS = frozenset(
 PROBE_LIBRARIES = frozenset({*sys.stdlib_module_names, "systemd"})
 ON_THE_WAY = frozenset({"iowarden", "iowarden.daemon", "iowarden.daemon.probe"})
 """Packages without code of their own."""
-PROBE_SHARED = frozenset(f"iowarden.daemon.probe.{name}" for name in ("client", "protocol"))
+PROBE_SHARED = frozenset({"iowarden.daemon.probe.protocol"})
 
 
 def probe(modules: list[Module]) -> list[str]:
     """What would make the process that runs as root larger, and who would run its code elsewhere.
 
-    It imports the standard library, systemd and little of ours; the daemon of it only the client
-    and the protocol.
+    It imports the standard library, systemd and little of ours; the daemon of it only the protocol.
     """
     faults = []
     for each in modules:
-        inside = each.path.startswith(PROBE) and each.path != PROBE_CLIENT
+        inside = each.path.startswith(PROBE)
         for name in sorted(imports(each.tree) - ON_THE_WAY):
             ours = name.partition(".")[0] == "iowarden"
             if inside and not (_in(name, PROBE_NEEDS) if ours else _in(name, PROBE_LIBRARIES)):
                 faults.append(f"{each.path}: '{name}' is too much for what runs as root")
-            if inside and _in(name, {"iowarden.daemon.probe.client"}):
-                faults.append(f"{each.path}: '{name}' is the other side")
             if not inside and _in(name, {"iowarden.daemon.probe"}) and not _in(name, PROBE_SHARED):
                 faults.append(f"{each.path}: '{name}' is for the probe's process alone")
     return faults
@@ -235,6 +234,195 @@ def _is_stateful(value: ast.expr | None) -> bool:
             )
 
 
+ARROWS = """\
+collectors.event: -
+collectors.json_text: -
+collectors.model: -
+collectors.probe_reply: -
+collectors.raid.log_alignment: -
+collectors.machine: model
+collectors.raid.output: model
+collectors.program: machine model probe_reply
+collectors.source: machine model
+collectors.sysfs: machine model
+collectors.filesystem: machine model probe_reply program source sysfs
+collectors.kernel: machine model source
+collectors.monitors: machine model source
+collectors.raid.controller: event model raid.log_alignment raid.output source
+collectors.procfs: filesystem machine model source
+collectors.raid.backend: machine model raid.controller
+collectors.raid.states: raid.controller raid.output
+collectors.recording: filesystem machine model source
+collectors.block: filesystem machine model procfs program source sysfs
+collectors.raid.threeware: event machine model program raid.backend raid.controller raid.output
+    raid.states
+collectors.md: block event machine model program source sysfs
+collectors.smart: block json_text machine model monitors probe_reply program source sysfs
+collectors.node_series: model smart
+collectors.raid.areca: event machine model program raid.backend raid.controller raid.output
+    raid.states smart
+collectors.raid.pci_hosts: machine smart
+collectors.raid.vendor_poll: event machine model raid.backend raid.controller raid.log_alignment
+    raid.states smart
+collectors.raid.adaptec: machine model program raid.backend raid.controller raid.output
+    raid.pci_hosts raid.states smart
+collectors.raid.megaraid: event json_text machine model program raid.backend raid.controller
+    raid.output raid.pci_hosts raid.states smart
+collectors.raid.mpt: machine model program raid.backend raid.controller raid.output raid.pci_hosts
+    raid.states smart
+collectors.raid.smartarray: machine model program raid.backend raid.controller raid.output
+    raid.pci_hosts raid.states smart
+collectors.kmsg: event machine model probe_reply raid.megaraid source
+collectors.raid.vendors: raid.adaptec raid.areca raid.megaraid raid.mpt raid.smartarray
+    raid.threeware
+collectors.registry: block filesystem kernel kmsg md monitors procfs raid.controller smart source
+collectors.tool_output: event kmsg md model raid.adaptec raid.areca raid.controller raid.megaraid
+    raid.mpt raid.output raid.smartarray raid.states raid.threeware smart
+rules.calendar: -
+rules.faults: -
+rules.promql: -
+rules.quantity: -
+rules.scrape_labels: -
+rules.severity: -
+rules.signals.in_flight: -
+rules.smart: -
+rules.snapshot: -
+rules.matcher: promql
+rules.notice: severity
+rules.signals.leaves: signals.in_flight
+rules.signals.signal: snapshot
+rules.topology: faults quantity smart
+rules.yaml_nodes: promql
+rules.renames: matcher promql
+rules.signals.activity: signals.signal
+rules.signals.baseline: signals.signal
+rules.signals.growth: signals.signal
+rules.signals.held: signals.signal
+rules.signals.memory: signals.signal
+rules.rulefile: promql renames scrape_labels yaml_nodes
+rules.signals.device: signals.baseline signals.growth signals.held signals.in_flight
+    signals.leaves signals.signal smart topology
+rules.signals.filesystem: signals.baseline signals.signal
+rules.signals.queue: signals.activity signals.held signals.signal
+rules.signals.raid: signals.baseline signals.signal topology
+rules.signals.smart: signals.baseline signals.signal smart topology
+rules.alerting: faults promql rulefile severity yaml_nodes
+rules.signals.writeback: signals.activity signals.device signals.leaves signals.signal
+rules.incidents: alerting faults matcher notice quantity severity topology
+rules.signals.table: signals.activity signals.device signals.filesystem signals.leaves
+    signals.memory signals.queue signals.raid signals.signal signals.smart signals.writeback
+rules.advice: alerting faults incidents severity smart topology
+rules.engine: alerting promql rulefile scrape_labels signals.signal signals.smart signals.table
+    snapshot topology
+rules.selftest_schedule: calendar incidents
+rules.events: advice alerting faults incidents notice severity topology yaml_nodes
+rules.notices: advice alerting faults incidents notice quantity severity topology
+daemon.clock: -
+daemon.duration: -
+daemon.exporters: -
+daemon.json_codec: -
+daemon.locate: -
+daemon.mlock: -
+daemon.process_metrics: -
+daemon.sanitize: -
+daemon.control: json_codec sanitize
+daemon.journal: sanitize
+daemon.polling: clock
+daemon.probe: journal sanitize
+daemon.storage: clock control
+daemon.probe_client: probe
+daemon.transition_log: control journal probe storage
+daemon.views: control probe storage
+daemon.metrics: probe_client
+daemon.config: duration metrics
+daemon.check: clock config exporters polling sanitize
+daemon.http: config
+daemon.notify: clock config control journal metrics sanitize storage transition_log
+daemon.service: clock config control http journal json_codec locate metrics notify polling probe
+    probe_client process_metrics storage transition_log views
+daemon.replay: clock config duration http journal json_codec notify polling sanitize service
+    storage
+daemon.cli: check clock config control duration http journal json_codec locate mlock notify
+    polling probe_client process_metrics replay sanitize service storage transition_log
+"""
+"""The rooms of each layer, the lowest first, and what of its layer each may import, for types as
+well: a room imports only those above its line here, so that no circle can be. A room is a folder;
+in a folder with folders in it (collectors, rules.signals) each module is a room. Any room
+may import those of the layers below.
+"""
+MOST_LINES = 700
+"""A file that is longer is several, but for what LONG gives a reason for."""
+MOST_FILES = 20
+LONG: dict[str, str] = {}
+
+
+def rooms(modules: list[Module]) -> dict[str, str]:
+    """The room of each module of the product, by full name."""
+    names = {each.path.removesuffix(".py").replace("/", ".") for each in modules}
+    names = {name for name in names if not name.endswith(".__init__")}
+    folders = {name.rpartition(".")[0] for name in names}
+    divided = {folder.rpartition(".")[0] for folder in folders}
+    return {
+        name: name if (folder := name.rpartition(".")[0]) in divided else folder for name in names
+    }
+
+
+def allowed(table: str) -> dict[str, list[str]]:
+    """The arrows of a table as above."""
+    lines = " ".join(
+        f"\n{line}" if line[:1].strip() else line.strip() for line in table.splitlines()
+    )
+    found = {}
+    for line in lines.split("\n")[1:]:
+        name, _, others = line.partition(":")
+        layer = name.partition(".")[0]
+        found[name] = [f"{layer}.{other}" for other in others.split() if other != "-"]
+    return found
+
+
+def arrows(modules: list[Module], table: str = ARROWS) -> list[str]:
+    """Imports between rooms that the table does not allow, and lines of it that say too much."""
+    room_of = rooms(modules)
+    seen: dict[str, set[str]] = {room: set() for room in room_of.values()}
+    faults = []
+    named = allowed(table)
+    for each in modules:
+        own = each.path.removesuffix(".py").replace("/", ".")
+        for name in sorted(imports(each.tree)):
+            target = name.removeprefix("iowarden.")
+            if own not in room_of or target not in room_of:
+                continue
+            room, other = room_of[own], room_of[target]
+            if room == other or room.partition(".")[0] != other.partition(".")[0]:
+                continue
+            seen[room].add(other)
+            if other not in named.get(room, ()):
+                faults.append(f"{each.path}: '{room}' may not import '{other}' ({name})")
+    for number, (room, others) in enumerate(named.items()):
+        below = list(named)[:number]
+        faults += [
+            f"'{room}: {other}' is no arrow downward" for other in others if other not in below
+        ]
+        faults += [
+            f"'{room}: {other}' is allowed and not needed"
+            for other in others
+            if other not in seen.get(room, ())
+        ]
+    faults += [f"the room '{room}' is not in the table" for room in seen if room not in named]
+    return faults
+
+
+def sizes(modules: list[Module], long: Collection[str] = LONG) -> list[str]:
+    """Files and rooms that are too large, and exemptions that nothing needs."""
+    lines = {each.path: each.lines for each in modules}
+    count = Counter(rooms(modules).values())
+    return [
+        *(f"{path}: {n} lines" for path, n in lines.items() if n > MOST_LINES and path not in long),
+        *(f"'{path}' needs no exemption" for path in long if lines.get(path, 0) <= MOST_LINES),
+        *(f"{room}: {n} files" for room, n in count.items() if n > MOST_FILES),
+    ]
+
+
 Check = Callable[[list[Module]], list[str]]
 
 CHECKS = (upward, impure, side_doors, probe, global_state)
@@ -269,10 +457,10 @@ BAD = [
     (probe, "daemon/probe/server.py", "import yaml"),
     (probe, "daemon/probe/server.py", "from iowarden.rules import engine"),
     (probe, "daemon/probe/server.py", "from iowarden.daemon import mail"),
-    (probe, "daemon/probe/server.py", "from iowarden.daemon.probe.client import Client"),
+    (probe, "daemon/probe/server.py", "from iowarden.daemon.probe_client.client import Client"),
     (probe, "daemon/service/loop.py", "from iowarden.daemon.probe.server import Server"),
     (probe, "daemon/service/loop.py", "from iowarden.daemon.probe import children"),
-    (probe, "daemon/probe/client.py", "from iowarden.daemon.probe import children"),
+    (probe, "daemon/probe_client/client.py", "from iowarden.daemon.probe import children"),
     (global_state, "daemon/a.py", "cache = {}"),
     (global_state, "daemon/a.py", "seen: set[str] = set()"),
     (global_state, "daemon/a.py", "lock = threading.Lock()"),
@@ -295,8 +483,8 @@ GOOD = [
     ("daemon/notify/smtp.py", "import smtplib\nfrom iowarden.rules import notice\nimport time"),
     ("rules/a.py", "import math\nfrom iowarden.collectors.model import Sample\nbook.open(1)"),
     ("collectors/a.py", "import os\nNAMES = {'a': 1}\n_X: list[int] = [1]\nAlias = dict[str, int]"),
-    ("daemon/service/loop.py", "from iowarden.daemon.probe.client import Client"),
-    ("daemon/probe/client.py", "from iowarden.daemon.probe import protocol\nimport socket"),
+    ("daemon/service/loop.py", "from iowarden.daemon.probe_client.client import Client"),
+    ("daemon/probe_client/client.py", "from iowarden.daemon.probe import protocol\nimport socket"),
     (
         "daemon/probe/server.py",
         "import systemd.daemon, os\nfrom iowarden.daemon.probe import children",
@@ -314,6 +502,54 @@ def test_a_good_module_passes(path: str, source: str) -> None:
     """Constants, local containers, methods named as built-in functions, downward imports."""
     source = source.replace("book.open(1)", "def f(book):\n    book.open(1)")
     assert [fault for check in CHECKS for fault in check([module(path, source)])] == []
+
+
+@pytest.mark.parametrize("check", [arrows, sizes], ids=lambda check: check.__name__)
+def test_the_product_keeps_its_rooms(check: Check) -> None:
+    """Who looks for a thing finds it in one room, and reads no more than that room's neighbours."""
+    assert check(product()) == []
+
+
+ROOMS = [
+    module("rules/a/one.py", "from iowarden.rules.b import two"),
+    module("rules/b/two.py", "if TYPE_CHECKING:\n    from iowarden.rules.a.one import One"),
+]
+
+
+@pytest.mark.parametrize(
+    ("table", "faults"),
+    [
+        ("rules.a: b\nrules.b: a", ["'rules.a: rules.b' is no arrow downward"]),
+        ("rules.b: -\nrules.a: b", ["rules/b/two.py: 'rules.b' may not import 'rules.a'"]),
+        ("rules.b: -\nrules.c: b\nrules.a: b c", ["'rules.c: rules.b' is allowed and not needed"]),
+        ("rules.b: -", ["the room 'rules.a' is not in the table"]),
+    ],
+)
+def test_a_circle_of_rooms_is_found(table: str, faults: list[str]) -> None:
+    """Also one that only types make, and a table that allows more than there is."""
+    found = arrows(ROOMS, table)
+    assert [fault for fault in faults if not any(each.startswith(fault) for each in found)] == []
+
+
+def test_the_map_for_contributors_names_every_room_and_no_other() -> None:
+    """Whoever looks for a thing begins there."""
+    text = (TOP / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"^\| `([a-z_/]+)/` \|", text, re.MULTILINE))
+    folders = {each.path.rpartition("/")[0] for each in product() if each.lines}
+    assert named == folders
+    paths = re.findall(r"\b(?:collectors|rules|daemon|tests|packaging)/[\w/.*<>-]+", text)
+    plain = {path.rstrip(".") for path in paths if not set(path) & set("*<>")}
+    assert sorted(path for path in plain if not (TOP / path).exists()) == []
+
+
+def test_what_is_too_large_is_found() -> None:
+    """A file, a room, and an exemption that nothing needs any more."""
+    many = [module(f"rules/a/m{n}.py", "") for n in range(MOST_FILES + 1)]
+    long = module("rules/a/long.py", "#\n" * (MOST_LINES + 1))
+    assert sizes([long]) == [f"rules/a/long.py: {MOST_LINES + 1} lines"]
+    assert sizes([long], ("rules/a/long.py",)) == []
+    assert sizes([], ("rules/a/long.py",)) == ["'rules/a/long.py' needs no exemption"]
+    assert sizes(many) == [f"rules.a: {MOST_FILES + 1} files"]
 
 
 def test_two_modules_with_programs_are_found() -> None:

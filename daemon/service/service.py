@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.http.http_server import Server
     from iowarden.daemon.polling.pollers import Pollers
     from iowarden.daemon.polling.scheduler import Readers
-    from iowarden.daemon.probe.client import Client
+    from iowarden.daemon.probe_client.client import Client
     from iowarden.daemon.process_metrics import Content
     from iowarden.daemon.service.loop import Duty, Player
     from iowarden.rules.engine.engine import Engine
