@@ -29,10 +29,11 @@ class Backend:
     """How the controllers of one vendor are asked.
 
     Fields: a host of one of `drivers` is such a controller; `programs` are those that may be run;
-    `find`, given the hosts, names the controllers, each with what its questions need; `state` reads
-    one, given what it said last; `log` reads its log, of `capacity` entries where that is known,
-    None where it keeps none. `adapters`: hosts of `drivers` may be plain ones, and not listed;
-    `hiding` are those of some hosts that may hide disks, without it all.
+    `find`, given the hosts, names the controllers, each with what its questions need, or, a text,
+    why it cannot be asked; `state` reads one, given what it said last; `log` reads its log, of
+    `capacity` entries where that is known, None where it keeps none. `adapters`: hosts of `drivers`
+    may be plain ones, and not listed; `hiding` are those of some hosts that may hide disks, without
+    it all.
     `numbered`: the entries of its log have numbers, which are those of the events.
     Errors of the three: AbsentError, ReadError, ParseError.
     """
@@ -40,7 +41,7 @@ class Backend:
     vendor: str
     drivers: tuple[str, ...]
     programs: tuple[str, ...]
-    find: Callable[[Root, Sequence[str]], Mapping[str, Handle]]
+    find: Callable[[Root, Sequence[str]], Mapping[str, Handle | str]]
     state: Callable[[Root, str, Handle, Controller | None], Controller]
     log: Callable[[Root, str, Handle], Log] | None = None
     capacity: int | None = None

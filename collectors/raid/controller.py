@@ -300,13 +300,16 @@ def emit(value: Controllers) -> list[Sample]:
             pairs = tuple(sorted(labels.items()))
             samples.append((f"iowarden_controller_{name}", pairs, float(number)))
 
-    def numbers(told: Mapping[str, float | None], /, **labels: str) -> None:
-        for name, number in told.items():
-            add(name, number, **labels)
-
-    def state(name: str, state: State | None, /, **labels: str) -> None:
+    def tell(
+        what: str,
+        state: State | None,
+        numbers: Mapping[str, float | None],
+        labels: Mapping[str, str],
+    ) -> None:
         if state is not None:
-            add(name, 1.0, **labels, state=state.health.value, word=state.word)
+            add(what + "state", 1.0, **labels, state=state.health.value, word=state.word)
+        for name, number in numbers.items():
+            add(name, number, **labels)
 
     for each in value.controllers:
         at = {"controller": each.name}
@@ -321,13 +324,11 @@ def emit(value: Controllers) -> list[Sample]:
             host=each.host,
             program=each.program,
         )
-        state("state", each.state, **at)
-        add("memory_bytes", each.memory_bytes, **at)
+        tell("", each.state, {"memory_bytes": each.memory_bytes}, at)
         for array in each.arrays:
             own = at | {"array": array.name}
             about = {"level": array.level, "name": array.label, "parent": array.parent}
             add("array_info", 1.0, **own, **about, address=array.address)
-            state("array_state", array.state, **own)
             policy = array.policy or Policy()
             told = {
                 "array_done_ratio": array.state.done_ratio,
@@ -337,37 +338,32 @@ def emit(value: Controllers) -> list[Sample]:
                 "array_write_cache_forced": policy.forced,
                 "array_disk_cache_enabled": array.disk_cache,
             }
-            numbers(told, **own)
+            tell("array_", array.state, told, own)
         for disk in each.disks:
             own = at | {"slot": disk.slot}
             about = {"model": disk.model, "serial": disk.serial, "firmware": disk.firmware}
             add("disk_info", 1.0, **own, **about, array=disk.array, usage=disk.usage)
-            state("disk_state", disk.state, **own)
             told = {
                 "disk_size_bytes": disk.size_bytes,
                 "disk_temperature_celsius": disk.temperature_celsius,
             }
-            numbers(told, **own)
+            tell("disk_", disk.state, told, own)
             for counted, total in disk.errors_total.items():
                 add("disk_errors_total", total, **own, counted=counted)
         for battery in each.batteries:
-            own = at | {"battery": battery.name}
-            state("battery_state", battery.state, **own)
             told = {
                 "battery_ok": battery.ready,
                 "battery_charge_ratio": battery.charge_ratio,
                 "battery_temperature_celsius": battery.temperature_celsius,
             }
-            numbers(told, **own)
+            tell("battery_", battery.state, told, at | {"battery": battery.name})
         for sensor in each.sensors:
-            own = at | {"sensor": sensor.name}
-            state("sensor_state", sensor.state, **own)
             told = {
                 "temperature_celsius": sensor.temperature_celsius,
                 "fan_rpm": sensor.fan_rpm,
                 "voltage_volts": sensor.voltage_volts,
             }
-            numbers(told, **own)
+            tell("sensor_", sensor.state, told, at | {"sensor": sensor.name})
     parts = {(each.name, reason) for each in value.controllers for reason in each.unread}
     for problem in value.problems:
         what = "part" if (problem.controller, problem.reason) in parts else "controller"

@@ -98,10 +98,11 @@ class Vendor:
             try:
                 if root.path or self.clock() >= card.tried_seconds + STATE_SECONDS - _EARLY_SECONDS:
                     card.tried_seconds = self.clock()
-                    read_state = partial(backend.state, root, name, handle, card.controller)
+                    read_state = partial(_state, backend, root, name, handle, card.controller)
                     _read_state(card, backend, host, read_state)
                 if backend.log is not None:
-                    new, old, gap = _new(card, backend.log(root, name, handle), backend)
+                    log = backend.log(root, name, _known(handle))
+                    new, old, gap = _new(card, log, backend)
                     events += new
                     baseline += old
                     gaps += [Gap(name, gap)] if gap else []
@@ -129,7 +130,7 @@ class Vendor:
 
     def _find(
         self, root: Root, hosts: Sequence[str], expected: Mapping[str, Listed]
-    ) -> tuple[Mapping[str, Handle], list[Problem]]:
+    ) -> tuple[Mapping[str, Handle | str], list[Problem]]:
         """Return the controllers, each with what its questions need, and why there are others."""
         backend = self.backend
         try:
@@ -160,6 +161,19 @@ class Vendor:
             )
             for each in problems
         )
+
+
+def _known(handle: Handle | str) -> Handle:
+    """Return what a controller is asked by. Errors: ReadError, where it cannot be asked."""
+    if isinstance(handle, str):
+        raise ReadError(handle)
+    return handle
+
+
+def _state(
+    backend: Backend, root: Root, name: str, handle: Handle | str, former: Controller | None
+) -> Controller:
+    return backend.state(root, name, _known(handle), former)
 
 
 def _read_state(card: _Card, backend: Backend, host: str, read: Callable[[], Controller]) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.machine import Root
     from iowarden.collectors.raid.adaptec.arcconf import Config
+    from iowarden.collectors.raid.backend import Handle
     from iowarden.collectors.raid.controller import Controller
 
 _DRIVERS = ("aacraid", "smartpqi")
@@ -47,7 +48,7 @@ def _hiding(root: Root, hosts: Sequence[str]) -> list[str]:
     return hiding(root, sorted(_own(root, hosts)), _DRIVERS)
 
 
-def _find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
     """Number the controllers; each question about one has its number, and all of their hosts.
 
     Of hosts that are not listed nobody knows which they are: they are one more, 'unlisted'. Plain
@@ -62,18 +63,16 @@ def _find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
         raise ReadError(
             f"'arcconf GETVERSION': expected one at {', '.join(wanted)}, got none listed"
         )
-    found = {f"adaptec {number}": (str(number), *own) for number in range(1, count + 1)}
+    found: dict[str, Handle | str] = {
+        f"adaptec {number}": (str(number), *own) for number in range(1, count + 1)
+    }
     if count < len(wanted):
-        found["adaptec unlisted"] = ("", not_listed("arcconf GETVERSION", wanted, count))
+        found["adaptec unlisted"] = not_listed("arcconf GETVERSION", wanted, count)
     return found
 
 
-def _state(
-    root: Root, name: str, handle: tuple[str, ...], _former: Controller | None
-) -> Controller:
+def _state(root: Root, name: str, handle: Handle, _former: Controller | None) -> Controller:
     number, *hosts = handle
-    if not number:
-        raise ReadError(hosts[0])  # why
     config = arcconf.parse_config(_ask(root, "GETCONFIG", number, "AL"), name)
     parts = Parts(partial(_ask, root), list(config.controller.unread))
     unread = parts.unread

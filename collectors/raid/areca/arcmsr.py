@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.raid.backend import Handle
     from iowarden.collectors.raid.controller import Log, PhysicalDisk
 
 
@@ -34,14 +35,14 @@ def run_cli64(root: Root, which: tuple[str, ...], *command: str) -> str:
     )
 
 
-def _find(_: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _find(_: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
     """Name the controllers. Which host is which 'ctrl=N' is not known where there are several."""
     if len(hosts) == 1:
         return {"areca 1": ()}  # old versions of the tool do not know 'ctrl='
     return {f"areca {number}": (f"ctrl={number}",) for number in range(1, len(hosts) + 1)}
 
 
-def _state(root: Root, name: str, which: tuple[str, ...], former: Controller | None) -> Controller:
+def _state(root: Root, name: str, which: Handle, former: Controller | None) -> Controller:
     parts = Parts(partial(run_cli64, root, which), raises_absent=not root.path)
     unread = parts.unread
     system = parts.read(cli64.parse_system, Controller(name, "areca"), "sys", "info")
@@ -118,7 +119,7 @@ def _identified(
     )
 
 
-def _log(root: Root, name: str, which: tuple[str, ...]) -> Log:
+def _log(root: Root, name: str, which: Handle) -> Log:
     return event_info.parse_events(run_cli64(root, which, "event", "info"), name)
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.raid.backend import Handle
     from iowarden.collectors.raid.controller import Array, Log, PhysicalDisk
 
     _T = TypeVar("_T")
@@ -41,7 +42,7 @@ _AERO = frozenset(f"10e{number}" for number in range(8))
 """Numbers of PCI devices MegaCli harms."""
 
 
-def find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
     """Name the controllers 'megaraid c0', each with the program, its number and its host.
 
     Of hosts that are not listed nobody knows which they are: they are one more, 'unlisted'.
@@ -49,10 +50,10 @@ def find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """
     at = adapters_of(root, DRIVER)
 
-    def listed(program: str) -> dict[str, tuple[str, ...]]:
+    def listed(program: str) -> dict[str, Handle | str]:
         if not root.path:
             _refuse_aero(root, at)
-        found: dict[str, tuple[str, ...]] = {
+        found: dict[str, Handle | str] = {
             f"megaraid c{number}": (program, str(number), next(iter(at.get(address, ())), ""))
             for number, address in megacli.parse_addresses(
                 _run(root, program, "-AdpGetPciInfo", "-aALL")
@@ -60,7 +61,7 @@ def find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
         }
         if len(found) < len(hosts):
             expected = f"'{program} -AdpGetPciInfo': expected {len(hosts)} controllers"
-            found["megaraid unlisted"] = ("", f"{expected}, got {len(found)}", "")
+            found["megaraid unlisted"] = f"{expected}, got {len(found)}"
         return found
 
     return first_installed(root, PROGRAMS, listed)
@@ -80,11 +81,9 @@ def _refuse_aero(root: Root, addresses: Iterable[str]) -> None:
             )
 
 
-def state(root: Root, name: str, handle: tuple[str, ...], _: Controller | None) -> Controller:
+def state(root: Root, name: str, handle: Handle, _: Controller | None) -> Controller:
     """Read a controller. Errors: AbsentError, ReadError, ParseError."""
     program, number, host = handle
-    if not program:
-        raise ReadError(number)  # why
     parts = Parts(
         lambda *command: _run(root, program, *command, f"-a{number}"),
         raises_absent=not root.path,
@@ -164,10 +163,8 @@ def _run(root: Root, program: str, *command: str) -> str:
     return run_program(root, _SECONDS, program, *command, "-NoLog")
 
 
-def log(root: Root, name: str, handle: tuple[str, ...]) -> Log:
+def log(root: Root, name: str, handle: Handle) -> Log:
     """Read the newest events. Errors: AbsentError, ReadError, ParseError."""
     program, number, _ = handle
-    if not program:
-        raise ReadError(number)
     latest = ("-AdpEventLog", "-GetLatest", str(EVENTS), "-f", "/dev/stdout")
     return megacli.parse_log(_run(root, program, *latest, f"-a{number}"), name)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import AbsentError, ParseError, ReadError
+from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.program import run_program
 from iowarden.collectors.raid.backend import Backend, Parts, answers_of
 from iowarden.collectors.raid.controller import Health
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.raid.backend import Handle
     from iowarden.collectors.raid.controller import Controller, Log, Sensor
 
 
@@ -42,13 +43,10 @@ SECONDS = 90.0
 """'show all' of a card with many disks takes long, and of a sick one longer."""
 EVENTS = 512
 """So many of the newest entries are listed: all there are would be tens of thousands."""
-_UNLISTED = "unlisted"
 _UNKNOWN = re.compile(r"syntax error|not supported|un-?supported", re.IGNORECASE)
 """What a card or a program says that lacks what it is asked for: perccli2 8.4 knows of no 'show
 initialization', and says 'syntax error, unexpected TOKEN_UNKNOWN'.
 """
-_HANDLE = 5
-"""Program, number and counts; MegaCli's has three parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +92,14 @@ def _ask(root: Root, program: str, *command: str) -> str:
     return text
 
 
-def _find(family: _Family, root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _find(family: _Family, root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
     """Name the controllers, each with its program and number.
 
     Of hosts that no program lists nobody knows which they are: they are one more, 'unlisted'.
     Errors: AbsentError (no program is installed), ReadError, ParseError.
     """
     errors: list[Exception] = []
-    best: dict[str, tuple[str, ...]] = {}
+    best: dict[str, Handle] = {}
     asked = ""
     lost: list[str] = []
 
@@ -138,10 +136,10 @@ def _unlisted(
     family: _Family,
     root: Root,
     hosts: Sequence[str],
-    listed: Mapping[str, tuple[str, ...]],
+    listed: Mapping[str, Handle],
     program: str,
     lost: Sequence[str],
-) -> dict[str, tuple[str, ...]]:
+) -> dict[str, str]:
     """Return what stands for the hosts that are not listed; plain adapters need not be.
 
     `lost`: why rows of a list are not read.
@@ -159,8 +157,8 @@ def _unlisted(
     elif listed:
         program = next(iter(listed.values()))[0]
         reason = f"expected {len(hosts)} controllers, as '{family.driver}' has, got {len(listed)}"
-    name = f"{family.prefix[:-2]} {_UNLISTED}"
-    return {name: ("", f"'{program} show': {reason}", "", "", "")} if reason else {}
+    name = f"{family.prefix[:-2]} unlisted"
+    return {name: f"'{program} show': {reason}"} if reason else {}
 
 
 def _with_volumes(
@@ -184,14 +182,12 @@ def _with_volumes(
 
 
 def _state(
-    family: _Family, root: Root, name: str, handle: tuple[str, ...], former: Controller | None
+    family: _Family, root: Root, name: str, handle: Handle, former: Controller | None
 ) -> Controller:
     """Read a controller. Errors: AbsentError, ReadError, ParseError."""
-    if len(handle) != _HANDLE:
+    if handle[0] in family.older:
         return megacli_reader.state(root, name, handle, former)
     program, number, *counts = handle
-    if not program:
-        raise ReadError(number)
     parts = Parts(
         lambda place, *command: _ask(root, program, f"/c{number}{place}", *command),
         raises_absent=not root.path,
@@ -258,13 +254,11 @@ def _host(root: Root, driver: str, address: str) -> str:
     return next(iter(adapters_of(root, driver).get(address, ())), "")
 
 
-def _log(root: Root, name: str, handle: tuple[str, ...]) -> Log:
+def _log(family: _Family, root: Root, name: str, handle: Handle) -> Log:
     """Read the newest entries. Errors: AbsentError, ReadError, ParseError."""
-    if len(handle) != _HANDLE:
+    if handle[0] in family.older:
         return megacli_reader.log(root, name, handle)
     program, number, *_ = handle
-    if not program:
-        raise ReadError(number)
     text = _run(root, program, f"/c{number}", "show", "events", f"type=latest={EVENTS}")
     return storcli_events.parse_events(text, name)
 
@@ -281,7 +275,7 @@ def _maker(vendor: str, family: _Family) -> Backend:
         (*family.programs, *family.older),
         partial(_find, family),
         partial(_state, family),
-        _log,
+        partial(_log, family),
         adapters=family.adapters,
         numbered=True,
         hiding=partial(_hiding, family) if family.adapters else None,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import AbsentError, ParseError, ReadError
+from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.program import run_program
 from iowarden.collectors.raid.backend import Backend, Parts, answers_of
 from iowarden.collectors.raid.controller import Controller
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.raid.backend import Handle
     from iowarden.collectors.raid.controller import Array, PhysicalDisk
 
 _SECONDS = 60.0
@@ -69,7 +70,7 @@ def _hidden(root: Root, address: str) -> bool:
     return is_disk and "block" not in entries
 
 
-def _ircu_find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _ircu_find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
     """Name the adapters that have arrays: as a person has to call them, 'sas2ircu 0'.
 
     One that has a volume and is listed by no program is called by its host.
@@ -78,7 +79,7 @@ def _ircu_find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     if not seen:
         return {}
     at = _addresses(root)
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[str, Handle | str] = {}
     known: set[str] = set()
     errors: list[Exception] = []
 
@@ -98,7 +99,7 @@ def _ircu_find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     for host, what in seen.items():
         if host not in known and (what.volumes or not missing):
             expected = f"'{_IRCU_PROGRAMS[-1]} LIST': expected the adapter of {host}, got none"
-            found[host] = ("", "; ".join(map(str, errors)) or expected, host)
+            found[host] = "; ".join(map(str, errors)) or expected
     return found
 
 
@@ -112,10 +113,8 @@ def _addresses(root: Root) -> dict[str, str]:
     }
 
 
-def _ircu_state(root: Root, name: str, handle: tuple[str, ...], _: Controller | None) -> Controller:
+def _ircu_state(root: Root, name: str, handle: Handle, _: Controller | None) -> Controller:
     program, index, host = handle
-    if not program:
-        raise ReadError(index)  # why
     found = sasircu.parse_display(run_program(root, _SECONDS, program, index, "DISPLAY"), name)
     parts = Parts(partial(run_program, root, _SECONDS, program, index), [*found.unread])
     tasks = parts.read(sasircu.parse_status, {}, "STATUS") if found.arrays else {}
@@ -149,11 +148,11 @@ def _address(root: Root, array: Array, volumes: Sequence[str], *, alone: bool) -
     return volumes[0].partition(":")[2] if alone and len(volumes) == 1 else ""
 
 
-def _status_find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _status_find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
     """Name the adapters that have arrays as the kernel does, 'ioc0'."""
     seen = _seen(root, hosts)
     spi = {entry for entries in adapters_of(root, "mptspi").values() for entry in entries}
-    found = {}
+    found: dict[str, Handle | str] = {}
     for host, each in seen.items():
         unit = scsi_hosts.text_of(root, f"{scsi_hosts.HOSTS}/{host}/unique_id").strip()
         known = re.fullmatch(r"[0-9]{1,3}", unit) is not None
@@ -163,9 +162,7 @@ def _status_find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]
     return found
 
 
-def _status_state(
-    root: Root, name: str, handle: tuple[str, ...], _: Controller | None
-) -> Controller:
+def _status_state(root: Root, name: str, handle: Handle, _: Controller | None) -> Controller:
     host, unit, *targets = handle
     which = ("-u", unit) if unit else ()
     if not targets:

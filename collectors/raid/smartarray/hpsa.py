@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.raid.backend import Handle
     from iowarden.collectors.raid.controller import Controller
 
 _DRIVERS = ("hpsa", "smartpqi")
@@ -52,7 +53,7 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Backend:
                 time.sleep(pause)
         return _ask(root, *command)
 
-    def find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    def find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
         own = _own(root, hosts)
         if not own:
             return {}
@@ -64,24 +65,18 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Backend:
             if not nodes or not (isinstance(error, MissingError) or root.path):
                 raise
             return {f"hp {host}": (node, host) for host, node in nodes.items()}
-        found = {
+        found: dict[str, Handle | str] = {
             each.controller.name: _handle(each.controller.name, index)
             for index, each in enumerate(listed)
         }
         wanted = own if len(found) >= len(own) else pci_hosts.hiding(root, own, _DRIVERS)
         if len(found) < len(wanted):
-            found["hp unlisted"] = (
-                "",
-                not_listed("ssacli ctrl all show status", wanted, len(found)),
-            )
+            command = "ssacli ctrl all show status"
+            found["hp unlisted"] = not_listed(command, wanted, len(found))
         return found
 
-    def state(
-        root: Root, name: str, handle: tuple[str, ...], _former: Controller | None
-    ) -> Controller:
+    def state(root: Root, name: str, handle: Handle, _former: Controller | None) -> Controller:
         which = handle[0]
-        if not which:
-            raise ReadError(handle[1])  # why
         if which.startswith("/dev/"):
             text = run_program(root, _SECONDS, _FREE_PROGRAM, "-V", which)
             found = cciss_vol_status.parse_volume_status(text)[0]

@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import ReadError
 from iowarden.collectors.program import run_program
 from iowarden.collectors.raid.backend import Backend, Parts, not_listed
 from iowarden.collectors.raid.threeware import alarms, tw_cli
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iowarden.collectors.machine import Root
+    from iowarden.collectors.raid.backend import Handle
     from iowarden.collectors.raid.controller import Controller, Log
 
 _SECONDS = 90.0
@@ -28,13 +28,13 @@ def _run(root: Root, *command: str) -> str:
     return run_program(root, _SECONDS, "tw_cli", *command)
 
 
-def _find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
     """Name the controllers, each with its counts of disks and units, and its enclosures.
 
     Of hosts that are not listed nobody knows which they are: they are one more, 'unlisted'.
     """
     listed = tw_cli.parse_controllers(_run(root, "show"))
-    found = {
+    found: dict[str, Handle | str] = {
         each.name: (
             each.disks,
             each.units,
@@ -44,14 +44,12 @@ def _find(root: Root, hosts: Sequence[str]) -> dict[str, tuple[str, ...]]:
         for each in listed
     }
     if found and len(found) < len(hosts):
-        found["3ware unlisted"] = (not_listed("tw_cli show", hosts, len(found)),)
+        found["3ware unlisted"] = not_listed("tw_cli show", hosts, len(found))
     return found
 
 
-def _state(root: Root, name: str, handle: tuple[str, ...], former: Controller | None) -> Controller:
+def _state(root: Root, name: str, handle: Handle, former: Controller | None) -> Controller:
     """Ask for all at once; where that has no units and ports, as with old versions, one by one."""
-    if len(handle) == 1:
-        raise ReadError(handle[0])  # why
     *counts, enclosures = *handle[:3], handle[3:]
     found = tw_cli.parse_controller(_run(root, f"/{name}", "show", "all"), name)
     if not found.arrays and not found.disks:
@@ -84,9 +82,7 @@ def _state(root: Root, name: str, handle: tuple[str, ...], former: Controller | 
     return replace(found, unread=tuple(unread))
 
 
-def _log(root: Root, name: str, handle: tuple[str, ...]) -> Log:
-    if len(handle) == 1:
-        raise ReadError(handle[0])  # why
+def _log(root: Root, name: str, _: Handle) -> Log:
     return alarms.parse_alarms(_run(root, f"/{name}", "show", "alarms"), name)
 
 
