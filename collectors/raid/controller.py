@@ -300,14 +300,14 @@ def emit(value: Controllers) -> list[Sample]:
             pairs = tuple(sorted(labels.items()))
             samples.append((f"iowarden_controller_{name}", pairs, float(number)))
 
-    def tell(
-        what: str,
+    def state_and_numbers(
+        prefix: str,
         state: State | None,
         numbers: Mapping[str, float | None],
         labels: Mapping[str, str],
     ) -> None:
         if state is not None:
-            add(what + "state", 1.0, **labels, state=state.health.value, word=state.word)
+            add(prefix + "state", 1.0, **labels, state=state.health.value, word=state.word)
         for name, number in numbers.items():
             add(name, number, **labels)
 
@@ -324,13 +324,13 @@ def emit(value: Controllers) -> list[Sample]:
             host=each.host,
             program=each.program,
         )
-        tell("", each.state, {"memory_bytes": each.memory_bytes}, at)
+        state_and_numbers("", each.state, {"memory_bytes": each.memory_bytes}, at)
         for array in each.arrays:
             own = at | {"array": array.name}
             about = {"level": array.level, "name": array.label, "parent": array.parent}
             add("array_info", 1.0, **own, **about, address=array.address)
             policy = array.policy or Policy()
-            told = {
+            numbers = {
                 "array_done_ratio": array.state.done_ratio,
                 "array_size_bytes": array.size_bytes,
                 "array_write_cache_enabled": policy.write_back,
@@ -338,32 +338,32 @@ def emit(value: Controllers) -> list[Sample]:
                 "array_write_cache_forced": policy.forced,
                 "array_disk_cache_enabled": array.disk_cache,
             }
-            tell("array_", array.state, told, own)
+            state_and_numbers("array_", array.state, numbers, own)
         for disk in each.disks:
             own = at | {"slot": disk.slot}
             about = {"model": disk.model, "serial": disk.serial, "firmware": disk.firmware}
             add("disk_info", 1.0, **own, **about, array=disk.array, usage=disk.usage)
-            told = {
+            numbers = {
                 "disk_size_bytes": disk.size_bytes,
                 "disk_temperature_celsius": disk.temperature_celsius,
             }
-            tell("disk_", disk.state, told, own)
+            state_and_numbers("disk_", disk.state, numbers, own)
             for counted, total in disk.errors_total.items():
                 add("disk_errors_total", total, **own, counted=counted)
         for battery in each.batteries:
-            told = {
+            numbers = {
                 "battery_ok": battery.ready,
                 "battery_charge_ratio": battery.charge_ratio,
                 "battery_temperature_celsius": battery.temperature_celsius,
             }
-            tell("battery_", battery.state, told, at | {"battery": battery.name})
+            state_and_numbers("battery_", battery.state, numbers, at | {"battery": battery.name})
         for sensor in each.sensors:
-            told = {
+            numbers = {
                 "temperature_celsius": sensor.temperature_celsius,
                 "fan_rpm": sensor.fan_rpm,
                 "voltage_volts": sensor.voltage_volts,
             }
-            tell("sensor_", sensor.state, told, at | {"sensor": sensor.name})
+            state_and_numbers("sensor_", sensor.state, numbers, at | {"sensor": sensor.name})
     parts = {(each.name, reason) for each in value.controllers for reason in each.unread}
     for problem in value.problems:
         what = "part" if (problem.controller, problem.reason) in parts else "controller"

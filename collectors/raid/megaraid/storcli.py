@@ -27,7 +27,7 @@ from iowarden.collectors.raid.megaraid.storcli_answer import (
     Answer,
     Tree,
     flattened,
-    nothing_of,
+    not_answered,
     objects,
     parse_answers,
     parse_whole,
@@ -217,7 +217,7 @@ def parse_controllers(text: str, prefix: str = "megaraid c") -> dict[int, Told]:
         if text_of(answer.data, "product name") or isinstance(answer.data.get("basics"), dict)
     }
     if not found:
-        raise nothing_of("storcli /cN show all", "a controller", answers)
+        raise not_answered("storcli /cN show all", "a controller", answers)
     return found
 
 
@@ -369,7 +369,7 @@ def parse_progress(text: str) -> tuple[Progress, ...]:
             )
         )
     if not rows:
-        raise nothing_of("storcli", "'Progress%'", answers)
+        raise not_answered("storcli", "'Progress%'", answers)
     return tuple(found)
 
 
@@ -406,7 +406,7 @@ def parse_patrol_read(text: str) -> Sensor:
         for row in objects(answer.data):
             if text_of(row, "ctrl_prop").casefold() == "pr current state":
                 return Sensor("patrol read", states.judged(text_of(row, "value"), _PATROL_WORDS))
-    raise nothing_of("storcli /cN show patrolread", "'PR Current State'", answers)
+    raise not_answered("storcli /cN show patrolread", "'PR Current State'", answers)
 
 
 def pci_address(text: str) -> str:

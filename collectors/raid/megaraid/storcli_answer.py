@@ -159,7 +159,7 @@ def flattened(tree: Tree) -> dict[str, str]:
     return found
 
 
-def nothing_of(
+def not_answered(
     command: str, expected: str, answers: Iterable[Answer], unread: Iterable[str] = ()
 ) -> ParseError:
     """Return the error of answers that lack what was asked for: as they describe it themselves."""

@@ -16,7 +16,7 @@ from iowarden.collectors.raid.megaraid.storcli_answer import (
     CELSIUS,
     Tree,
     flattened,
-    nothing_of,
+    not_answered,
     objects,
     parse_answers,
     size_of,
@@ -85,7 +85,7 @@ def parse_disks(text: str) -> tuple[tuple[PhysicalDisk, ...], tuple[str, ...]]:
     unread = [error for answer in answers for error in (*answer.unread, *answer.errors)]
     disks = [disk for answer in answers for disk in disks_of(answer.data, unread, adapter=False)]
     if not disks:
-        raise nothing_of("storcli /cN/eall/sall show all", "disks", answers, unread)
+        raise not_answered("storcli /cN/eall/sall show all", "disks", answers, unread)
     return tuple(disks), tuple(unread)
 
 

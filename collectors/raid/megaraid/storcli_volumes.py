@@ -22,7 +22,7 @@ from iowarden.collectors.raid.megaraid.storcli_answer import (
     SLOT,
     Tree,
     flattened,
-    nothing_of,
+    not_answered,
     objects,
     parse_whole,
     rows_of,
@@ -205,7 +205,7 @@ def parse_volumes(text: str) -> dict[str, Array]:
                 disk_cache=_SWITCH.get(disk_cache.casefold(), each.disk_cache),
             )
     if not found:
-        raise nothing_of("storcli /cN/vall show all", "virtual drives", answers)
+        raise not_answered("storcli /cN/vall show all", "virtual drives", answers)
     return found
 
 
