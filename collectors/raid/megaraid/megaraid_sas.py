@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.machine import Root
     from iowarden.collectors.raid.backend import Handle
-    from iowarden.collectors.raid.controller import Controller, Log, Sensor
+    from iowarden.collectors.raid.controller import Controller, Log
 
 
 SECONDS = 90.0
@@ -221,14 +221,11 @@ def _state(
     for subject, place in _running(found, places, running=told.running):
         progress = parts.read(storcli.parse_progress, (), place, "show", subject, harmless=_UNKNOWN)
         found = storcli.with_progress(found, progress)
-    patrol = parts.read(_patrol, (), "", "show", "patrolread", harmless=_UNKNOWN)
-    found = replace(found, sensors=(*found.sensors, *patrol))
+    question = ("", "show", "patrolread")
+    if patrol := parts.read(storcli.parse_patrol_read, None, *question, harmless=_UNKNOWN):
+        found = replace(found, sensors=(*found.sensors, patrol))
     unread += found.unread or storcli.uncounted(program, found, *counts)
     return replace(found, unread=tuple(dict.fromkeys(unread)))
-
-
-def _patrol(text: str) -> tuple[Sensor, ...]:
-    return (storcli.parse_patrol_read(text),)
 
 
 _COPIED = re.compile(r"cpybck|copyback", re.IGNORECASE)

@@ -89,7 +89,8 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Backend:
                 f" {len(listed)}"
             )
         one = listed[index]
-        addresses = pci_hosts.addresses_of(root, _DRIVERS, _all_hosts(root))
+        every_host = scsi_hosts.listed(root, scsi_hosts.HOSTS, [])
+        addresses = pci_hosts.addresses_of(root, _DRIVERS, every_host)
         at = [host for host, address in addresses.items() if address == one.pci_address]
         whole = replace(one.controller, name=name, host=at[0] if len(at) == 1 else "")
         return _completed(root, whole, index, partial(ask, root, "ctrl", which, "show", "config"))
@@ -145,10 +146,6 @@ def _own(root: Root, hosts: Sequence[str]) -> list[str]:
     own = set(pci_hosts.addresses_of(root, ("hpsa",), hosts))
     own.update(host for host, address in shared.items() if pci_hosts.made_by_hp(root, address))
     return sorted(own)
-
-
-def _all_hosts(root: Root) -> list[str]:
-    return scsi_hosts.listed(root, scsi_hosts.HOSTS, [])
 
 
 def _node(root: Root, host: str) -> str:
