@@ -18,7 +18,7 @@ from iowarden.daemon.config.load import machine_name
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import SHIPPED, load_files, load_rules, notes, read_text
 from iowarden.daemon.config.schema import ConfigError
-from iowarden.daemon.control import control_socket
+from iowarden.daemon.control import listen
 from iowarden.daemon.control.documents import AlertLine, Status
 from iowarden.rules.rulefile.overrides import severity
 from iowarden.rules.rulefile.rulefile import Rule, RuleFileError
@@ -52,7 +52,7 @@ def add_commands(add: Add) -> None:
     listed = command.configured(actions.add_parser("list", help="the rules, and how they stand"))
     listed.set_defaults(command=lambda arguments: guarded(_list, arguments))
     listed.add_argument("--json", action="store_true", help="as data")
-    listed.add_argument("--socket", metavar="PATH", help=f"default: {control_socket.SOCKET}")
+    listed.add_argument("--socket", metavar="PATH", help=f"default: {listen.SOCKET}")
 
 
 def _check(arguments: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ from iowarden.collectors.recording.recorder import watched
 from iowarden.daemon import journal, mlock
 from iowarden.daemon.cli import command, exit_status, mail_command
 from iowarden.daemon.config.rule_files import load_events, load_rules, notes
-from iowarden.daemon.control import control_socket
+from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.http.http_server import App, Server
 from iowarden.daemon.notify import smtp
@@ -78,7 +78,7 @@ def _run(arguments: argparse.Namespace) -> int:
     under_systemd = _is_journal(sys.stderr.fileno())
     log = journal.Log(foreground=not under_systemd, level=settings.log_level)
     clock, player, root = command.machine(arguments.play)
-    listening = control_socket.inherited()
+    listening = listen.inherited()
     probe = (
         None if player is not None else command.probe(settings, clock, under_systemd=under_systemd)
     )
@@ -259,8 +259,8 @@ def _control(
     try:
         if listening is None:
             os.makedirs(settings.state_directory, mode=0o750, exist_ok=True)
-            path = str(Path(settings.state_directory) / control_socket.FILE_NAME)
-            listening = control_socket.bind(path)
+            path = str(Path(settings.state_directory) / listen.FILE_NAME)
+            listening = listen.bind(path)
     except OSError as error:  # a ControlError is one
         post(Trouble("control", str(error)))
         return None

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from iowarden.daemon import json_codec
 from iowarden.daemon.cli import exit_status
 from iowarden.daemon.cli.console import printable, say_json, show
-from iowarden.daemon.control import control_socket
+from iowarden.daemon.control import control_socket, listen
 
 if TYPE_CHECKING:
     import argparse
@@ -46,7 +46,7 @@ def command_of(
     """Have a parser run what asks the service, and take where that is; `data`: and '--json'."""
     parser.set_defaults(command=lambda arguments: guarded(run, arguments))
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--socket", metavar="PATH", help=f"default: {control_socket.SOCKET}")
+    where.add_argument("--socket", metavar="PATH", help=f"default: {listen.SOCKET}")
     where.add_argument(
         "--state-directory", metavar="DIR", help="of a service that runs in the foreground"
     )
@@ -169,8 +169,8 @@ def _path(arguments: argparse.Namespace) -> str:
     if arguments.socket is not None:
         return str(arguments.socket)
     if arguments.state_directory is not None:
-        return str(Path(arguments.state_directory).resolve() / control_socket.FILE_NAME)
-    return control_socket.SOCKET
+        return str(Path(arguments.state_directory).resolve() / listen.FILE_NAME)
+    return listen.SOCKET
 
 
 def decoded(cls: type[Document], answer: object) -> Document:

@@ -12,15 +12,11 @@ bounded time. `daemon.control.documents` has the documents.
 
 from __future__ import annotations
 
-import errno
-import grp
 import json
 import os
-import pwd
 import queue
 import selectors
 import socket
-import stat
 import struct
 import threading
 import time
@@ -28,20 +24,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from systemd.daemon import listen_fds_with_names
-
 from iowarden.collectors.model import trace
 from iowarden.daemon import json_codec
+from iowarden.daemon.control.peer import Names, group_id, groups
 from iowarden.daemon.sanitize import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SOCKET = "/run/iowarden/control.sock"
-FILE_NAME = "control.sock"
-"""In the state directory of a run in the foreground."""
-DESCRIPTOR_NAMES = frozenset({"control", FILE_NAME, "iowarden-control.socket"})
-"""systemd.socket(5), FileDescriptorName; the last is what a unit of that name gives by itself."""
 GROUP = "iowarden"
 COMMANDS = frozenset(
     {
@@ -53,7 +43,6 @@ COMMANDS = frozenset(
 )
 
 MOST_CONNECTIONS = 32
-BACKLOG = 128
 MOST_LINE_BYTES = 64 * 1024
 MOST_OUTPUT_BYTES = 1024 * 1024
 """What a follower may leave unread."""
@@ -63,29 +52,16 @@ MOST_BRACKETS = 256
 """In a line: the JSON reader of Python 3.13 recurses past the end of our threads' small stacks."""
 MOST_QUEUED = 10_000
 """Events on their way to this thread; more means that it hangs."""
-MOST_PATH_BYTES = 107
-"""unix(7): sun_path has 108 bytes, one of them ends it."""
 LINE_SECONDS = 10.0
 IDLE_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
-NAME_SECONDS = 1.0
-"""A directory service that does not answer must not keep anybody from asking."""
 RETRY_SECONDS = 1.0
 TELL_SECONDS = 3600.0
 """How often the same trouble is told."""
 CLOSE_SECONDS = 2.0
-SO_PEERGROUPS = 59
-"""asm-generic/socket.h, Linux 4.13; the `socket` module has no name for it."""
-MOST_GROUPS_BYTES = 1024
-"""As much as Python's getsockopt takes: 256 groups."""
-
 Document = TypeVar("Document")
 Reply = dict[str, Any]
 """{"answer": document} or {"error": text}; a document may be a dataclass."""
-
-
-class ControlError(OSError):
-    """The socket cannot be made; the text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,63 +80,6 @@ class Command:
     def read(self, cls: type[Document]) -> Document:
         """Return the arguments as a document of `daemon.control.documents`. Errors: CodecError."""
         return json_codec.decode(cls, json.dumps(self.arguments))
-
-
-def inherited() -> socket.socket | None:
-    """Return the socket that systemd listens to for us, if it does.
-
-    Source: sd_listen_fds(3). Call it once, at start: it takes the variables out of the environment.
-    """
-    for descriptor, name in listen_fds_with_names().items():
-        if name in DESCRIPTOR_NAMES:
-            return socket.socket(fileno=descriptor)
-    return None
-
-
-def bind(path: str) -> socket.socket:
-    """Return a socket that listens at a path, with mode 0660; call it at start, the disk may hang.
-
-    What a run that was killed left there is removed. Errors: ControlError.
-    """
-    if (size := len(os.fsencode(path))) > MOST_PATH_BYTES:
-        raise ControlError(
-            f"'{path}': expected a path of at most {MOST_PATH_BYTES} bytes, got {size};"
-            " choose a shorter state directory"
-        )
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-    try:
-        _remove_dead(path)
-        listener.bind(path)
-        os.chmod(path, 0o660)  # nobody can connect before we listen
-        listener.listen(BACKLOG)
-    except OSError as error:
-        listener.close()
-        if isinstance(error, ControlError):
-            raise
-        raise ControlError(
-            f"'{path}': expected to listen there, got '{error.strerror}';"
-            " mend it or choose another state directory"
-        ) from error
-    return listener
-
-
-def _remove_dead(path: str) -> None:
-    try:
-        mode = os.lstat(path).st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise ControlError(f"'{path}': expected a socket or nothing, got a file; move it away")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as client:
-        got = client.connect_ex(path)
-    if got in (0, errno.EAGAIN):
-        raise ControlError(
-            f"'{path}': expected that nobody listens there, got an answer; is iowarden running"
-            " already? stop it or choose another state directory"
-        )
-    if got != errno.ECONNREFUSED:
-        raise OSError(got, os.strerror(got), path)
-    os.unlink(path)
 
 
 @dataclass(slots=True, eq=False)
@@ -214,7 +133,7 @@ class Control:
         self._post = post
         self._on_trouble = on_trouble
         self._remove = remove
-        self._group = _group_id(group)
+        self._group = group_id(group)
         self._group_name = group
         self._arrived: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -226,7 +145,7 @@ class Control:
         self._sequence = 0
         self._listen_again = 0.0
         self._told: dict[str, float] = {}
-        self._names = _Names(self._arrived_name)
+        self._names = Names(self._arrived_name)
         listener.setblocking(False)  # noqa: FBT003 - the method takes no name
         self._selector.register(listener, selectors.EVENT_READ)
         self._selector.register(self._wake, selectors.EVENT_READ)
@@ -349,7 +268,7 @@ class Control:
             self._drop(min(self._connections.values(), key=_use))
         connection = _Connection(accepted, uid, time.monotonic())
         self._connections[accepted.fileno()] = connection
-        if uid in (0, os.geteuid()) or self._group in (gid, *_peer_groups(accepted)):
+        if uid in (0, os.geteuid()) or self._group in (gid, *groups(accepted)):
             self._names.ask(uid)
         else:
             self._tell("refused", f"control: refused uid {uid}: not in '{self._group_name}'")
@@ -539,69 +458,3 @@ def _line(document: object) -> bytes:
 def _use(connection: _Connection) -> tuple[bool, bool, float]:
     """Of how much use a connection is: least of all one that says nothing and waits for nothing."""
     return bool(connection.asked or connection.output), connection.follows, connection.moved
-
-
-def _group_id(name: str) -> int | None:
-    try:
-        return grp.getgrnam(name).gr_gid
-    except KeyError:
-        return None
-
-
-def _peer_groups(connected: socket.socket) -> tuple[int, ...]:
-    """Return the groups of the process at the other end; none where there are more than 256.
-
-    Source: unix(7) says nothing of it; net/core/sock.c, sk_getsockopt, SO_PEERGROUPS.
-    """
-    try:
-        found = connected.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, MOST_GROUPS_BYTES)
-    except OSError:
-        return ()
-    return tuple(group for (group,) in struct.iter_unpack("I", found))
-
-
-class _Names:
-    """Names of users by their number, asked in a thread: a directory service may hang.
-
-    Source: getpwuid(3), nsswitch.conf(5).
-    """
-
-    def __init__(self, on_name: Callable[[], object]) -> None:
-        self._on_name = on_name
-        self._known: dict[int, str] = {0: "root"}
-        self._asked: dict[int, float] = {}
-        self._wanted: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-        threading.Thread(target=self._run, name="names", daemon=True).start()
-
-    def ask(self, uid: int) -> None:
-        """Have a name looked up, unless it is known or asked for."""
-        if uid not in self._asked and uid not in self._known:
-            self._asked[uid] = time.monotonic()
-            self._wanted.put(uid)
-
-    def who(self, uid: int) -> str:
-        """Return 'alice (uid 1000)'; 'uid 1000' when nobody says it in time; '' before that."""
-        if name := self._known.get(uid):
-            return f"{one_line(name, 64)} (uid {uid})"
-        late = time.monotonic() >= self.deadline(uid)
-        return f"uid {uid}" if late else ""
-
-    def deadline(self, uid: int) -> float:
-        """When a name is no longer waited for; it has passed for one that need not be."""
-        return self._asked.get(uid, float("-inf")) + NAME_SECONDS
-
-    def close(self) -> None:
-        """End the thread, once it returns."""
-        self._wanted.put(None)
-
-    def _run(self) -> None:
-        while (uid := self._wanted.get()) is not None:
-            try:
-                name = pwd.getpwuid(uid).pw_name
-            except (KeyError, OSError):  # nobody has that number
-                name = ""
-            if name:
-                self._known[uid] = name
-            else:
-                self._asked[uid] = float("-inf")
-            self._on_name()

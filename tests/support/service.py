@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from iowarden.daemon.cli import disks_command, events_command, status_command
-from iowarden.daemon.control import control_socket
+from iowarden.daemon.control import control_socket, listen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,12 +28,12 @@ class Service:
     def __init__(self, directory: Path) -> None:
         """Answer nothing yet."""
         self.directory = directory
-        self.path = str(directory / control_socket.FILE_NAME)
+        self.path = str(directory / listen.FILE_NAME)
         self.answers: dict[str, dict[str, Any]] = {}
         self.asked: list[control_socket.Command] = []
         self.came = threading.Event()
         self.control = control_socket.Control(
-            control_socket.bind(self.path), self._post, print, remove=self.path
+            listen.bind(self.path), self._post, print, remove=self.path
         )
 
     def _post(self, command: control_socket.Command) -> None:

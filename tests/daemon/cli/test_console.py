@@ -19,7 +19,7 @@ from support.service import Service, at, on_a_terminal, run
 
 from iowarden.daemon import json_codec
 from iowarden.daemon.cli import console, service_client, status_command
-from iowarden.daemon.control import control_socket
+from iowarden.daemon.control import listen
 from iowarden.daemon.control.documents import (
     AcknowledgementLine,
     AlertLine,
@@ -182,7 +182,7 @@ def test_nobody_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     """The service is down: which socket, what was expected, what to look at; exit status 1."""
     missing = str(tmp_path / "control.sock")
     assert run("status", "--socket", missing) == 1
-    control_socket.bind(missing).close()
+    listen.bind(missing).close()
     assert run("query", "up", "--socket", missing) == 1
     for line in capsys.readouterr().err.splitlines():
         assert missing in line
@@ -209,7 +209,7 @@ def test_who_may_not_is_told_what_to_do(service: Service) -> None:
             os.setgid(65534)
             os.setuid(65534)
             with open(writing, "w", encoding="utf-8") as sys.stderr:
-                run("status", "--socket", control_socket.FILE_NAME)
+                run("status", "--socket", listen.FILE_NAME)
         os._exit(0)
     os.close(writing)
     with open(reading, encoding="utf-8") as file:
@@ -227,7 +227,7 @@ def test_a_service_that_hangs_up_is_told(
     answers = {b"": "went away", b'{"answer"': "went away"}
     answers |= dict.fromkeys((b"hi\n", b"[]\n", b'{"mood": 1}\n'), "expected")
     for said, told in answers.items():
-        with control_socket.bind(path) as listener:
+        with listen.bind(path) as listener:
             listener.setblocking(True)
 
             def speak(listener: socket.socket = listener, said: bytes = said) -> None:
@@ -251,7 +251,7 @@ def test_a_service_that_says_nothing_is_not_waited_for(
     """It is stopped by a debugger: the queue takes us, nobody answers, and we end."""
     monkeypatch.setattr(service_client, "TIMEOUT_SECONDS", 0.05)
     path = str(tmp_path / "control.sock")
-    with control_socket.bind(path):
+    with listen.bind(path):
         assert run("status", "--socket", path) == 1
     assert "got none" in capsys.readouterr().err
 

@@ -15,7 +15,7 @@ from support.program import Feed, Played, recorded
 from iowarden.daemon.cli import exit_status, main
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import MOST_RULE_FILE_BYTES, known, load_files, load_rules
-from iowarden.daemon.control import control_socket
+from iowarden.daemon.control import control_socket, listen
 from iowarden.rules.rulefile.rulefile import RuleFileError, parse_rule_file
 from iowarden.rules.rulefile.unmatched_selectors import unmatched
 
@@ -330,8 +330,8 @@ def service(home: Path) -> Iterator[list[dict[str, Any]]]:
         assert isinstance(command, control_socket.Command)
         command.reply({"answer": {"alerts": alerts}})
 
-    path = str(home / control_socket.FILE_NAME)
-    served = control_socket.Control(control_socket.bind(path), answer, print, remove=path)
+    path = str(home / listen.FILE_NAME)
+    served = control_socket.Control(listen.bind(path), answer, print, remove=path)
     yield alerts
     served.close()
 

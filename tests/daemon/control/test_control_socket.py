@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from iowarden.daemon.control import control_socket
+from iowarden.daemon.control import control_socket, listen, peer
 from iowarden.daemon.control.documents import AddSilence, EventLine
 from iowarden.daemon.json_codec import CodecError
 
@@ -49,7 +49,7 @@ class Service:
         self.commands: queue.SimpleQueue[control_socket.Command] = queue.SimpleQueue()
         self.troubles: list[str] = []
         self.control = control_socket.Control(
-            control_socket.bind(self.path),
+            listen.bind(self.path),
             post or self.commands.put,
             self.troubles.append,
             group=group,
@@ -484,7 +484,7 @@ def test_a_directory_service_that_hangs_keeps_nobody_waiting(
         release.wait(DEADLINE_SECONDS)
         raise KeyError(uid)
 
-    monkeypatch.setattr(control_socket, "NAME_SECONDS", 0.05)
+    monkeypatch.setattr(peer, "NAME_SECONDS", 0.05)
     monkeypatch.setattr(pwd, "getpwuid", hang)
     group = grp.getgrgid(1).gr_name
     line, _ = told_to_nobody(tmp_path, say_who, group=group, gid=1)
@@ -508,9 +508,9 @@ def test_a_socket_is_for_its_user_and_group(service: Service) -> None:
 def test_the_socket_of_a_killed_run_is_replaced(tmp_path: Path) -> None:
     """Nobody listens at what a kill left behind."""
     path = str(tmp_path / "control.sock")
-    control_socket.bind(path).close()
+    listen.bind(path).close()
     assert os.path.exists(path)
-    with control_socket.bind(path):
+    with listen.bind(path):
         Client(path).close()
 
 
@@ -518,8 +518,8 @@ def test_the_socket_of_a_living_run_is_left_alone(
     service: Service, connect: Callable[[], Client]
 ) -> None:
     """A second run is told; the first one goes on."""
-    with pytest.raises(control_socket.ControlError, match="running"):
-        control_socket.bind(service.path)
+    with pytest.raises(listen.ControlError, match="running"):
+        listen.bind(service.path)
     assert is_answered(service, connect())
 
 
@@ -527,16 +527,16 @@ def test_a_file_in_the_way_is_left_alone(tmp_path: Path) -> None:
     """It may be somebody's."""
     path = tmp_path / "control.sock"
     path.write_text("precious")
-    with pytest.raises(control_socket.ControlError, match="move it away"):
-        control_socket.bind(str(path))
+    with pytest.raises(listen.ControlError, match="move it away"):
+        listen.bind(str(path))
     assert path.read_text() == "precious"
 
 
 @pytest.mark.parametrize("name", ["x" * 108, "missing/control.sock"])
 def test_a_place_where_no_socket_can_be_is_named(tmp_path: Path, name: str) -> None:
     """The error says which path, what is wrong and what to do."""
-    with pytest.raises(control_socket.ControlError, match=f"{name}.*expected.*state directory"):
-        control_socket.bind(f"{tmp_path}/{name}")
+    with pytest.raises(listen.ControlError, match=f"{name}.*expected.*state directory"):
+        listen.bind(f"{tmp_path}/{name}")
 
 
 def test_the_end_hangs_up_and_removes_the_socket(tmp_path: Path) -> None:
@@ -562,14 +562,14 @@ def test_systemd_hands_over_its_socket(tmp_path: Path) -> None:
         "os.dup2(int(sys.argv[1]), 3)\n"
         "names = {'LISTEN_PID': str(os.getpid()), 'LISTEN_FDS': '1', 'LISTEN_FDNAMES': 'control'}\n"
         "os.environ.update(names)\n"
-        "from iowarden.daemon.control import control_socket\n"
+        "from iowarden.daemon.control import control_socket, listen\n"
         "post = lambda command: command.reply({'answer': command.name})\n"
-        "served = control_socket.Control(control_socket.inherited(), post, print)\n"
+        "served = control_socket.Control(listen.inherited(), post, print)\n"
         "sys.stdin.read()\n"
         "served.close()\n"
     )
     path = str(tmp_path / "control.sock")
-    with control_socket.bind(path) as listener:
+    with listen.bind(path) as listener:
         descriptor = listener.fileno()
         process = subprocess.Popen(
             [sys.executable, "-c", program, str(descriptor)],
@@ -588,7 +588,7 @@ def test_systemd_hands_over_its_socket(tmp_path: Path) -> None:
 def test_without_systemd_nothing_is_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run in the foreground makes its own."""
     monkeypatch.delenv("LISTEN_FDS", raising=False)
-    assert control_socket.inherited() is None
+    assert listen.inherited() is None
 
 
 def test_arguments_become_what_the_loop_works_with() -> None:

@@ -28,7 +28,7 @@ from iowarden.collectors.smart.selftest import Said
 from iowarden.daemon.check import findings
 from iowarden.daemon.check.report import Level
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.control import control_socket
+from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.polling import smart
 from iowarden.daemon.probe_client.client import Client
 from iowarden.daemon.probe_client.connect import at
@@ -402,8 +402,8 @@ def test_the_command_line_waits_for_the_result(machine: Machine, tmp_path: Path)
     commands: queue.SimpleQueue[control_socket.Command] = queue.SimpleQueue()
     directory = tmp_path / "control"
     directory.mkdir()
-    path = str(directory / control_socket.FILE_NAME)
-    server = control_socket.Control(control_socket.bind(path), commands.put, print, remove=path)
+    path = str(directory / listen.FILE_NAME)
+    server = control_socket.Control(listen.bind(path), commands.put, print, remove=path)
 
     def run(*words: str, log: str = "") -> tuple[int, str]:
         """Run a command to its end, and answer it meanwhile; a test that begins ends so."""

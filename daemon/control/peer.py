@@ -1,0 +1,94 @@
+"""Who is at the other end of a connection: groups by number, and the user's name.
+
+Sources: unix(7), getpwuid(3), nsswitch.conf(5).
+"""
+
+from __future__ import annotations
+
+import grp
+import pwd
+import queue
+import socket
+import struct
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from iowarden.daemon.sanitize import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NAME_SECONDS = 1.0
+"""A directory service that does not answer must not keep anybody from asking."""
+SO_PEERGROUPS = 59
+"""asm-generic/socket.h, Linux 4.13; the `socket` module has no name for it."""
+MOST_GROUPS_BYTES = 1024
+"""As much as Python's getsockopt takes: 256 groups."""
+
+
+def group_id(name: str) -> int | None:
+    """Return the number of a group, if there is one of that name."""
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        return None
+
+
+def groups(connected: socket.socket) -> tuple[int, ...]:
+    """Return the groups of the process at the other end; none where there are more than 256.
+
+    Source: unix(7) says nothing of it; net/core/sock.c, sk_getsockopt, SO_PEERGROUPS.
+    """
+    try:
+        found = connected.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, MOST_GROUPS_BYTES)
+    except OSError:
+        return ()
+    return tuple(group for (group,) in struct.iter_unpack("I", found))
+
+
+class Names:
+    """Names of users by their number, asked in a thread: a directory service may hang.
+
+    Source: getpwuid(3), nsswitch.conf(5).
+    """
+
+    def __init__(self, on_name: Callable[[], object]) -> None:
+        self._on_name = on_name
+        self._known: dict[int, str] = {0: "root"}
+        self._asked: dict[int, float] = {}
+        self._wanted: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name="names", daemon=True).start()
+
+    def ask(self, uid: int) -> None:
+        """Have a name looked up, unless it is known or asked for."""
+        if uid not in self._asked and uid not in self._known:
+            self._asked[uid] = time.monotonic()
+            self._wanted.put(uid)
+
+    def who(self, uid: int) -> str:
+        """Return 'alice (uid 1000)'; 'uid 1000' when nobody says it in time; '' before that."""
+        if name := self._known.get(uid):
+            return f"{one_line(name, 64)} (uid {uid})"
+        late = time.monotonic() >= self.deadline(uid)
+        return f"uid {uid}" if late else ""
+
+    def deadline(self, uid: int) -> float:
+        """When a name is no longer waited for; it has passed for one that need not be."""
+        return self._asked.get(uid, float("-inf")) + NAME_SECONDS
+
+    def close(self) -> None:
+        """End the thread, once it returns."""
+        self._wanted.put(None)
+
+    def _run(self) -> None:
+        while (uid := self._wanted.get()) is not None:
+            try:
+                name = pwd.getpwuid(uid).pw_name
+            except (KeyError, OSError):  # nobody has that number
+                name = ""
+            if name:
+                self._known[uid] = name
+            else:
+                self._asked[uid] = float("-inf")
+            self._on_name()
