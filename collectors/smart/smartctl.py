@@ -14,11 +14,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.json_text import is_deep
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.smart import smartctl_exporter
-from iowarden.collectors.smart.drive import (
-    Cover,
-    Drive,
-    Protocol,
-)
+from iowarden.collectors.smart.drive import Cover, Drive, Protocol
 from iowarden.collectors.smart.smartctl_drive import MOST_MESSAGES, drive_of
 from iowarden.collectors.smart.smartctl_refusal import (
     ASLEEP,

@@ -9,12 +9,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.smart.drive import (
-    Attribute,
-    Drive,
-    Nvme,
-    Protocol,
-)
+from iowarden.collectors.smart.drive import Attribute, Drive, Nvme, Protocol
 from iowarden.collectors.smart.smartctl_logs import HEALTH_LOG, nvme_of, scsi_of
 from iowarden.collectors.smart.smartctl_refusal import ExitStatus, exit_findings
 from iowarden.collectors.smart.smartctl_report import MOST_128, Report, clean, first

@@ -6,11 +6,7 @@ Health Information.
 
 from __future__ import annotations
 
-from iowarden.collectors.smart.drive import (
-    ErrorCounter,
-    Nvme,
-    Scsi,
-)
+from iowarden.collectors.smart.drive import ErrorCounter, Nvme, Scsi
 from iowarden.collectors.smart.smartctl_report import MOST_128, Report, first
 
 _DATA_UNIT_BYTES = 512_000

@@ -10,11 +10,7 @@ import enum
 import re
 from dataclasses import dataclass
 
-from iowarden.collectors.smart.drive import (
-    Cover,
-    Drive,
-    Protocol,
-)
+from iowarden.collectors.smart.drive import Cover, Drive, Protocol
 from iowarden.collectors.smart.smartctl_report import clean
 
 

@@ -9,10 +9,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.smart.drive import (
-    Protocol,
-    SelfTest,
-)
+from iowarden.collectors.smart.drive import Protocol, SelfTest
 from iowarden.collectors.smart.smartctl_report import Report, first
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from iowarden.daemon.storage.history_reader import Past
 from iowarden.daemon.views import answers, disk_answers, incident_answers
 from iowarden.rules.incidents import silences
 from iowarden.rules.matcher import parse_matcher, written
-from iowarden.rules.promql.evaluator import EvaluationError
-from iowarden.rules.promql.lexer import PromqlError
+from iowarden.rules.promql.errors import EvaluationError, PromqlError
 from iowarden.rules.promql.run import Budget
 from iowarden.rules.quantity import duration
 from iowarden.rules.renames import NAMES, Renames

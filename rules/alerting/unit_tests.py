@@ -18,7 +18,8 @@ import yaml
 
 from iowarden.rules.alerting import alerts as life
 from iowarden.rules.promql import notation
-from iowarden.rules.promql.evaluator import EvaluationError, PromqlError, Sample, compile_expression
+from iowarden.rules.promql.errors import EvaluationError, PromqlError
+from iowarden.rules.promql.evaluator import Sample, compile_expression
 from iowarden.rules.promql.format import quoted, shortest
 from iowarden.rules.promql.store import Store
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from iowarden.rules import scrape_labels
 from iowarden.rules.alerting import alerts as life
 from iowarden.rules.promql.ast import Selector
-from iowarden.rules.promql.evaluator import EvaluationError, Expression, compile_expression
-from iowarden.rules.promql.lexer import PromqlError
+from iowarden.rules.promql.errors import EvaluationError, PromqlError
+from iowarden.rules.promql.evaluator import Expression, compile_expression
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.selectors import selects
 from iowarden.rules.promql.store import Store

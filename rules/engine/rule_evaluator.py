@@ -18,8 +18,7 @@ from iowarden.rules.engine.loaded_rules import RECENT, LoadedRule
 from iowarden.rules.engine.sample_hub import REFRESH_SECONDS
 from iowarden.rules.engine.source_status import HELD_PERIODS
 from iowarden.rules.promql import evaluator
-from iowarden.rules.promql.errors import TooExpensiveError
-from iowarden.rules.promql.evaluator import EvaluationError
+from iowarden.rules.promql.errors import EvaluationError, TooExpensiveError
 from iowarden.rules.promql.run import MOST_WORK, Budget
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
 from iowarden.rules.topology import alert_subject

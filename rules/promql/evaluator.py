@@ -35,14 +35,9 @@ from iowarden.rules.promql.functions import (
     round_to,
     sort,
 )
-from iowarden.rules.promql.lexer import PromqlError, position_error
+from iowarden.rules.promql.lexer import position_error
 from iowarden.rules.promql.operators import TESTS, computation, joined
-from iowarden.rules.promql.parser import (
-    COMPARISONS,
-    METRIC_NAME,
-    parse,
-    result_type,
-)
+from iowarden.rules.promql.parser import COMPARISONS, parse, result_type
 from iowarden.rules.promql.run import (
     ELEMENT_COST,
     GROUPED_COST,
@@ -58,19 +53,13 @@ from iowarden.rules.promql.run import (
     VectorFunction,
 )
 from iowarden.rules.promql.selectors import before, moment_of, newest, series_of
-from iowarden.rules.promql.store import (
-    LOOKBACK_SECONDS,
-    MOST_SAMPLES,
-    Labels,
-    Store,
-)
+from iowarden.rules.promql.signatures import METRIC_NAME
+from iowarden.rules.promql.store import LOOKBACK_SECONDS, MOST_SAMPLES, Labels, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from iowarden.rules.promql.ast import Node
-
-__all__ = ["EvaluationError", "Expression", "PromqlError", "Sample", "compile_expression"]
 
 SUBQUERY_STEP_SECONDS = 60.0
 """Of a subquery that says none, where nobody says otherwise. Source: Prometheus's default."""

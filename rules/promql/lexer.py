@@ -10,21 +10,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NoReturn
 
+from iowarden.rules.promql.errors import PromqlError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Kind = Literal["identifier", "number", "duration", "string", "operator", "end"]
-
-
-class PromqlError(Exception):
-    """An expression that cannot be loaded; line and column count from 1."""
-
-    def __init__(self, message: str, line: int, column: int) -> None:
-        """Keep what is wrong and where."""
-        super().__init__(f"{line}:{column}: parse error: {message}")
-        self.message = message
-        self.line = line
-        self.column = column
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +73,13 @@ _ESCAPED: Mapping[str, bytes] = {
 
 def position_error(text: str, position: int, message: str) -> PromqlError:
     """Return the error for an offset into a text."""
+    return PromqlError(message, *line_and_column(text, position))
+
+
+def line_and_column(text: str, position: int) -> tuple[int, int]:
+    """Return where an offset into a text is; both count from 1."""
     before = text[:position]
-    return PromqlError(message, before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1)
+    return before.count("\n") + 1, position - before.rfind("\n")
 
 
 def duration_seconds(text: str) -> float | None:

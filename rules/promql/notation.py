@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
-from iowarden.rules.promql.lexer import Lexer, PromqlError, Token, position_error
+from iowarden.rules.promql.lexer import Lexer, Token, position_error
 
 if TYPE_CHECKING:
+    from iowarden.rules.promql.errors import PromqlError
     from iowarden.rules.promql.store import Labels
 
 SeriesValue = float | Literal["stale"] | None

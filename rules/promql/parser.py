@@ -25,7 +25,8 @@ from iowarden.rules.promql.ast import (
     Text,
     begin,
 )
-from iowarden.rules.promql.lexer import Lexer, PromqlError, Token, position_error
+from iowarden.rules.promql.errors import PromqlError
+from iowarden.rules.promql.lexer import Lexer, Token, position_error
 from iowarden.rules.promql.signatures import (
     AGGREGATIONS,
     COMPARISONS,

@@ -9,12 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from iowarden.rules.promql.errors import TooExpensiveError
-from iowarden.rules.promql.store import (
-    Labels,
-    Series,
-    Store,
-    VectorItem,
-)
+from iowarden.rules.promql.store import Labels, Series, Store, VectorItem
 
 if TYPE_CHECKING:
     from array import array

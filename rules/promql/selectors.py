@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iowarden.rules.promql.parser import (
-    METRIC_NAME,
-    matches_empty,
-)
+from iowarden.rules.promql.parser import matches_empty
 from iowarden.rules.promql.regex import compile_anchored
 from iowarden.rules.promql.run import (
     SERIES_COST,
@@ -22,19 +19,13 @@ from iowarden.rules.promql.run import (
     Vector,
     VectorFunction,
 )
-from iowarden.rules.promql.store import (
-    LOOKBACK_SECONDS,
-    Labels,
-)
+from iowarden.rules.promql.signatures import METRIC_NAME
+from iowarden.rules.promql.store import LOOKBACK_SECONDS, Labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from iowarden.rules.promql.ast import (
-        Matcher,
-        Selector,
-        Subquery,
-    )
+    from iowarden.rules.promql.ast import Matcher, Selector, Subquery
 
 
 def _matches(matcher: Matcher) -> tuple[Callable[[Labels], bool], int]:

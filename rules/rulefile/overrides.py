@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.promql.ast import Binary, Negation, Number, children
-from iowarden.rules.promql.evaluator import Expression, PromqlError, compile_expression
+from iowarden.rules.promql.errors import PromqlError
+from iowarden.rules.promql.evaluator import Expression, compile_expression
 from iowarden.rules.promql.lexer import Lexer
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.signatures import COMPARISONS

@@ -32,24 +32,20 @@ _MAXIMUM_WIDTH = 1000
 """Far more than an e-mail's line; Go's own limit is a million."""
 
 
+_GO_TYPES = {
+    type(None): "<nil>",
+    bool: "bool",
+    int: "int",
+    float: "float64",
+    str: "string",
+    dict: "map[string]string",
+    list: "template.queryResult",
+}
+
+
 def type_name(value: Value) -> str:
     """Return the name of a value's Go type."""
-    match value:
-        case None:
-            return "<nil>"
-        case bool():
-            return "bool"
-        case int():
-            return "int"
-        case float():
-            return "float64"
-        case str():
-            return "string"
-        case dict():
-            return "map[string]string"
-        case list():
-            return "template.queryResult"
-    return value.type_name
+    return value.type_name if isinstance(value, Struct) else _GO_TYPES[type(value)]
 
 
 def plain(value: Value) -> str:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from iowarden.rules.promql.evaluator import Expression, PromqlError, compile_expression
+from iowarden.rules.promql.errors import PromqlError
+from iowarden.rules.promql.evaluator import Expression, compile_expression
 from iowarden.rules.rulefile.template import Template, compile_template
 from iowarden.rules.rulefile.template_parser import TemplateError
 from iowarden.rules.yaml_nodes import Nodes, RuleFileError, compose, is_null, line_and_column, start

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.rules.promql.evaluator import EvaluationError, PromqlError, compile_expression
-from iowarden.rules.promql.lexer import unquote
+from iowarden.rules.promql.errors import EvaluationError, PromqlError
+from iowarden.rules.promql.evaluator import compile_expression
+from iowarden.rules.promql.lexer import line_and_column, unquote
 from iowarden.rules.rulefile.printf import Struct, Value, plain, type_name
 from iowarden.rules.rulefile.template_functions import (
     FUNCTIONS,
@@ -152,9 +153,7 @@ class _Parser:
         return write
 
     def _error(self, position: int, message: str) -> TemplateError:
-        before = self._text[:position]
-        line, column = before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1
-        return TemplateError(message, line, column)
+        return TemplateError(message, *line_and_column(self._text, position))
 
     # Text and actions.
 

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iowarden.rules.promql.evaluator import EvaluationError, PromqlError, compile_expression
+from iowarden.rules.promql.errors import EvaluationError, PromqlError
+from iowarden.rules.promql.evaluator import compile_expression
 from iowarden.rules.promql.lexer import unquote
 from iowarden.rules.promql.store import Labels, Store
 

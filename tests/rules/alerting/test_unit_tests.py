@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from iowarden.daemon.cli import main
 from iowarden.rules.alerting.unit_tests import parse_unit_tests, run
 from iowarden.rules.promql import notation
-from iowarden.rules.promql.lexer import PromqlError
+from iowarden.rules.promql.errors import PromqlError
 from iowarden.rules.rulefile.rulefile import RuleFileError, parse_rule_file
 
 if TYPE_CHECKING:

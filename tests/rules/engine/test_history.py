@@ -13,7 +13,7 @@ from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.source import collect
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.promql.evaluator import EvaluationError
+from iowarden.rules.promql.errors import EvaluationError
 from iowarden.rules.rulefile.rulefile import RuleGroup, parse_rule_file
 
 if TYPE_CHECKING:

@@ -18,13 +18,8 @@ import pytest
 from support.recordings import CORPUS, cases_of_corpus, needs_corpus
 
 from iowarden.rules.promql.ast import Text
-from iowarden.rules.promql.evaluator import (
-    EvaluationError,
-    Expression,
-    PromqlError,
-    Sample,
-    compile_expression,
-)
+from iowarden.rules.promql.errors import EvaluationError, PromqlError
+from iowarden.rules.promql.evaluator import Expression, Sample, compile_expression
 from iowarden.rules.promql.lexer import duration_seconds, unquote
 from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.store import Labels, Store

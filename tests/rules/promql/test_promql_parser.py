@@ -30,7 +30,8 @@ from iowarden.rules.promql.ast import (
     Subquery,
     Text,
 )
-from iowarden.rules.promql.parser import PRECEDENCE, PromqlError, parse, result_type
+from iowarden.rules.promql.errors import PromqlError
+from iowarden.rules.promql.parser import PRECEDENCE, parse, result_type
 from iowarden.rules.promql.signatures import COMPARISONS, FUNCTIONS, SET_OPERATORS
 
 REPOSITORY = Path(__file__).parents[3]

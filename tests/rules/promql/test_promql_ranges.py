@@ -13,8 +13,8 @@ from support.tiers import examples
 
 from iowarden.rules.promql import run
 from iowarden.rules.promql import store as store_module
-from iowarden.rules.promql.errors import TooExpensiveError
-from iowarden.rules.promql.evaluator import EvaluationError, PromqlError, Sample, compile_expression
+from iowarden.rules.promql.errors import EvaluationError, PromqlError, TooExpensiveError
+from iowarden.rules.promql.evaluator import Sample, compile_expression
 from iowarden.rules.promql.run import (
     ELEMENT_COST,
     GROUPED_COST,

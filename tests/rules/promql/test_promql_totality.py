@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
-from iowarden.rules.promql.evaluator import EvaluationError, Sample, compile_expression
+from iowarden.rules.promql.errors import EvaluationError
+from iowarden.rules.promql.evaluator import Sample, compile_expression
 from iowarden.rules.promql.functions import ELEMENTWISE
 from iowarden.rules.promql.ranges import FUNCTIONS
 from iowarden.rules.promql.store import Store

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.rules.promql.evaluator import EvaluationError, Sample
+from iowarden.rules.promql.errors import EvaluationError
+from iowarden.rules.promql.evaluator import Sample
 from iowarden.rules.promql.format import shortest
 from iowarden.rules.rulefile.printf import sprintf
 from iowarden.rules.rulefile.template import compile_template
