@@ -104,8 +104,8 @@ def place(alert: Alert) -> str:
 
 def of_rules(engine: Engine) -> Iterator[Finding]:
     """Return which rules cannot be evaluated."""
-    for problem in engine.rules.problems():
-        yield Finding(Level.UNKNOWN, "rule", problem.rule, problem.text)
+    for rule, text in engine.rules.problems.items():
+        yield Finding(Level.UNKNOWN, "rule", rule, text)
 
 
 def of_sources(engine: Engine, now: float) -> Iterator[Finding]:

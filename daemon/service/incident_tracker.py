@@ -160,7 +160,7 @@ class IncidentTracker:
 
     def _tell_problems(self) -> None:
         """Say which rules cannot be evaluated, and which can again."""
-        problems = {f"rule {p.rule}": p.text for p in self.engine.rules.problems()}
+        problems = {f"rule {rule}": text for rule, text in self.engine.rules.problems.items()}
         for key, text in problems.items():
             self.log.trouble(key, text)
         for key in self.log.troubles().keys() - problems.keys():

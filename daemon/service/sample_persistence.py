@@ -77,7 +77,7 @@ class Tails:
 
     def begin(self) -> None:
         """Ask for what was kept before this start, if some rule looks back."""
-        retention = self._engine.hub.retention_seconds()
+        retention = self._engine.hub.store.retention
         if self._store is None or not any(retention.values()):
             self.known = True
         else:
@@ -138,14 +138,14 @@ class Tails:
         return self._store is None or not self._store.busy()
 
     def _save(self, now: float, wall_ahead_seconds: float) -> None:
-        retention = self._engine.hub.retention_seconds()
+        retention = self._engine.hub.store.retention
         if self._store is None or self._store.busy() or not any(retention.values()):
             return
         self._tried = now
         since = max(self._saved, now - max(retention.values()))
         until = min(now, since + MOST_SECONDS)
         watched = replace(self._engine.hub.watched(), until_seconds=until)
-        rows = self._engine.hub.tail(since, until)
+        rows = self._engine.hub.store.tail(since, until)
         self._store.save(Tail(rows, watched, until, wall_ahead_seconds, retention))
 
     def look(self) -> None:

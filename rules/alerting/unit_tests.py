@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from iowarden.rules.alerting import alerts as life
+from iowarden.rules.alerting import results
 from iowarden.rules.promql import notation
 from iowarden.rules.promql.errors import EvaluationError, PromqlError
 from iowarden.rules.promql.evaluator import Sample, compile_expression
@@ -302,7 +303,6 @@ class _Machine:
         self._store = Store(any_retention_seconds=FOREVER_SECONDS)
         self._loaded = 0
         self._alerts: dict[int, life.Alerts] = {index: {} for index in range(len(self._rules))}
-        self._live: dict[int, set[tuple[str, Labels]]] = {}
         self._queries: dict[str, Expression] = {}
 
     def run(self) -> list[str]:
@@ -352,11 +352,7 @@ class _Machine:
                 name = rule.alert if isinstance(rule, Rule) else rule.record
                 errors.append(f"    rule: {name}, time: {_go_duration(since_start)}, err: {error}")
                 told = []
-            live = {(name, labels) for name, labels, _ in told}
-            for name, labels in self._live.get(index, set()) - live:
-                self._store.mark_stale(name, labels, at)
-            self._live[index] = live
-            self._store.append_many(at, told)
+            self._store.write(f"rule_{index}", at, told)
         return errors
 
     def _told(
@@ -366,11 +362,8 @@ class _Machine:
         samples = self._result(rule.expression, at)
         limit = self._limits[index]
         if isinstance(rule, RecordingRule):
-            _check_limit(limit, len(samples), "series")
-            extra = dict(rule.labels)
-            return [
-                (rule.record, _full({**dict(one.labels), **extra}), one.value) for one in samples
-            ]
+            results.within(limit, len(samples), "series")
+            return results.recorded(rule, samples)
         found = life.matched(
             rule,
             samples,
@@ -380,13 +373,12 @@ class _Machine:
         )
         self._alerts[index], _ = life.step(rule, self._alerts[index], found, at)
         told = life.series(self._alerts[index].values())
-        _check_limit(limit, sum(name == "ALERTS" for name, _, _ in told), "alerts")
+        results.within(limit, sum(name == "ALERTS" for name, _, _ in told), "alerts")
         return told
 
     def _result(self, expression: Expression, at: float) -> list[Sample]:
         step = self._tests.interval_seconds
-        result = expression.evaluate(self._store, at, step_seconds=step)
-        return result if isinstance(result, list) else [Sample("", (), result)]
+        return results.vector(expression.evaluate(self._store, at, step_seconds=step))
 
     def _query(self, text: str, at: float) -> list[Sample]:
         """Return what an expression gives. Errors: PromqlError, EvaluationError."""
@@ -427,12 +419,6 @@ class _Machine:
         return [f"{head}\n        exp: {_listed(expected)}\n        got: {_listed(got)}"]
 
 
-def _check_limit(limit: int, count: int, what: str) -> None:
-    if limit and count > limit:
-        message = f"exceeded limit of {limit} with {count} {what}"
-        raise EvaluationError(message)
-
-
 def _equal(expected: float, got: float) -> bool:
     return expected == got  # As promtool: not even NaN equals NaN.
 
@@ -445,10 +431,6 @@ def _nearly(expected: float, got: float) -> bool:
 
 def _labels(element: Element) -> Labels:
     return element[0]
-
-
-def _full(labels: dict[str, str]) -> Labels:
-    return tuple(sorted((name, value) for name, value in labels.items() if value))
 
 
 def _named(name: str, labels: Labels) -> Labels:

@@ -7,17 +7,17 @@ Units: seconds of the program's clock (Unix time that never jumps).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Labels, Sample
 from iowarden.rules import scrape_labels
 from iowarden.rules.alerting import alerts as life
+from iowarden.rules.alerting import results
 from iowarden.rules.engine import loaded_rules
 from iowarden.rules.engine.loaded_rules import RECENT, LoadedRule
 from iowarden.rules.engine.sample_hub import REFRESH_SECONDS
 from iowarden.rules.engine.source_status import HELD_PERIODS
-from iowarden.rules.promql import evaluator
 from iowarden.rules.promql.errors import EvaluationError, TooExpensiveError
 from iowarden.rules.promql.run import MOST_WORK, Budget
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
@@ -61,14 +61,6 @@ RULE_FAMILIES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A rule that could not be evaluated; '' ends it."""
-
-    rule: str
-    text: str
-
-
 class RuleEvaluator:
     """The rules in force and their alerts."""
 
@@ -92,7 +84,8 @@ class RuleEvaluator:
         self._orphans: dict[tuple[Labels, str], life.Alert] = {}
         """Alerts of disks that have another name now, or none."""
         self._failures: dict[str, int] = {}
-        self._problems: dict[str, str] = {}
+        self.problems: dict[str, str] = {}
+        """Why the last evaluation of a rule ended in an error, by its name."""
         self._budget = Budget()
         """Of all rules that are due now and their templates: the loop waits for them together."""
         self._restored = False
@@ -108,15 +101,17 @@ class RuleEvaluator:
 
         Returned are those whose rule is gone.
         """
-        kept = self.alerts()
+        kept, before = self.alerts(), [rule.key for rule in self._rules]
         self._orphans = {}
         self._groups = loaded_rules.load(groups, now, default_interval_seconds)
         self._rules = [rule for group in self._groups for rule in group.rules]
         self._names = tuple(dict.fromkeys(rule.name for rule in self._rules))
         self._visibility.load(self._rules)
         self._hub.load([each.rule.expression for each in self._rules], now)
+        for key in before:  # other rules from now
+            self._hub.store.write(key, now, ())
         self._reads_alerts = any(map(self._hub.wants, _ALERTS))
-        self._problems = {}
+        self.problems = {}
         return self.restore(kept)
 
     def restore(self, alerts: Iterable[life.Alert]) -> list[life.Alert]:
@@ -153,10 +148,6 @@ class RuleEvaluator:
         """Return every alert that is pending, firing, unknown or lately resolved."""
         own = [alert for rule in self._rules for alert in rule.alerts.values()]
         return [*own, *self._orphans.values()]
-
-    def problems(self) -> list[Problem]:
-        """Return the rules whose last evaluation ended in an error."""
-        return [Problem(rule, text) for rule, text in self._problems.items()]
 
     def judged(self, labels: Labels, subject: str) -> bool:
         """Say whether an alert of these labels about this subject would be seen if it fired now.
@@ -261,28 +252,28 @@ class RuleEvaluator:
             return []
         before = self._budget.left
         try:
-            results = rule.expression.evaluate(
-                self._hub.store, now, step_seconds=loaded.step_seconds, budget=self._budget
+            samples = results.vector(
+                rule.expression.evaluate(
+                    self._hub.store, now, step_seconds=loaded.step_seconds, budget=self._budget
+                )
             )
-            # As Prometheus: a scalar is a sample without labels.
-            samples = results if isinstance(results, list) else [evaluator.Sample("", (), results)]
             if isinstance(rule, RecordingRule):
-                _within(loaded.limit, len(samples), "series")
-                self._hub.write(loaded.key, _recorded(rule, samples), now)
-                self._problems.pop(rule.record, None)
+                results.within(loaded.limit, len(samples), "series")
+                self._hub.store.write(loaded.key, now, results.recorded(rule, samples))
+                self.problems.pop(rule.record, None)
                 return []
             found = life.matched(
                 rule, samples, lambda text: self._queries.query(text, now, self._budget)
             )
-            _within(loaded.limit, len(found), "alerts")
+            results.within(loaded.limit, len(found), "alerts")
         except (EvaluationError, life.DuplicateAlertError) as error:
             spent = before - self._budget.left
             if isinstance(error, TooExpensiveError) and spent > EXPENSIVE_WORK:
                 loaded.left_until = now + EXPENSIVE_SECONDS
             self._failures[loaded.name] = self._failures.get(loaded.name, 0) + 1
-            self._problems[loaded.name] = str(error)
+            self.problems[loaded.name] = str(error)
             return []
-        self._problems.pop(rule.alert, None)
+        self.problems.pop(rule.alert, None)
         changes = self._part_with_others(loaded, now)
         gone, more = self._split_gone(loaded, found.keys(), now)
         present = {k: alert for k, alert in loaded.alerts.items() if k not in gone}
@@ -417,7 +408,7 @@ class RuleEvaluator:
                     for name, count in failures
                 ),
                 *(
-                    ("iowarden_rule_failing", (("rule", name),), float(name in self._problems))
+                    ("iowarden_rule_failing", (("rule", name),), float(name in self.problems))
                     for name, _ in failures
                 ),
             ],
@@ -434,17 +425,3 @@ def _silence(alerts: life.Alerts, reason: str, now: float) -> list[life.Transiti
             alerts[key] = after
             changes.append(life.Transition(after, alert.state))
     return changes
-
-
-def _recorded(rule: RecordingRule, samples: Iterable[evaluator.Sample]) -> list[Sample]:
-    """Return the series of a recording rule's result."""
-    extra = dict(rule.labels)
-    return [
-        (rule.record, tuple(sorted({**dict(s.labels), **extra}.items())), s.value) for s in samples
-    ]
-
-
-def _within(limit: int, found: int, what: str) -> None:
-    """Source: Prometheus, the field 'limit' of a group; 0 is none. Errors: EvaluationError."""
-    if limit and found > limit:
-        raise EvaluationError(f"exceeded limit of {limit} with {found} {what}")

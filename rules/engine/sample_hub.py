@@ -50,7 +50,6 @@ class SampleHub:
             if any(prefix.startswith(expose) for prefix in status.source.node_prefixes)
         )
         self.store = Store(thins=True)
-        self._live: dict[str, set[tuple[str, Labels]]] = {}
         self._chunks: dict[str, Chunk] = {}
         self._published: dict[str, Sequence[Sample]] = {}
         self.version = 0
@@ -91,9 +90,6 @@ class SampleHub:
             kept_since[name] = since if seconds <= had else max(since, now - had)
         self._watched = replace(self._watched, since=kept_since)
         self.store.retain(retention, any_seconds)
-        for key in [key for key in self._live if key.startswith("rule_")]:  # other rules from now
-            for metric, labels in self._live.pop(key):
-                self.store.mark_stale(metric, labels, now)
         for chunk in self._chunks.values():  # what is stepped seldom is not told again soon
             if chunk.name in self._sources:
                 self.feed(chunk.name, self._sources[chunk.name].samples, now)
@@ -109,16 +105,7 @@ class SampleHub:
             if self.reads_any or any(n.startswith(prefixes) for n in self.wanted):
                 others = [s for s in status.source.node(status.value) if self.wants(s[0])]
                 wanted += scrape_labels.labelled(others, self.targets)
-        if wanted or name in self._live:
-            self.write(name, wanted, now)
-
-    def write(self, name: str, samples: Sequence[Sample], now: float) -> None:
-        """Write samples that are all there is under a name; what has vanished is marked stale."""
-        live = {(s[0], s[1]) for s in samples}
-        for metric, labels in self._live.get(name, set()) - live:
-            self.store.mark_stale(metric, labels, now)
-        self._live[name] = live
-        self.store.append_many(now, samples)
+        self.store.write(name, now, wanted)
 
     def refresh(self, quiet: Iterable[tuple[str, Sequence[Sample]]], now: float) -> None:
         """Write anew, where it is due, what holds and was not told in this tick."""
@@ -202,14 +189,6 @@ class SampleHub:
         """Return since when a metric is watched, as far as a window up to now tells."""
         return self._watched.window(name, seconds, now)
 
-    def tail(self, since: float, until: float) -> list[Row]:
-        """Return the samples that rules will look back on, after one time and up to another."""
-        return self.store.tail(since, until)
-
-    def retention_seconds(self) -> Mapping[str, float]:
-        """Return how long samples are kept of each metric that rules look back on; '' is any."""
-        return self.store.retention
-
     def watched(self) -> Watched:
         """Return since when it is known what rules look back on."""
         until = self._observed_seconds or 0.0
@@ -220,7 +199,7 @@ class SampleHub:
         return replace(self._watched, since=since, until_seconds=until)
 
     def restore_tail(self, rows: Sequence[Row], before: Watched | None, now: float) -> None:
-        """Take back what `tail` and `watched` returned before a restart; None: nobody knows."""
+        """Take back `watched`, None: nobody knows, and the store's `tail` of before a restart."""
         self._begin(now)
         self.store.restore(rows)
         self._tail_ends = max((times[-1] for _, _, times, _ in rows if times), default=now), now

@@ -179,6 +179,8 @@ class Store:
         self._retention_seconds: dict[str, float] = {}
         self._set_retention(retention_seconds or {}, any_retention_seconds)
         self._tables: dict[str, dict[Labels, Series]] = {}
+        self._live: dict[str, set[tuple[str, Labels]]] = {}
+        """What each writer wrote last."""
         self._sweep_due_seconds = -math.inf
 
     def _set_retention(self, retention_seconds: Mapping[str, float], any_seconds: float) -> None:
@@ -247,6 +249,19 @@ class Store:
             series.stale = False
         if timestamp >= self._sweep_due_seconds:
             self._sweep(timestamp)
+
+    def write(
+        self, writer: str, timestamp: float, samples: Sequence[tuple[str, Labels, float]]
+    ) -> None:
+        """Store all that a writer has at one moment; what it has no longer is marked stale."""
+        before = self._live.get(writer)
+        if not samples and before is None:
+            return
+        live = {(sample[0], sample[1]) for sample in samples}
+        for name, labels in (before or set()) - live:
+            self.mark_stale(name, labels, timestamp)
+        self._live[writer] = live
+        self.append_many(timestamp, samples)
 
     def mark_stale(self, name: str, labels: Labels, timestamp: float) -> None:
         """End a series at this time, until a later sample revives it; an unknown one is ignored."""

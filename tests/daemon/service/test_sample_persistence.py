@@ -300,5 +300,5 @@ def test_a_tail_of_the_future_is_moved_and_no_window_is_full(ahead: float) -> No
     host.tails.take(TailLoaded([("x", (), times, array("d", [3.0] * 100))], seen))
     host.tails.restore(START)
     assert host.engine.hub.watched().since["x"] == (START if ahead else START - 9999)
-    rows = host.engine.hub.tail(0.0, START)
+    rows = host.engine.hub.store.tail(0.0, START)
     assert [times[-1] for _, _, times, _ in rows] == [START if ahead else START - 1]

@@ -202,9 +202,9 @@ def test_two_results_with_the_same_labels_are_an_error_that_is_told() -> None:
     """As in Prometheus; the rule is named, nothing fires by half."""
     host = Machine(RULES.replace("severity: warning", "severity: warning, device: one"))
     host.seconds(5, {"a": 60.0, "b": 60.0})
-    (problem,) = host.engine.rules.problems()
-    assert problem.rule == "Hot"
-    assert "expected results with different labels" in problem.text
+    ((rule, text),) = host.engine.rules.problems.items()
+    assert rule == "Hot"
+    assert "expected results with different labels" in text
 
 
 def test_one_second_of_a_rule_in_error_is_counted_for_metrics() -> None:
@@ -284,10 +284,10 @@ def test_a_group_with_a_limit_fails_beyond_it_and_ends_no_alert() -> None:
     host = Machine(RULES.replace("    interval: 1s", "    interval: 1s\n    limit: 1"))
     assert host.seconds(4, {"a": 60.0})[-1:] == ["firing"]
     assert host.seconds(5, {"a": 60.0, "b": 60.0}) == []
-    assert [p.text for p in host.engine.rules.problems()] == ["exceeded limit of 1 with 2 alerts"]
+    assert [*host.engine.rules.problems.values()] == ["exceeded limit of 1 with 2 alerts"]
     assert host.only().state is State.FIRING
     host.seconds(1, {"a": 60.0})
-    assert host.engine.rules.problems() == []
+    assert host.engine.rules.problems == {}
 
 
 def test_a_scalar_is_a_sample_without_labels() -> None:

@@ -39,6 +39,7 @@ class Memory:
 
     def __init__(self, directory: Path, *expressions: str, interval: str = "1s") -> None:
         self.directory = directory
+        self.root = Root(str(directory))
         self.now = START
         self.engine = Engine(rules(*expressions, interval=interval), [MEMINFO], START)
 
@@ -51,7 +52,7 @@ class Memory:
             lines = dict.fromkeys(MEMINFO_LINES, 1000) | {"Dirty": dirty_bytes // KIB}
             text = "".join(f"{name}: {value} kB\n" for name, value in lines.items())
             write_tree(self.directory, {"/proc/meminfo": text})
-            reading = collect(MEMINFO, Root(str(self.directory)), lambda: self.now)
+            reading = collect(MEMINFO, self.root, lambda: self.now)
         self.engine.observe([reading], self.now, 1000.0)
         self.engine.rules.evaluate(self.now)
 
@@ -88,7 +89,7 @@ def test_expensive_rules_do_not_keep_the_loop_from_watching(tmp_path: Path) -> N
     texts = [expensive.format(number) for number in range(20)]
     machine = Memory(tmp_path, *texts, "iowarden_memory_dirty_bytes > 0")
     machine.second(KIB)
-    told = {problem.rule: problem.text for problem in machine.engine.rules.problems()}
+    told = machine.engine.rules.problems
     firing = machine.firing()
     assert 1 < len(firing) < 10
     assert firing == {f"A{number}" for number in range(len(firing))}
@@ -103,7 +104,7 @@ def test_a_rule_that_is_too_expensive_is_tried_again_only_later(tmp_path: Path) 
     machine = Memory(tmp_path, "count_over_time(vector(1)[90d:1s]) > 0")
     for _ in range(302):
         machine.second(KIB)
-        assert [problem.rule for problem in machine.engine.rules.problems()] == ["A0"]
+        assert [*machine.engine.rules.problems] == ["A0"]
     assert machine.look("iowarden_rule_evaluation_failures_total") == 2
 
 
@@ -388,7 +389,7 @@ def test_a_doubtful_alert_that_fired_before_goes_on(tmp_path: Path) -> None:
 def restarted(machine: Memory, *expressions: str, after: float) -> None:
     """Start the program anew after some seconds, with its alerts and the tail of its history."""
     old = machine.engine
-    rows, watched = old.hub.tail(float("-inf"), machine.now), old.hub.watched()
+    rows, watched = old.hub.store.tail(float("-inf"), machine.now), old.hub.watched()
     machine.now += after
     machine.engine = Engine(rules(*expressions), [MEMINFO], machine.now)
     machine.engine.rules.restore(old.rules.alerts())

@@ -81,7 +81,7 @@ class Machine:
             reading = Reading("controllers", Outcome.OK, self.now, 0.0, value, "")
             self.engine.observe([reading], self.now, self.now - START + UPTIME)
             self.engine.rules.evaluate(self.now)
-        assert self.engine.rules.problems() == []
+        assert self.engine.rules.problems == {}
         return {
             (a.name, a.label("severity")) for a in self.alerts() if a.state is life.State.FIRING
         }
