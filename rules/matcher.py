@@ -9,8 +9,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iowarden.rules.promql.automaton import RegexError
 from iowarden.rules.promql.lexer import unquote
-from iowarden.rules.promql.regex import RegexError, compile_anchored
+from iowarden.rules.promql.regex import compile_anchored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from iowarden.collectors.model import GivenError
-from iowarden.rules.promql.lexer import duration_seconds
+from iowarden.rules.promql.lexer import duration_seconds, line_and_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -114,12 +114,6 @@ def _composed(text: str, loader: _Loader, max_depth: int, *, aliases: bool) -> y
     except (ValueError, OverflowError) as error:  # a number of an escape or of a version
         problem = f"not YAML: after this, a number is out of range ({error})"
         raise NotYamlError(text, index, problem) from error
-
-
-def line_and_column(text: str, index: int) -> tuple[int, int]:
-    """Return where an offset into a text is."""
-    before = text[:index]
-    return before.count("\n") + 1, index - (before.rfind("\n") + 1) + 1
 
 
 def is_null(node: yaml.Node) -> bool:

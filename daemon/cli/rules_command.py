@@ -21,7 +21,8 @@ from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.control import listen
 from iowarden.daemon.control.documents import AlertLine, Status
 from iowarden.rules.rulefile.overrides import severity
-from iowarden.rules.rulefile.rulefile import Rule, RuleFileError
+from iowarden.rules.rulefile.rulefile import Rule
+from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:
     import argparse

@@ -21,7 +21,6 @@ from iowarden.rules.rulefile.overrides import apply, replaced, severity
 from iowarden.rules.rulefile.rulefile import (
     MAXIMUM_RULES,
     Rule,
-    RuleFileError,
     RuleGroup,
     expression_place,
     parse_rule_file,
@@ -29,6 +28,7 @@ from iowarden.rules.rulefile.rulefile import (
 from iowarden.rules.rulefile.unmatched_selectors import Known, renamed, unmatched
 from iowarden.rules.signals import table as signals
 from iowarden.rules.topology import device_changes
+from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

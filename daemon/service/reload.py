@@ -12,7 +12,7 @@ from iowarden.collectors.model import trace
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.config.schema import Config, ConfigError
 from iowarden.daemon.control import documents
-from iowarden.rules.rulefile.rulefile import RuleFileError, RuleGroup
+from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.notify.delivery import Sender
     from iowarden.daemon.transition_log import Telling
+    from iowarden.rules.rulefile.rulefile import RuleGroup
 
 NEEDS_RESTART = (
     *("state_directory", "listen", "http", "expose_node", "expose_smartctl", "targets"),

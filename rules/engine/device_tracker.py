@@ -17,6 +17,7 @@ from iowarden.rules.topology import (
     device_identity,
     event_location,
     inventory,
+    slot_map,
 )
 from iowarden.rules.topology.topology import (
     NOTHING,
@@ -51,7 +52,7 @@ class DeviceTracker:
         """What is known of the disks over time, to be kept over a restart."""
         self.standing: Standing = NOTHING
         """What stands on what, and stood there until lately."""
-        self.slots: Mapping[str, event_location.Slotted] = {}
+        self.slots: Mapping[str, slot_map.Slotted] = {}
         """What was in the slots of controllers when they told it last."""
         self.taken_out: frozenset[str] = frozenset()
         """Disks of which somebody said so, by their key: what nobody can tell of them is over."""
@@ -154,10 +155,10 @@ class DeviceTracker:
         """Return what was last seen mounted."""
         return () if self._last.mounts is None else tuple(self._last.mounts.mounts)
 
-    def places(self) -> event_location.Map:
+    def places(self) -> slot_map.Map:
         """Return what is known of where things are."""
         controllers = self._last.controllers
-        return event_location.Map(
+        return slot_map.Map(
             topology=self.topology,
             devices=self.devices,
             covered=self._signals.coverage().covered,

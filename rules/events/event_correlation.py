@@ -36,7 +36,8 @@ from iowarden.rules.events.event_table import BLAME_SECONDS, WINDOW_SECONDS
 from iowarden.rules.faults import Layer
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import ADAPTER, Identity
-from iowarden.rules.topology.event_location import Map, Place, place, remember, smart_way
+from iowarden.rules.topology.event_location import place, remember, smart_way
+from iowarden.rules.topology.slot_map import Map, Place
 from iowarden.rules.topology.topology import carried, paths
 
 if TYPE_CHECKING:

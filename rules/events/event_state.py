@@ -12,7 +12,7 @@ from iowarden.collectors.event import Event
 from iowarden.rules.events.controller_clock import Clock  # noqa: TC001 - stored, so evaluated
 from iowarden.rules.events.event_table import Burst  # noqa: TC001 - stored, so evaluated
 from iowarden.rules.severity import Severity
-from iowarden.rules.topology.event_location import Slotted  # noqa: TC001 - stored, so evaluated
+from iowarden.rules.topology.slot_map import Slotted  # noqa: TC001 - stored, so evaluated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,22 +18,13 @@ from iowarden.collectors.event import Event  # noqa: TC001 - kept over restarts:
 from iowarden.collectors.raid.threeware import alarms
 from iowarden.rules.advice.advice import unknown_steps
 from iowarden.rules.advice.advice_steps import STEPS
+from iowarden.rules.promql.lexer import line_and_column
 from iowarden.rules.severity import Severity
-from iowarden.rules.yaml_nodes import Nodes, RuleFileError, compose, line_and_column, start
+from iowarden.rules.yaml_nodes import Nodes, compose, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = [
-    "Burst",
-    "Row",
-    "RuleFileError",
-    "Storm",
-    "Table",
-    "grown",
-    "parse_events_file",
-    "twins",
-]
 
 NOISE = "noise"
 SENT = {

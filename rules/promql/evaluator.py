@@ -37,7 +37,7 @@ from iowarden.rules.promql.functions import (
 )
 from iowarden.rules.promql.lexer import position_error
 from iowarden.rules.promql.operators import TESTS, computation, joined
-from iowarden.rules.promql.parser import COMPARISONS, parse, result_type
+from iowarden.rules.promql.parser import parse
 from iowarden.rules.promql.run import (
     ELEMENT_COST,
     GROUPED_COST,
@@ -53,7 +53,7 @@ from iowarden.rules.promql.run import (
     VectorFunction,
 )
 from iowarden.rules.promql.selectors import before, moment_of, newest, series_of
-from iowarden.rules.promql.signatures import METRIC_NAME
+from iowarden.rules.promql.signatures import COMPARISONS, METRIC_NAME, result_type
 from iowarden.rules.promql.store import LOOKBACK_SECONDS, MOST_SAMPLES, Labels, Store
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from iowarden.rules.promql.aggregations import sorted_by_value, with_label
+from iowarden.rules.promql.automaton import RegexError
 from iowarden.rules.promql.errors import EvaluationError
-from iowarden.rules.promql.regex import RegexError, compile_anchored
+from iowarden.rules.promql.regex import compile_anchored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

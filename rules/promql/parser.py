@@ -25,7 +25,6 @@ from iowarden.rules.promql.ast import (
     Text,
     begin,
 )
-from iowarden.rules.promql.errors import PromqlError
 from iowarden.rules.promql.lexer import Lexer, Token, position_error
 from iowarden.rules.promql.signatures import (
     AGGREGATIONS,
@@ -37,8 +36,6 @@ from iowarden.rules.promql.signatures import (
     METRIC_NAME,
     SET_OPERATORS,
     check,
-    matches_empty,
-    result_type,
 )
 
 if TYPE_CHECKING:
@@ -47,18 +44,6 @@ if TYPE_CHECKING:
     from iowarden.rules.promql.ast import Node
     from iowarden.rules.promql.lexer import Kind
 
-__all__ = [
-    "COMPARISONS",
-    "METRIC_NAME",
-    "NOT_A_METRIC",
-    "PRECEDENCE",
-    "SET_OPERATORS",
-    "UNARY_PRECEDENCE",
-    "PromqlError",
-    "matches_empty",
-    "parse",
-    "result_type",
-]
 
 MAXIMUM_LENGTH = 100_000
 """Characters of an expression."""

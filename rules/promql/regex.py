@@ -32,7 +32,6 @@ from iowarden.rules.promql.automaton import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Anchored", "Match", "RegexError", "Steps", "compile_anchored", "compile_search"]
 
 Ranges = list[tuple[int, int]]
 """Code points, both ends included."""

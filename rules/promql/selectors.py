@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iowarden.rules.promql.parser import matches_empty
 from iowarden.rules.promql.regex import compile_anchored
 from iowarden.rules.promql.run import (
     SERIES_COST,
@@ -19,7 +18,7 @@ from iowarden.rules.promql.run import (
     Vector,
     VectorFunction,
 )
-from iowarden.rules.promql.signatures import METRIC_NAME
+from iowarden.rules.promql.signatures import METRIC_NAME, matches_empty
 from iowarden.rules.promql.store import LOOKBACK_SECONDS, Labels
 
 if TYPE_CHECKING:

@@ -21,8 +21,9 @@ from iowarden.rules.promql.ast import (
     begin,
     children,
 )
+from iowarden.rules.promql.automaton import RegexError
 from iowarden.rules.promql.lexer import position_error
-from iowarden.rules.promql.regex import RegexError, compile_anchored
+from iowarden.rules.promql.regex import compile_anchored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -15,22 +15,14 @@ import yaml
 
 from iowarden.rules.promql.errors import PromqlError
 from iowarden.rules.promql.evaluator import Expression, compile_expression
+from iowarden.rules.promql.lexer import line_and_column
 from iowarden.rules.rulefile.template import Template, compile_template
 from iowarden.rules.rulefile.template_parser import TemplateError
-from iowarden.rules.yaml_nodes import Nodes, RuleFileError, compose, is_null, line_and_column, start
+from iowarden.rules.yaml_nodes import Nodes, compose, is_null, start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "MAXIMUM_RULES",
-    "RecordingRule",
-    "Rule",
-    "RuleFileError",
-    "RuleGroup",
-    "expression_place",
-    "parse_rule_file",
-]
 
 MAXIMUM_RULES = 10_000
 """Anchors can repeat a list; this bounds what a small file can ask for."""

@@ -12,7 +12,7 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.rules.promql.regex import RegexError, Steps
+from iowarden.rules.promql.automaton import RegexError, Steps
 from iowarden.rules.rulefile.printf import Struct, Value
 from iowarden.rules.rulefile.template_functions import RenderError
 from iowarden.rules.rulefile.template_parser import Query, Scope, compile_text

@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.rules.promql.regex import Match, RegexError, Steps, compile_search
+from iowarden.rules.promql.automaton import Match, RegexError, Steps
+from iowarden.rules.promql.regex import compile_search
 from iowarden.rules.rulefile import humanize
 from iowarden.rules.rulefile.printf import Struct, Value, plain, sprint, sprintf, type_name
 

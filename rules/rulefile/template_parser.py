@@ -24,8 +24,8 @@ from iowarden.rules.rulefile.template_functions import (
 )
 
 if TYPE_CHECKING:
+    from iowarden.rules.promql.automaton import Steps
     from iowarden.rules.promql.evaluator import Sample
-    from iowarden.rules.promql.regex import Steps
 
 Query = Callable[[str], "list[Sample]"]
 """Evaluates an expression at the time of the alert."""

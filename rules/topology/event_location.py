@@ -31,16 +31,6 @@ if TYPE_CHECKING:
     from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.raid.controller import Controller
 
-__all__ = [  # three are those of rules/topology/slot_map.py
-    "Map",
-    "Place",
-    "Slotted",
-    "at_controller",
-    "carried",
-    "place",
-    "remember",
-    "smart_way",
-]
 
 MOST_SLOTS = 4096
 """Remembered at most; those that are told now come first."""

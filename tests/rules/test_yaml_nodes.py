@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.rules import yaml_nodes
-from iowarden.rules.rulefile.rulefile import RuleFileError, parse_rule_file
-from iowarden.rules.yaml_nodes import NotYamlError, root_node
+from iowarden.rules.rulefile.rulefile import parse_rule_file
+from iowarden.rules.yaml_nodes import NotYamlError, RuleFileError, root_node
 
 RULES = Path(__file__).parents[2] / "rules"
 RULE = "groups:\n- name: g\n  rules:\n  - alert: A\n    expr: up\n"

@@ -18,8 +18,8 @@ from iowarden.collectors.smart.drive import Cover, Polled, Target
 from iowarden.rules.advice.advice import PACKAGED, PACKAGES, programs
 from iowarden.rules.advice.facts import DISKS, Facts, Known
 from iowarden.rules.topology.device_identity import identity
-from iowarden.rules.topology.event_location import Map
 from iowarden.rules.topology.inventory import Covered
+from iowarden.rules.topology.slot_map import Map
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -16,8 +16,9 @@ from iowarden.daemon.cli import exit_status, main
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import MOST_RULE_FILE_BYTES, known, load_files, load_rules
 from iowarden.daemon.control import control_socket, listen
-from iowarden.rules.rulefile.rulefile import RuleFileError, parse_rule_file
+from iowarden.rules.rulefile.rulefile import parse_rule_file
 from iowarden.rules.rulefile.unmatched_selectors import unmatched
+from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

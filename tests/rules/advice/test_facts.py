@@ -17,7 +17,7 @@ from iowarden.rules.advice.step import About
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.signals.device import stall_limits
 from iowarden.rules.topology import redundancy
-from iowarden.rules.topology.event_location import Map
+from iowarden.rules.topology.slot_map import Map
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from iowarden.daemon.cli import main
 from iowarden.rules.alerting.unit_tests import parse_unit_tests, run
 from iowarden.rules.promql import notation
 from iowarden.rules.promql.errors import PromqlError
-from iowarden.rules.rulefile.rulefile import RuleFileError, parse_rule_file
+from iowarden.rules.rulefile.rulefile import parse_rule_file
+from iowarden.rules.yaml_nodes import RuleFileError
 
 if TYPE_CHECKING:
     from pathlib import Path

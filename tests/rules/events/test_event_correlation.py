@@ -30,7 +30,7 @@ from iowarden.rules.incidents.silences import Acknowledgement
 from iowarden.rules.notice import Reason
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import identity
-from iowarden.rules.topology.event_location import Map
+from iowarden.rules.topology.slot_map import Map
 from iowarden.rules.topology.topology import NOTHING, Standing, remember
 
 FILE = Path(__file__).parents[3] / "rules" / "events" / "events.yaml"

@@ -23,7 +23,6 @@ from iowarden.rules.events import event_correlation
 from iowarden.rules.events.event_table import (
     UNKNOWN,
     Burst,
-    RuleFileError,
     Storm,
     Table,
     grown,
@@ -33,6 +32,7 @@ from iowarden.rules.events.event_table import (
     twins,
 )
 from iowarden.rules.severity import Severity
+from iowarden.rules.yaml_nodes import RuleFileError
 
 FILE = Path(__file__).parents[3] / "rules" / "events" / "events.yaml"
 CRITICAL, WARNING, INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from iowarden.rules.promql.automaton import RegexError, Steps
 from iowarden.rules.promql.errors import EvaluationError, PromqlError
 from iowarden.rules.promql.evaluator import Sample, compile_expression
-from iowarden.rules.promql.regex import RegexError, Steps, compile_anchored, compile_search
+from iowarden.rules.promql.regex import compile_anchored, compile_search
 from iowarden.rules.promql.store import LOOKBACK_SECONDS, Labels, Store
 from iowarden.rules.rulefile.template import compile_template
 

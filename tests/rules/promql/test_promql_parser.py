@@ -31,8 +31,8 @@ from iowarden.rules.promql.ast import (
     Text,
 )
 from iowarden.rules.promql.errors import PromqlError
-from iowarden.rules.promql.parser import PRECEDENCE, parse, result_type
-from iowarden.rules.promql.signatures import COMPARISONS, FUNCTIONS, SET_OPERATORS
+from iowarden.rules.promql.parser import PRECEDENCE, parse
+from iowarden.rules.promql.signatures import COMPARISONS, FUNCTIONS, SET_OPERATORS, result_type
 
 REPOSITORY = Path(__file__).parents[3]
 

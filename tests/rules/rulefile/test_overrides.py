@@ -12,13 +12,8 @@ from iowarden.daemon.config.keys import example
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules
 from iowarden.rules.rulefile.overrides import Override, apply, severity
-from iowarden.rules.rulefile.rulefile import (
-    RecordingRule,
-    Rule,
-    RuleFileError,
-    RuleGroup,
-    parse_rule_file,
-)
+from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup, parse_rule_file
+from iowarden.rules.yaml_nodes import RuleFileError
 
 RULES = """\
 groups:

@@ -9,13 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.rules.rulefile.rulefile import (
-    RecordingRule,
-    Rule,
-    RuleFileError,
-    RuleGroup,
-    parse_rule_file,
-)
+from iowarden.rules.rulefile.rulefile import RecordingRule, Rule, RuleGroup, parse_rule_file
+from iowarden.rules.yaml_nodes import RuleFileError
 
 RULES = Path(__file__).parents[3] / "rules"
 SHIPPED = sorted(RULES.glob("*.yaml"))

@@ -42,13 +42,14 @@ from iowarden.rules.topology import (
     inventory,
 )
 from iowarden.rules.topology.device_changes import Devices
-from iowarden.rules.topology.event_location import Map, Slotted, place, remember
+from iowarden.rules.topology.event_location import place, remember
+from iowarden.rules.topology.slot_map import Map, Slotted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.block.block_devices import Device
-    from iowarden.rules.topology.event_location import Place
+    from iowarden.rules.topology.slot_map import Place
 
 MODEL = "ACME DISK-9"
 OK = State(Health.OK, "Normal")

@@ -19,7 +19,7 @@ from iowarden.rules.faults import Fault
 from iowarden.rules.incidents import causes
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology import redundancy
-from iowarden.rules.topology.event_location import Map
+from iowarden.rules.topology.slot_map import Map
 
 NEAR_2, NEAR_3, FAR_2 = 0x102, 0x103, 0x201
 
