@@ -1,0 +1,115 @@
+"""The parts of the engine alone: samples, rules in force, why nobody can say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from iowarden.collectors.model import Family, Outcome, Reading
+from iowarden.collectors.procfs import meminfo, vmstat
+from iowarden.rules.engine import loaded_rules
+from iowarden.rules.engine.queries import Queries
+from iowarden.rules.engine.sample_hub import REFRESH_SECONDS, SampleHub
+from iowarden.rules.engine.signal_groups import SignalGroups
+from iowarden.rules.engine.source_status import HELD_PERIODS, SourceStatus
+from iowarden.rules.engine.visibility import Visibility
+from iowarden.rules.promql.errors import EvaluationError
+from iowarden.rules.rulefile.rulefile import parse_rule_file
+
+if TYPE_CHECKING:
+    from iowarden.rules.engine.loaded_rules import LoadedRule
+
+START = 1_800_000_000.0
+FAMILIES = (Family("heat", "gauge", "Simulated."), Family("noise", "gauge", "Simulated."))
+SAMPLES = [("heat", (("device", "a"),), 1.0), ("noise", (), 2.0)]
+RULES = """groups:
+- name: g
+  rules:
+  - {record: "mean:heat", expr: "avg_over_time(heat[10m])"}
+  - {record: "peak:heat", expr: "max_over_time(mean:heat[1h])"}
+  - {alert: Hot, expr: "peak:heat > 5"}
+  - {alert: Cold, expr: "min_over_time(heat[30m]) < 1"}
+"""
+MEMORY = """groups:
+- name: g
+  rules:
+  - {record: "dirty", expr: "iowarden_memory_dirty_bytes"}
+  - {alert: Dirty, expr: "dirty > 5"}
+"""
+
+
+def rules(text: str) -> list[LoadedRule]:
+    """Rules in force."""
+    (group,) = loaded_rules.load(parse_rule_file(text, "test"), START, 15.0)
+    return list(group.rules)
+
+
+def hub_for(text: str) -> SampleHub:
+    """Samples of a machine without sources, for the rules of a file."""
+    hub = SampleHub({}, START)
+    hub.load([each.rule.expression for each in rules(text)], START)
+    return hub
+
+
+def test_a_rule_reads_and_looks_back_through_the_recording_rules_behind_it() -> None:
+    """A mean of a short time may be too high, and is doubted; a minimum can only fall further."""
+    mean, peak, hot, cold = rules(RULES)
+    assert [each.metrics for each in (mean, peak, hot, cold)] == [frozenset({"heat"})] * 4
+    assert hot.windows == {"mean:heat": 3600.0, "heat": 600.0}
+    assert cold.windows == {"heat": 1800.0}
+    assert [each.doubtful for each in (hot, cold)] == [True, False]
+
+
+def test_what_is_shown_has_a_new_version_only_when_it_changed() -> None:
+    """A scrape need not render anew what is as it was."""
+    hub = hub_for(RULES)
+    versions = []
+    for samples in (SAMPLES, SAMPLES, list(SAMPLES), SAMPLES[:1]):
+        hub.publish("room", FAMILIES, samples, START)
+        (chunk,) = hub.chunks()
+        versions.append((chunk.version, hub.version))
+    assert versions == [(1, 1), (1, 1), (1, 1), (2, 2)]
+
+
+def test_only_what_a_rule_reads_is_stored_and_ends_when_it_is_gone() -> None:
+    """The rest is shown, and is asked for by what was said last."""
+    hub = hub_for(RULES)
+    hub.publish("room", FAMILIES, SAMPLES, START)
+    assert hub.store.names() == {"heat"}
+    queries = Queries(hub, {})
+    assert [s.value for s in queries.query("heat", START)] == [1.0]
+    assert [s.value for s in queries.query("noise", START)] == [2.0]
+    with pytest.raises(EvaluationError, match="history is kept as long as a loaded rule asks"):
+        queries.query("max_over_time(noise[1h])", START)
+    hub.publish("room", FAMILIES, SAMPLES[1:], START + 1)
+    assert queries.query("heat", START + 1) == []
+
+
+def test_what_holds_is_written_anew_as_a_scrape_would() -> None:
+    """Neither sooner nor later: a sample counts for five minutes."""
+    hub = hub_for(RULES)
+    written = []
+    for second in range(int(2 * REFRESH_SECONDS) + 1):
+        hub.refresh([("room", SAMPLES)], START + second)
+        (series,) = hub.store.series("heat") or (None,)
+        written.append(None if series is None else series.timestamp_seconds - START)
+    assert sorted({each for each in written if each is not None}) == [15.0, 30.0]
+
+
+def test_a_rule_cannot_be_judged_while_a_source_behind_it_is_silent() -> None:
+    """What it said last is held for three of its periods; a source that it does not need may be."""
+    source, other = SourceStatus(meminfo.SOURCE), SourceStatus(vmstat.SOURCE)
+    sources: dict[str, SourceStatus[Any]] = {"meminfo": source, "vmstat": other}
+    signals = SignalGroups(sources, START)
+    visibility = Visibility(sources, signals, SampleHub(sources, START))
+    _, dirty = loaded = rules(MEMORY)
+    visibility.load(loaded)
+    assert visibility.silent(dirty) == [source]  # nobody has looked yet
+    for status in (source, other):
+        status.since_seconds = START
+        status.take(Reading(status.source.name, Outcome.FAILED, START, 0.0, None, "EIO"), START)
+    assert visibility.silent(dirty) == [source]
+    until = START + HELD_PERIODS * meminfo.SOURCE.period_seconds
+    assert visibility.lost([source], frozenset(), until) == []
+    assert visibility.lost([source], frozenset(), until + 1) == ["meminfo failed: EIO"]
