@@ -387,6 +387,23 @@ def test_a_document_comes_back_from_json(line: SilenceLine) -> None:
     assert json_codec.decode(SilenceLine, json_codec.encode(line)) == line
 
 
+def test_a_table_has_the_columns_that_it_names_and_is_none_without_rows() -> None:
+    """A column is declared once, for all tables that have it; what is in it is made harmless."""
+    known: console.Columns[str] = {
+        "name": str,
+        "length": lambda each: str(len(each)),
+        "up": str.upper,
+    }
+    (table,) = console.table_of("words", ["sda", "a\x1b[31m"], known, "up", "name")
+    assert (table.columns, table.rows) == (
+        ("up", "name"),
+        (("SDA", "sda"), (r"A\x1b[31M", r"a\x1b[31m")),
+    )
+    (whole,) = console.table_of("words", ["sda"], known)
+    assert whole.columns == ("name", "length", "up")
+    assert console.table_of("words", [], known) == []
+
+
 def test_the_service_does_not_load_what_draws_tables() -> None:
     """Its memory is locked, and a table library is of no use to it."""
     program = (
