@@ -155,6 +155,10 @@ class Nodes:
         line, column = line_and_column(self.text, index)
         return f"{line}:{column}"
 
+    def line(self, node: yaml.Node) -> int:
+        """Return the line at which a node begins."""
+        return line_and_column(self.text, start(node))[0]
+
     def mapping(
         self, node: yaml.Node, what: str, known: tuple[str, ...] | None
     ) -> dict[str, tuple[yaml.Node, yaml.Node]]:

@@ -18,7 +18,6 @@ from iowarden.collectors.event import Event  # noqa: TC001 - kept over restarts:
 from iowarden.collectors.raid.threeware import alarms
 from iowarden.rules.advice.advice import unknown_steps
 from iowarden.rules.advice.advice_steps import STEPS
-from iowarden.rules.promql.lexer import line_and_column
 from iowarden.rules.severity import Severity
 from iowarden.rules.yaml_nodes import Nodes, compose, start
 
@@ -218,7 +217,7 @@ class _Reader:
             self._nodes.wrong(start(key), f"{what}: a mail may come of it; add 'advice:'")
         ends = tuple(text("ends").split())
         self._ends.append((key, ends))
-        line, _ = line_and_column(self._nodes.text, start(key))
+        line = self._nodes.line(key)
         return Row(
             kind,
             severity,

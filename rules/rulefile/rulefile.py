@@ -212,7 +212,7 @@ class _Reader:
         else:
             label_templates = self._templates(labels, f"{what}: label")
             annotation_templates = self._templates(annotations, f"{what}: annotation")
-        line, _ = line_and_column(self._nodes.text, start(node))
+        line = self._nodes.line(node)
         rule: Rule | RecordingRule | None = None
         if expression and record:
             plain = tuple(sorted((name, str(value.value)) for name, value in labels))
