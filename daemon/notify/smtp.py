@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from iowarden.collectors.model import trace
 from iowarden.daemon.notify.outbox import SendResult
 from iowarden.daemon.sanitize import one_line
+from iowarden.daemon.storage import durable_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -120,8 +121,8 @@ class Sender:
             try:
                 result = _result(self._deliver(mail))
             except Exception as error:  # noqa: BLE001 - without an answer no mail would ever go again
-                error_text = f"mail: bug: {trace(error)}"
-                result = SendResult(mail.message_id, error=error_text, maybe_taken=True)
+                bug = f"mail: bug: {trace(error)}"
+                result = SendResult(mail.message_id, error=bug, maybe_taken=True)
             self.working_since = None
             self._post(result)
 
@@ -378,9 +379,7 @@ class _Conversation:
 
     def answer(self, reply: tuple[int, bytes | str]) -> tuple[int, str]:
         """Return code and text of a reply. Errors: _FaultError, also at 421: the server goes."""
-        code, words = reply
-        text = words.decode("utf-8", "backslashreplace") if isinstance(words, bytes) else words
-        text = one_line(text, 300)
+        code, text = reply[0], _line(reply[1])
         if code == -1:
             last = self._replies.last if self._replies is not None else b""
             raise _FaultError(f"no answer of SMTP: {last[:300]!r}")
@@ -401,12 +400,10 @@ class _Conversation:
         if isinstance(problem, ssl.SSLCertVerificationError):
             return f"'{problem.verify_message}'"
         if isinstance(problem, smtplib.SMTPResponseException):
-            words = problem.smtp_error
-            text = words.decode("utf-8", "backslashreplace") if isinstance(words, bytes) else words
-            return f"'{problem.smtp_code} {one_line(text, 300)}'"
+            return f"'{problem.smtp_code} {_line(problem.smtp_error)}'"
         if time.monotonic() >= self.deadline_seconds or isinstance(problem, TimeoutError):
             return "nothing before the time was over"
-        return f"'{one_line(str(problem), 300)}'"
+        return f"'{_line(str(problem))}'"
 
     def goodbye(self) -> None:
         """Say QUIT; the mail is taken, whatever the server answers."""
@@ -420,6 +417,12 @@ class _Conversation:
     def close(self) -> None:
         if self._socket is not None:
             self._socket.close()
+
+
+def _line(words: bytes | str) -> str:
+    """Return what a server said as a line."""
+    text = words.decode("utf-8", "backslashreplace") if isinstance(words, bytes) else words
+    return one_line(text, 300)
 
 
 def _to_server(
@@ -476,7 +479,10 @@ def _handing_over(
     code, text = talk.mail(parseaddr(settings.sender)[1], len(mail.data))
     yield Line(f"sender {settings.sender}: {text}", good=code == 250)
     if code != 250:
-        return _turned_down(mail.message_id, mail.recipients, f"{place}: {talk.step}: {text}", code)
+        said = f"{place}: {talk.step}: {text}"
+        if code >= 500:
+            return SendResult(mail.message_id, error=said, permanent=True)
+        return SendResult(mail.message_id, deferred=dict.fromkeys(mail.recipients, said))
     accepted: list[str] = []
     refused: dict[str, str] = {}
     deferred: dict[str, str] = {}
@@ -505,12 +511,6 @@ def _handing_over(
     return result
 
 
-def _turned_down(message_id: str, recipients: tuple[str, ...], text: str, code: int) -> SendResult:
-    if code >= 500:
-        return SendResult(message_id, error=text, permanent=True)
-    return SendResult(message_id, deferred=dict.fromkeys(recipients, text))
-
-
 def _hand_over(path: str) -> None:
     """Give what root made to the owner of the directory it is in: the service is not root."""
     if os.geteuid() == 0:
@@ -529,20 +529,12 @@ def _to_maildir(directory: str, mail: OutboundMail) -> Generator[Line, None, Sen
             with suppress(FileExistsError):
                 os.mkdir(folder, 0o700)
                 _hand_over(folder)
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "wb") as file:
-            # A Maildir holds the lines of this system.
-            file.write(mail.data.replace(b"\r\n", b"\n"))
-            file.flush()
-            os.fsync(descriptor)
+        # A Maildir holds the lines of this system.
+        durable_file.write(draft, mail.data.replace(b"\r\n", b"\n"))
         _hand_over(draft)
         maybe_there = True
         os.rename(draft, path)
-        folder_descriptor = os.open(f"{directory}/new", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder_descriptor)
-        finally:
-            os.close(folder_descriptor)
+        durable_file.sync_directory(f"{directory}/new")
     except OSError as problem:
         error = f"mail: '{directory}': expected a Maildir to write to, got '{problem}'"
         yield Line(f"{error}; mend the directory or set 'mail.server'", good=False)

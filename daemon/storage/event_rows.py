@@ -153,12 +153,11 @@ class Table:
         return int(self._run("SELECT COUNT(*) FROM event").fetchone()[0])
 
     def _delete(self, count: int) -> int:
-        deleted = self._run(
+        return self._run(
             "DELETE FROM event WHERE rowid IN"
             " (SELECT rowid FROM event ORDER BY realtime_seconds LIMIT ?)",
             (count,),
-        )
-        return deleted.rowcount
+        ).rowcount
 
 
 def read(path: str, wanted: Wanted, names: Renames = NAMES) -> list[EventLine]:

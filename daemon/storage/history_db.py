@@ -97,12 +97,11 @@ _KIND = sqlite.Kind(
     "history",
     _SCHEMA_VERSION,
     _TABLES + ";".join((*event_rows.TABLES, "")),
+    event_rows.TABLES,  # version 1 kept no storage events
     synchronous="NORMAL",
     exclusive=False,
     checked=False,
 )
-_FROM_VERSION_1 = (*event_rows.TABLES, f"PRAGMA user_version = {_SCHEMA_VERSION}")
-"""Version 1 kept no storage events."""
 
 _PUT_DAILY = (
     "INSERT OR REPLACE INTO daily (day, drive, attribute, at_seconds, value) VALUES (?, ?, ?, ?, ?)"
@@ -455,9 +454,6 @@ class _File:
         """Write all of it or nothing."""
         try:
             with self.database.transaction():
-                if self.database.version < _SCHEMA_VERSION:
-                    for statement in _FROM_VERSION_1:
-                        self._run(statement)
                 if asked.tail is not None:
                     self._write_tail(run, asked.tail)
                 for realtime, values in asked.notes:
@@ -468,7 +464,6 @@ class _File:
                 known.clear()  # the file has nothing of it
             self._events.forget()
             raise
-        self.database.version = max(self.database.version, _SCHEMA_VERSION)
 
     def _write_tail(self, run: int, tail: Tail) -> None:
         until, ahead = tail.until_seconds, tail.ahead_seconds

@@ -40,10 +40,8 @@ class Past:
             try:
                 answer = self._answer(disk, names)
             except FileNotFoundError:
-                text = (
-                    f"'{self._path}': nothing is kept yet; a first reading is kept within minutes"
-                )
-                answer = {"error": text}
+                why = "nothing is kept yet; a first reading is kept within minutes"
+                answer = {"error": f"'{self._path}': {why}"}
             except (ValueError, *sqlite.FAULTS) as error:
                 answer = {"error": f"history.db: {error}"}
             finally:

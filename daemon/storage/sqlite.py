@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from iowarden.daemon.storage import durable_file
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -38,6 +40,8 @@ class Kind:
     name: str
     version: int
     tables: str
+    from_version_before: tuple[str, ...]
+    """Statements that convert the tables of the version before."""
     synchronous: str
     """FULL: durable from the end of each transaction on; NORMAL may lose the last ones."""
     exclusive: bool
@@ -148,7 +152,7 @@ class Database:
         }
         for old in sorted(there, key=lambda each: there[each])[:-most_copies]:
             os.remove(os.path.join(directory, old))
-        _durable(directory)
+        durable_file.sync_directory(directory or ".")
         return path
 
     def in_place(self) -> bool:
@@ -169,11 +173,19 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Have what is written meanwhile written wholly or not at all."""
+        """Have what is written meanwhile written wholly or not at all.
+
+        The first one converts a file of the version before.
+        """
         self._connection.execute("BEGIN IMMEDIATE")
         try:
+            if self.version < self._kind.version:
+                for statement in self._kind.from_version_before:
+                    self._connection.execute(statement)
+                self._connection.execute(f"PRAGMA user_version = {self._kind.version}")
             yield
             self._connection.execute("COMMIT")
+            self.version = max(self.version, self._kind.version)
         except BaseException:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -245,16 +257,12 @@ def write_text(path: str, name: str, text: str, most_files: int = MOST_TEXTS) ->
     """
     found = f"{path}.{name}-{_stamp()}{_TEXT}"
     draft = f"{found}.draft"
-    descriptor = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(encodable(text).encode())
-        file.flush()
-        os.fsync(descriptor)
+    durable_file.write(draft, encodable(text).encode())
     os.rename(draft, found)
     others = [each for each in texts(path) if each != found]  # whatever the clock says
     for old in others[: max(0, len(others) - most_files + 1)]:
         os.remove(old)
-    _durable(os.path.dirname(path))
+    durable_file.sync_directory(os.path.dirname(path) or ".")
     return found
 
 
@@ -277,15 +285,6 @@ def beside(path: str) -> str:
 
 def _stamp() -> str:
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-
-
-def _durable(directory: str) -> None:
-    """Have the names in a directory outlast a loss of power."""
-    descriptor = os.open(directory or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _columns(connection: sqlite3.Connection, table: str) -> dict[str, bool]:

@@ -51,16 +51,21 @@ CREATE TABLE outbox (
     parts TEXT NOT NULL
 );
 """
-# Exclusive: a second daemon on the same directory must not send every mail twice.
-_KIND = sqlite.Kind(
-    "state", SCHEMA_VERSION, _SCHEMA, synchronous="FULL", exclusive=True, checked=True
-)
 _FROM_VERSION_1 = (
     "ALTER TABLE outbox ADD COLUMN maybe_taken INTEGER NOT NULL DEFAULT 1",
     "ALTER TABLE outbox ADD COLUMN parts TEXT NOT NULL DEFAULT '[]'",
-    f"PRAGMA user_version = {SCHEMA_VERSION}",
 )
 """Version 1 did not know whether a mail may have been taken: so it may."""
+# Exclusive: a second daemon on the same directory must not send every mail twice.
+_KIND = sqlite.Kind(
+    "state",
+    SCHEMA_VERSION,
+    _SCHEMA,
+    _FROM_VERSION_1,
+    synchronous="FULL",
+    exclusive=True,
+    checked=True,
+)
 _COLUMNS = (
     "message_id, incident, number, severity, created_realtime_seconds, recipients_pending,"
     " data, attempts, last_error, recipients_refused, maybe_taken, parts"
@@ -234,13 +239,12 @@ class State:
         failed = False
         while True:
             with self._changed:
-                while not self._wanted and not self._closing:
-                    if not self._changed.wait(self._retry_seconds if failed else None):
-                        break
+                self._changed.wait_for(
+                    lambda: self._wanted or self._closing, self._retry_seconds if failed else None
+                )
                 self._wanted, closing = False, self._closing
                 self.working_since = started = time.monotonic()
-            error = self._work()
-            failed = bool(error)
+            failed = bool(self._work())
             with self._changed:
                 if failed:
                     self.unwritten_since = self.unwritten_since or started
@@ -417,11 +421,7 @@ class _Memory:
 
     def salvage(self, documents: Mapping[str, str], rows: tuple[OutboxRow, ...]) -> None:
         """Take over what a file held that is none any more; it is to be written."""
-        held: dict[tuple[bool, str], str | OutboxRow] = {
-            **{(False, name): text for name, text in documents.items()},
-            **{(True, row.message_id): row for row in rows},
-        }
-        for key, value in held.items():
+        for key, value in _held(documents, rows).items():
             if key not in self.dirty:
                 self._set(key, value)
 
@@ -452,14 +452,21 @@ class _Memory:
 
     def learn(self, documents: Mapping[str, str], rows: tuple[OutboxRow, ...]) -> None:
         """Take over what a file holds where nothing newer is known; the rest is to be written."""
-        held: dict[tuple[bool, str], str | OutboxRow] = {
-            **{(False, name): text for name, text in documents.items()},
-            **{(True, row.message_id): row for row in rows},
-        }
+        held = _held(documents, rows)
         self.dirty.update(key for key, value in self._values.items() if held.get(key) != value)
         for key, value in held.items():
             if key not in self.dirty:
                 self._values[key] = value
+
+
+def _held(
+    documents: Mapping[str, str], rows: tuple[OutboxRow, ...]
+) -> dict[tuple[bool, str], str | OutboxRow]:
+    """Return the content of a file by key: whether it is a row, and its name."""
+    return {
+        **{(False, name): text for name, text in documents.items()},
+        **{(True, row.message_id): row for row in rows},
+    }
 
 
 class _File:
@@ -500,9 +507,6 @@ class _File:
             return
         run = self._file.run
         with self._file.transaction():
-            if self._file.version < SCHEMA_VERSION:
-                for statement in _FROM_VERSION_1:
-                    run(statement)
             for change in changes:
                 match change.value:
                     case str() as text:
@@ -517,7 +521,6 @@ class _File:
                     case None:
                         name = sqlite.encodable(change.name)
                         run("DELETE FROM document WHERE name = ?", (name,))
-        self._file.version = max(self._file.version, SCHEMA_VERSION)
 
 
 def open_file(path: str) -> tuple[_File, str]:

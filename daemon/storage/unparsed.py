@@ -11,12 +11,13 @@ import ipaddress
 import os
 import re
 import threading
-from dataclasses import dataclass
+from collections import Counter
 from datetime import UTC, datetime
 from queue import Full, Queue
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import trace
+from iowarden.daemon.storage import durable_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -31,14 +32,6 @@ ALL_BYTES = 2 * 1024 * 1024
 MOST_WAITING = 16
 _NAME = re.compile(r"([a-z0-9_]+)-([0-9]{1,9})\.txt", re.ASCII)
 _DRAFT = "draft"
-
-
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """A text on its way to the disk."""
-
-    source: str
-    content: bytes
 
 
 class Unparsed:
@@ -60,7 +53,7 @@ class Unparsed:
         self._version = version
         self._kernel = os.uname().release if kernel is None else kernel
         self._kinds: dict[str, set[str]] = {}
-        self._waiting: Queue[_Text] = Queue(MOST_WAITING)
+        self._waiting: Queue[tuple[str, bytes]] = Queue(MOST_WAITING)
         threading.Thread(target=self._run, name="unparsed", daemon=True).start()
 
     def keep(self, reading: Reading[object], realtime_seconds: float) -> None:
@@ -72,7 +65,7 @@ class Unparsed:
             return
         try:
             content = self._head(reading, realtime_seconds) + reading.text[:TEXT_BYTES]
-            self._waiting.put_nowait(_Text(reading.source, content))
+            self._waiting.put_nowait((reading.source, content))
         except Full:
             self._post(
                 f"unparsed: writing to '{self._directory}' has not returned; what could not be"
@@ -97,9 +90,9 @@ class Unparsed:
 
     def _run(self) -> None:
         while True:
-            text = self._waiting.get()
+            source, content = self._waiting.get()
             try:
-                _write(self._directory, text)
+                _write(self._directory, source, content)
             except OSError as error:
                 self._post(
                     f"unparsed: '{self._directory}': expected to keep what could not be parsed"
@@ -111,31 +104,21 @@ class Unparsed:
                 self._post("")
 
 
-def _write(directory: str, text: _Text) -> None:
+def _write(directory: str, source: str, content: bytes) -> None:
     """Write a file that is whole or not there, then remove what is over the bounds."""
     os.makedirs(directory, mode=0o700, exist_ok=True)
-    numbers = [number for source, number in _files(directory) if source == text.source]
-    name = f"{text.source}-{max(numbers, default=0) + 1}.txt"
+    numbers = [number for own, number in _files(directory) if own == source]
+    name = f"{source}-{max(numbers, default=0) + 1}.txt"
     draft = os.path.join(directory, _DRAFT)
     try:
-        descriptor = os.open(
-            draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-        )
-        with open(descriptor, "wb") as file:
-            file.write(text.content)
-            file.flush()
-            os.fsync(descriptor)
+        durable_file.write(draft, content)
         os.rename(draft, os.path.join(directory, name))
     except OSError:
         if os.path.lexists(draft):
             os.unlink(draft)
         raise
     _remove_oldest(directory)
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    durable_file.sync_directory(directory)
 
 
 def _remove_oldest(directory: str) -> None:
@@ -144,9 +127,7 @@ def _remove_oldest(directory: str) -> None:
         for source, number in _files(directory)
     }
     bytes_total = sum(status.st_size for status in found.values())
-    left: dict[str, int] = {}
-    for source, _ in found:
-        left[source] = left.get(source, 0) + 1
+    left = Counter(source for source, _ in found)
     for key in sorted(found, key=lambda key: (found[key].st_mtime, key[1])):
         if left[key[0]] > MOST_FILES or bytes_total > ALL_BYTES:
             os.unlink(os.path.join(directory, f"{key[0]}-{key[1]}.txt"))
@@ -251,10 +232,8 @@ def redact(text: str, hosts: Iterable[str] = ()) -> str:
             redactor.placeholder("host", host)
     top, separator, body = text.partition("\n\n")
     top = redactor.once(top)
-    if _SECRET_FILES.search(head(text).get("path", "")):
-        body = re.sub(r"\S+", lambda word: redactor.placeholder("serial", word[0]), body)
-    else:
-        body = redactor.once(body)
+    secret = _SECRET_FILES.search(head(text).get("path", ""))
+    body = redactor.words(body) if secret else redactor.once(body)
     return f"{WARNING}\n{redactor.everywhere(top + separator + body)}"
 
 
@@ -278,6 +257,10 @@ class _Redactor:
             for word in words
         ]
         return re.sub("|".join(patterns), lambda m: self._known[m[0]], text) if words else text
+
+    def words(self, text: str) -> str:
+        """Return a text without any of its words."""
+        return re.sub(r"\S+", lambda word: self.placeholder("serial", word[0]), text)
 
     def placeholder(self, kind: str, word: str) -> str:
         """Return what stands for a word: nothing that the text has already."""
