@@ -106,8 +106,7 @@ class Exposition:
                     self._fail(name, f"it also in chunk '{owners[name]}'", chunk)
         self._rendered = rendered
         failures = (FAILURES.name, (), float(self._failures_total))
-        parts.append(_write(FAILURES, (failures,), None).text)
-        return b"".join(parts)
+        return b"".join((*parts, _write(FAILURES, (failures,), None).text))
 
     def _render_chunk(self, chunk: Chunk, previous: _Rendered | None) -> _Rendered:
         known = previous.written if previous else {}

@@ -115,10 +115,11 @@ class Delivery:
             for out in self._outbox.add(row, now, self._commits, gone.get(row.message_id, ()))
         )
         remove = tuple(each for ids in gone.values() for each in ids)
-        batch = Batch(
-            self._commits, put=put, delete=delete, add=added, remove=remove, aside=aside or {}
+        self._state.commit(
+            Batch(
+                self._commits, put=put, delete=delete, add=added, remove=remove, aside=aside or {}
+            )
         )
-        self._state.commit(batch)
 
     def outdated(self, now: float) -> dict[str, tuple[OutboxRow, ...]]:
         """Return by incident the mails that may be replaced; as Outbox.outdated."""

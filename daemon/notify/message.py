@@ -14,6 +14,7 @@ import hashlib
 import html
 import re
 import textwrap
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from email.header import Header
 from email.headerregistry import BaseHeader, HeaderRegistry
@@ -74,8 +75,7 @@ class _Identifiers(_AsGiven):
 
     def fold(self, *, policy: Policy) -> str:
         """Return the lines of the header."""
-        words = f"{policy.linesep} ".join(self.split())
-        return f"{self.name}: {words}{policy.linesep}"
+        return f"{self.name}: {f'{policy.linesep} '.join(self.split())}{policy.linesep}"
 
 
 class _Text(_AsGiven):
@@ -337,25 +337,23 @@ def _host(rows: Sequence[OutboxRow]) -> str:
 # --- the body: sections of lines, then as text and as HTML
 
 
+@dataclass(slots=True)
 class _Page:
     """What both forms of the body say."""
 
-    def __init__(self, head: list[str]) -> None:
-        self.head = head
-        self.sections: list[tuple[str, list[_Line]]] = []
-        self.foot: list[str] = []
+    head: list[str]
+    sections: list[tuple[str, list[_Line]]] = field(default_factory=list)
+    foot: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
 class _Line:
     """A line of a section: prose may be wrapped, anything else stays as it is."""
 
-    def __init__(
-        self, text: str, *, prose: bool = True, hang: str = "    ", label: str = ""
-    ) -> None:
-        self.text = text
-        self.prose = prose
-        self.hang = hang
-        self.label = label
+    text: str
+    prose: bool = True
+    hang: str = "    "
+    label: str = ""
 
 
 def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
