@@ -43,10 +43,8 @@ class Connection:
 
     def peer(self) -> int:
         """Return the user at the other end, when it connected. Source: unix(7), SO_PEERCRED."""
-        size = struct.calcsize("3i")
-        found = self.stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-        user: int = struct.unpack("3i", found)[1]
-        return user
+        found = self.stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        return int(struct.unpack("3i", found)[1])
 
     def receive(self, now: float) -> list[Message] | None:
         """Return the messages that came; None: the other side has ended. Errors: ProtocolError."""

@@ -140,8 +140,8 @@ class Jobs:
         """Take a request; start what can start. Errors: RefusedError."""
         now = time.monotonic()
         controllers, devices, work = self._plan(request)
-        until = now + request.deadline_seconds
-        self._waiting.append(Job(each, request, controllers, devices, work, until, now))
+        job = Job(each, request, controllers, devices, work, now + request.deadline_seconds, now)
+        self._waiting.append(job)
         self._begin()
 
     def refused(self, each: Connection, request: Request, error: RefusedError) -> Outcome:
@@ -151,10 +151,6 @@ class Jobs:
         self._log.refuse(f"'{request.verb}' of user {each.peer()}: {error}", MOST_REQUESTS_SAID)
         return Outcome.REFUSED
 
-    def cancel(self, job: Job, reason: str) -> None:
-        """End a request that nobody waits for."""
-        self._end(job, Outcome.CANCELLED, reason)
-
     def next_at(self) -> float:
         """Return when something is due. The times of a clock that only grows; inf: nothing."""
         return min((*(job.until for job in self.all()), self.orphans.next_at()))
@@ -163,7 +159,7 @@ class Jobs:
         """End what is late."""
         for job in tuple(self._waiting):
             if now >= job.until:
-                self._end(job, Outcome.BUSY, self._busy(job))
+                self.end(job, self._busy(job), Outcome.BUSY)
         for job in tuple(self._running.values()):
             if job.child is not None and now >= job.until:
                 self._late(job, job.child)
@@ -246,7 +242,8 @@ class Jobs:
         else:
             child.release()
 
-    def _end(self, job: Job, outcome: Outcome, reason: str) -> None:
+    def end(self, job: Job, reason: str, outcome: Outcome = Outcome.CANCELLED) -> None:
+        """Answer a request that waits, kill one that runs."""
         if job.child is not None:
             self._kill(job, job.child, outcome, reason)
         elif job in self._waiting:

@@ -41,8 +41,7 @@ class LimitedLog:
         if text not in said and len(said) < most:
             said[text] = now
             more = "; what else is like this is not logged for a minute"
-            last = more if len(said) == most else ""
-            self.send(level, text + last)
+            self.send(level, text + more if len(said) == most else text)
         self._said = said
 
     def send(self, level: str, text: str) -> None:

@@ -156,8 +156,9 @@ class Decoder:
         while len(self._buffer) - at >= LENGTH_BYTES:
             size = int.from_bytes(self._buffer[at : at + LENGTH_BYTES], "big")
             if size > self._most_bytes:
-                message = f"expected a frame of at most {self._most_bytes} bytes, got one of {size}"
-                raise ProtocolError(message)
+                raise ProtocolError(
+                    f"expected a frame of at most {self._most_bytes} bytes, got one of {size}"
+                )
             end = at + LENGTH_BYTES + size
             if len(self._buffer) < end:
                 break
@@ -179,9 +180,9 @@ def decode(body: bytes) -> Message:
             raise ValueError(f"expected at most {MOST_DEPTH} brackets in each other")
         return _message(json.loads(text, parse_constant=_refuse, parse_float=_finite))
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-        fault = f"{type(error).__name__}: {error!s:.200}"
-        message = f"expected a message as JSON, got {body[:80]!r}: {fault}"
-        raise ProtocolError(message) from error
+        raise ProtocolError(
+            f"expected a message as JSON, got {body[:80]!r}: {type(error).__name__}: {error!s:.200}"
+        ) from error
 
 
 def _refuse(name: str) -> None:

@@ -172,7 +172,7 @@ class Server:
             case Cancel(identifier):
                 for job in self._jobs.of(each):
                     if job.request.identifier == identifier:
-                        self._jobs.cancel(job, "it was cancelled")
+                        self._jobs.end(job, "it was cancelled")
             case _:
                 raise protocol.ProtocolError(f"expected a request, got {message!r:.80}")
 
@@ -184,7 +184,7 @@ class Server:
         self._selector.unregister(each.stream)
         each.close()
         for job in self._jobs.of(each):
-            self._jobs.cancel(job, "nobody waits for it")
+            self._jobs.end(job, "nobody waits for it")
         self._stopping |= self._alone()
 
     def _alone(self) -> bool:
@@ -294,7 +294,7 @@ class Server:
         if self._listener is not None and self._accept_again_at == _NEVER:
             self._selector.unregister(self._listener)
         for job in self._jobs.all():
-            self._jobs.cancel(job, "the probe is ending")
+            self._jobs.end(job, "the probe is ending")
 
     def _on_signal(self, *_: object) -> None:
         self._stopping = True

@@ -236,11 +236,8 @@ def journal(arguments: tuple[str, ...], directory: str | None = None) -> dict[st
     import systemd.journal as library  # noqa: PLC0415
 
     (cursor,) = arguments
-    if directory is None:
-        reader = library.Reader(flags=library.LOCAL_ONLY | library.SYSTEM_ONLY)
-    else:
-        reader = library.Reader(path=directory)
-    with reader:
+    local = {"flags": library.LOCAL_ONLY | library.SYSTEM_ONLY}
+    with library.Reader(**(local if directory is None else {"path": directory})) as reader:
         # Without a journal the library says nothing at all; one that runs has an entry of its own.
         reader.seek_head()
         if not reader._next():  # noqa: SLF001

@@ -41,7 +41,7 @@ from iowarden.daemon.probe_client.metrics import UNREACHABLE, ProbeMetrics, prin
 from iowarden.daemon.probe_client.transport import Transport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from iowarden.collectors.model import Sample
     from iowarden.daemon.probe_client.connect import Connect
@@ -63,6 +63,11 @@ _STEPS = {
     Outcome.STUCK: "nothing is started there until it ends; look at the disk and its cables",
     Outcome.OVERFLOW: "run it by hand",
     Outcome.MISSING: "install it to have this",
+}
+_ERRORS: Mapping[Outcome, type[Exception]] = {
+    Outcome.MISSING: MissingError,
+    Outcome.STUCK: StuckError,
+    Outcome.TIMEOUT: LateError,
 }
 _AGAIN = "trying again in its next period"
 
@@ -211,11 +216,11 @@ class Client:
         except ReadError:
             self._count(verb, Outcome.BUSY, start)
             raise
+        if call.error is not None:
+            self._count(verb, UNREACHABLE, start)
+            raise call.error
         if call.answer is None:
-            unanswered = call.error is None
-            self._count(verb, Outcome.CANCELLED if unanswered else UNREACHABLE, start)
-            if call.error is not None:
-                raise call.error
+            self._count(verb, Outcome.CANCELLED, start)
             where = "not even sent" if call.sent_at is None else "and it is cancelled"
             raise ReadError(
                 f"{_name(verb, arguments)}: expected an answer of the probe within"
@@ -225,19 +230,10 @@ class Client:
         if call.answer.outcome is Outcome.DONE:
             return call.answer, call.descriptor
         said = f": {printable(call.answer.error)}" if call.answer.error else ""
-        text = (
+        raise _ERRORS.get(call.answer.outcome, ReadError)(
             f"{_name(verb, arguments)}: {_TEXTS[call.answer.outcome]}{said};"
             f" {_STEPS.get(call.answer.outcome, _AGAIN)}"
         )
-        match call.answer.outcome:
-            case Outcome.MISSING:
-                raise MissingError(text)
-            case Outcome.STUCK:
-                raise StuckError(text)
-            case Outcome.TIMEOUT:
-                raise LateError(text)
-            case _:
-                raise ReadError(text)
 
     def _post(self, verb: str, arguments: tuple[str, ...], deadline: float) -> _Call:
         with self._lock:
