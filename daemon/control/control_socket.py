@@ -145,7 +145,7 @@ class Control:
         self._sequence = 0
         self._listen_again = 0.0
         self._told: dict[str, float] = {}
-        self._names = Names(self._arrived_name)
+        self._names = Names(self._wake_up)
         listener.setblocking(False)  # noqa: FBT003 - the method takes no name
         self._selector.register(listener, selectors.EVENT_READ)
         self._selector.register(self._wake, selectors.EVENT_READ)
@@ -162,22 +162,23 @@ class Control:
     def close(self) -> None:
         """Close every connection and end the thread; what is asked meanwhile is not answered."""
         self._stopping.set()
-        self._call(lambda: None)
+        self._wake_up()
         self._thread.join(CLOSE_SECONDS)
 
     # --- what other threads hand over
 
     def _call(self, action: Callable[[], object]) -> None:
         self._arrived.put(action)
+        self._wake_up()
+
+    def _wake_up(self) -> None:
+        """Have a turn made: what arrived is done, and who waits for a name is looked at."""
         with self._guard:  # its number may be that of another file once it is closed
             if self._wake >= 0:
                 os.eventfd_write(self._wake, 1)
 
     def _reply(self, number: int, connection: _Connection, reply: Reply) -> None:
         self._call(partial(self._answer, number, connection, reply))
-
-    def _arrived_name(self) -> None:
-        self._call(lambda: None)  # every turn looks who waits for a name
 
     # --- the thread
 
@@ -237,11 +238,8 @@ class Control:
         return None if end == float("inf") else max(end - time.monotonic(), 0.0)
 
     def _take_arrived(self) -> None:
-        try:
-            while True:
-                self._arrived.get_nowait()()
-        except queue.Empty:
-            pass
+        while not self._arrived.empty():  # only this thread takes from it
+            self._arrived.get()()
         if self._lost:
             self._lost = False
             for connection in [c for c in self._connections.values() if c.follows]:
@@ -283,8 +281,7 @@ class Control:
         """Read and write what can be at once."""
         try:
             if events & selectors.EVENT_WRITE and connection.output:
-                sent = connection.socket.send(connection.output)
-                del connection.output[:sent]
+                del connection.output[: connection.socket.send(connection.output)]
                 connection.moved = time.monotonic()
             if events & selectors.EVENT_READ:
                 self._receive(connection, connection.socket.recv(MOST_LINE_BYTES))
