@@ -68,8 +68,8 @@ class Engine:
         self.devices = DeviceTracker(self.signals)
         self.hub = SampleHub(self.sources, now, expose=expose, targets=targets)
         self.queries = Queries(self.hub, self.sources)
-        visibility = Visibility(self.sources, self.signals, self.hub)
-        self.rules = RuleEvaluator(self.hub, self.devices, visibility, self.queries, now)
+        visibility = Visibility(self.sources, self.signals, self.hub, now)
+        self.rules = RuleEvaluator(self.hub, self.devices, visibility, self.queries)
         self.rules.load(groups, now, default_interval_seconds)
 
     def observe(

@@ -16,8 +16,6 @@ from iowarden.rules.alerting import alerts as life
 from iowarden.rules.alerting import results
 from iowarden.rules.engine import loaded_rules
 from iowarden.rules.engine.loaded_rules import RECENT, LoadedRule
-from iowarden.rules.engine.sample_hub import REFRESH_SECONDS
-from iowarden.rules.engine.source_status import HELD_PERIODS
 from iowarden.rules.promql.errors import EvaluationError, TooExpensiveError
 from iowarden.rules.promql.run import MOST_WORK, Budget
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
@@ -38,8 +36,6 @@ EXPENSIVE_SECONDS = 300.0
 """A rule that was too expensive is left alone for so long: it would only cost again."""
 EXPENSIVE_WORK = MOST_WORK // 10
 """Only one that cost as much: another may just have come too late in its round."""
-FIRST_SECONDS = 600.0
-"""So long after a start what was not looked at yet is as it was: 500 drives are asked in turn."""
 GRACE_SECONDS = 0.5
 """A rule group is due half a second early rather than a whole tick late."""
 _ALERTS = frozenset(("ALERTS", "ALERTS_FOR_STATE"))
@@ -70,14 +66,12 @@ class RuleEvaluator:
         devices: DeviceTracker,
         visibility: Visibility,
         queries: Queries,
-        now: float,
     ) -> None:
-        """Begin without rules at `now`."""
+        """Begin without rules."""
         self._hub = hub
         self._devices = devices
         self._visibility = visibility
         self._queries = queries
-        self._began_seconds = now
         self._groups: list[loaded_rules.LoadedGroup] = []
         self._rules: list[LoadedRule] = []
         self._names: tuple[str, ...] = ()
@@ -355,31 +349,22 @@ class RuleEvaluator:
         for key, alert in rule.alerts.items():
             if not alert.active or key in found:
                 continue
-            reason = self._visibility.out_of_sight(rule, key)
-            if reason == "":
-                if now - self._began_seconds <= FIRST_SECONDS:
-                    gone[key] = alert
-                    continue
-                reason = "nobody has looked at it since the start"
-            elif reason is None:
-                since, reason = self._visibility.unseen(rule, alert, now)
-                if not reason:
-                    continue
-                if now - since <= HELD_PERIODS * REFRESH_SECONDS:
-                    gone[key] = alert
-                    continue
-            after = life.silence(alert, reason, now)
-            if after.unknown_seconds is not None and (
-                now - after.unknown_seconds > FORGOTTEN_SECONDS
-                or alert.subject in self._devices.taken_out
+            reason = self._visibility.unknown(rule, alert, now)
+            if reason is None:
+                continue
+            gone[key] = alert
+            if not reason:
+                continue
+            gone[key] = after = life.silence(alert, reason, now)
+            since = after.unknown_seconds
+            if since is not None and (
+                now - since > FORGOTTEN_SECONDS or alert.subject in self._devices.taken_out
             ):
                 ended = replace(after, state=life.State.INACTIVE, resolved_seconds=now)
-                changes.append(life.Transition(ended, after.state))
                 gone[key] = ended
-                continue
-            if after is not alert:
+                changes.append(life.Transition(ended, after.state))
+            elif after is not alert:
                 changes.append(life.Transition(after, alert.state))
-            gone[key] = after
         return gone, changes
 
     def _publish(self, now: float) -> None:

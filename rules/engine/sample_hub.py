@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 REFRESH_SECONDS = 15.0
 """Every live series is written anew at least so often, as a scrape would."""
-_SETTLED_SECONDS = 3 * REFRESH_SECONDS
+SETTLED_SECONDS = 3 * REFRESH_SECONDS
 """After so long what was restored and goes on has been written anew."""
 
 
@@ -115,7 +115,7 @@ class SampleHub:
         for name, samples in quiet:
             if samples:
                 self.feed(name, samples, now)
-        if self._tail_ends and now - self._tail_ends[1] > _SETTLED_SECONDS:
+        if self._tail_ends and now - self._tail_ends[1] > SETTLED_SECONDS:
             self.store.end_older(self._tail_ends[0], now)
             self._tail_ends = None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from iowarden.rules.engine.sample_hub import SETTLED_SECONDS
 from iowarden.rules.signals import table as signals
 
 if TYPE_CHECKING:
@@ -22,14 +23,22 @@ if TYPE_CHECKING:
     from iowarden.rules.engine.signal_groups import SignalGroups
     from iowarden.rules.engine.source_status import SourceStatus
 
+FIRST_SECONDS = 600.0
+"""So long after a start what was not looked at yet is as it was: 500 drives are asked in turn."""
+
 
 class Visibility:
     """Which sources and signals each rule needs, and whether they can be read now."""
 
     def __init__(
-        self, sources: Mapping[str, SourceStatus[Any]], groups: SignalGroups, hub: SampleHub
+        self,
+        sources: Mapping[str, SourceStatus[Any]],
+        groups: SignalGroups,
+        hub: SampleHub,
+        now: float,
     ) -> None:
-        """Take what is looked at; nothing is kept of it."""
+        """Take what is looked at, from `now` on; nothing is kept of it."""
+        self._began_seconds = now
         self._all = sources
         self._groups = groups
         self._hub = hub
@@ -115,7 +124,21 @@ class Visibility:
                 return reason
         return None
 
-    def unseen(self, rule: LoadedRule, alert: Alert, now: float) -> tuple[float, str]:
+    def unknown(self, rule: LoadedRule, alert: Alert, now: float) -> str | None:
+        """Return why nobody can say whether an active alert is over; None: one can.
+
+        '': it is taken for what it was, for the time being.
+        """
+        reason = self.out_of_sight(rule, alert.labels)
+        if reason == "":
+            early = now - self._began_seconds <= FIRST_SECONDS
+            return "" if early else "nobody has looked at it since the start"
+        if reason is not None:
+            return reason
+        since, reason = self._unseen(rule, alert, now)
+        return "" if reason and now - since <= SETTLED_SECONDS else reason or None
+
+    def _unseen(self, rule: LoadedRule, alert: Alert, now: float) -> tuple[float, str]:
         """Return since when and why a rule sees less than when the alert began, or ''.
 
         What it compares was forgotten with a restart: that it finds nothing says nothing.

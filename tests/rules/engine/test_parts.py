@@ -102,7 +102,7 @@ def test_a_rule_cannot_be_judged_while_a_source_behind_it_is_silent() -> None:
     source, other = SourceStatus(meminfo.SOURCE), SourceStatus(vmstat.SOURCE)
     sources: dict[str, SourceStatus[Any]] = {"meminfo": source, "vmstat": other}
     signals = SignalGroups(sources, START)
-    visibility = Visibility(sources, signals, SampleHub(sources, START))
+    visibility = Visibility(sources, signals, SampleHub(sources, START), START)
     _, dirty = loaded = rules(MEMORY)
     visibility.load(loaded)
     assert visibility.silent(dirty) == [source]  # nobody has looked yet
