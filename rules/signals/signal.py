@@ -1,6 +1,7 @@
 """A signal: what is concluded from the sources second by second, as series that rules can read.
 
-Each reducer's module ends in its GROUP; rules/signals/table.py lists them.
+Each reducer's module ends in its GROUP, which has its sources and families; rules/signals/table.py
+lists them.
 """
 
 from __future__ import annotations

@@ -47,30 +47,6 @@ SUSPENDED_SECONDS = 1.0
 PAIRS = 4
 """What is kept of a device."""
 
-FAMILIES = (
-    Family(
-        "iowarden_device_stalled_seconds",
-        "gauge",
-        "Seconds with requests in flight and none completed.",
-    ),
-    Family(
-        "iowarden_device_stall_notice_seconds",
-        "gauge",
-        "Stall from which it is counted only: of virtual disks, LUNs and multipath paths.",
-    ),
-    Family(
-        "iowarden_device_stall_warning_seconds",
-        "gauge",
-        "Stall from which a warning is due: 10, more where the disk may have to spin up first, is"
-        " virtual, a LUN, a multipath map or removable, or has discards queued.",
-    ),
-    Family(
-        "iowarden_device_stall_critical_seconds",
-        "gauge",
-        "Stall from which it is critical: the device's command time-out, at least 30, at most 180.",
-    ),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -384,7 +360,31 @@ def _others(before: Topology, after: Topology) -> list[str]:
 GROUP = Group(
     name="device",
     sources=("diskstats", "block"),
-    families=FAMILIES,
+    families=(
+        Family(
+            "iowarden_device_stalled_seconds",
+            "gauge",
+            "Seconds with requests in flight and none completed.",
+        ),
+        Family(
+            "iowarden_device_stall_notice_seconds",
+            "gauge",
+            "Stall from which it is counted only: of virtual disks, LUNs and multipath paths.",
+        ),
+        Family(
+            "iowarden_device_stall_warning_seconds",
+            "gauge",
+            "Stall from which a warning is due: 10, more where the disk may have to spin up"
+            " first, is"
+            " virtual, a LUN, a multipath map or removable, or has discards queued.",
+        ),
+        Family(
+            "iowarden_device_stall_critical_seconds",
+            "gauge",
+            "Stall from which it is critical: the device's command time-out, at least 30, at most"
+            " 180.",
+        ),
+    ),
     step=_step,
     initial=WatchState(),
     remember=lambda state: remember(state.device),

@@ -15,31 +15,7 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.baseline import Kept
     from iowarden.rules.signals.signal import Pairs, View
 
-CHANGE_FAMILIES = (
-    Family(
-        "iowarden_device_size_change_bytes",
-        "gauge",
-        "Size of a disk less what it was at first sight; a larger one is taken after a day.",
-    ),
-    Family(
-        "iowarden_device_turned_read_only",
-        "gauge",
-        "1 while a disk refuses writes that took them before.",
-    ),
-)
 NO_DISKS: Mapping[str, float] = {}
-SCSI_FAMILIES = (
-    Family(
-        "iowarden_device_offline",
-        "gauge",
-        "1 while the kernel has given a SCSI device up (offline, transport-offline).",
-    ),
-    Family(
-        "iowarden_device_not_running_seconds",
-        "gauge",
-        "Seconds a SCSI device has been in another state than running.",
-    ),
-)
 _NAMELESS = "\0"
 """In the key of a disk that has neither serial number nor WWN."""
 _OFFLINE = frozenset({"offline", "transport-offline"})
@@ -141,7 +117,18 @@ def scsi_recall(state: Mapping[str, float], kept: Mapping[str, Pairs]) -> dict[s
 CHANGE_GROUP = Group(
     name="device_change",
     sources=("block",),
-    families=CHANGE_FAMILIES,
+    families=(
+        Family(
+            "iowarden_device_size_change_bytes",
+            "gauge",
+            "Size of a disk less what it was at first sight; a larger one is taken after a day.",
+        ),
+        Family(
+            "iowarden_device_turned_read_only",
+            "gauge",
+            "1 while a disk refuses writes that took them before.",
+        ),
+    ),
     step=change_step,
     initial=baseline.EMPTY,
     remember=change_remember,
@@ -152,7 +139,18 @@ CHANGE_GROUP = Group(
 SCSI_GROUP = Group(
     name="scsi_state",
     sources=("scsi",),
-    families=SCSI_FAMILIES,
+    families=(
+        Family(
+            "iowarden_device_offline",
+            "gauge",
+            "1 while the kernel has given a SCSI device up (offline, transport-offline).",
+        ),
+        Family(
+            "iowarden_device_not_running_seconds",
+            "gauge",
+            "Seconds a SCSI device has been in another state than running.",
+        ),
+    ),
     step=scsi_step,
     initial=NO_DISKS,
     remember=scsi_remember,

@@ -19,20 +19,6 @@ if TYPE_CHECKING:
     from iowarden.collectors.kernel.hung_task import HungTask
     from iowarden.rules.signals.signal import View
 
-TASK_FAMILIES = (
-    Family(
-        "iowarden_hung_tasks_recent",
-        "gauge",
-        "Reports of hung tasks in the last 10 minutes; one that stays hung counts again and again.",
-    ),
-)
-TIMEOUT_FAMILIES = (
-    Family(
-        "iowarden_device_timeouts_recent",
-        "gauge",
-        "SCSI commands to a device that timed out in the last 10 minutes.",
-    ),
-)
 _TASKS = "tasks"
 _LIBATA = re.compile(r"ahci|acard-ahci|pdc_adma|[sp]?ata_\w+")
 """Names that libata's drivers give themselves. Each command that fails there is aborted through the
@@ -103,7 +89,14 @@ def timeout_step(
 TASK_GROUP = Group(
     name="hung_task",
     sources=("hung_task",),
-    families=TASK_FAMILIES,
+    families=(
+        Family(
+            "iowarden_hung_tasks_recent",
+            "gauge",
+            "Reports of hung tasks in the last 10 minutes; one that stays hung counts again and"
+            " again.",
+        ),
+    ),
     step=task_step,
     initial=growth.EMPTY,
     remember=growth.remember,
@@ -115,7 +108,13 @@ TASK_GROUP = Group(
 TIMEOUT_GROUP = Group(
     name="timeouts",
     sources=("scsi",),
-    families=TIMEOUT_FAMILIES,
+    families=(
+        Family(
+            "iowarden_device_timeouts_recent",
+            "gauge",
+            "SCSI commands to a device that timed out in the last 10 minutes.",
+        ),
+    ),
     step=timeout_step,
     initial=growth.EMPTY,
     remember=growth.remember,

@@ -27,20 +27,6 @@ STATES = ("working", "waiting", "lost")
 _WORKING = frozenset({"running", "live", "created", "new", "quiesce"})
 _WAITING = frozenset({"blocked", "created-blocked", "connecting", "resetting"})
 
-FAMILIES = (
-    Family(
-        "iowarden_multipath_paths",
-        "gauge",
-        "Paths of a multipath map by state: working, waiting (blocked, connecting: the kernel waits"
-        " for the other side), lost (offline, or gone within 7 days).",
-    ),
-    Family(
-        "iowarden_multipath_path",
-        "gauge",
-        "1 for a device that is a path of a multipath map which has others, or had within 7 days.",
-    ),
-)
-
 
 def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | None]:
     """Return how many paths every map has, by state.
@@ -93,7 +79,20 @@ def _key(device: Device) -> str:
 GROUP = Group(
     name="multipath",
     sources=("block", "scsi"),
-    families=FAMILIES,
+    families=(
+        Family(
+            "iowarden_multipath_paths",
+            "gauge",
+            "Paths of a multipath map by state: working, waiting (blocked, connecting: the kernel"
+            " waits for the other side), lost (offline, or gone within 7 days).",
+        ),
+        Family(
+            "iowarden_multipath_path",
+            "gauge",
+            "1 for a device that is a path of a multipath map which has others, or had within 7"
+            " days.",
+        ),
+    ),
     step=step,
     initial=baseline.EMPTY,
     remember=baseline.remember,

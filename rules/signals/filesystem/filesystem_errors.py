@@ -36,24 +36,6 @@ EXT4_FAMILIES = (
         "Errors it had met before, until e2fsck clears them.",
     ),
 )
-BTRFS_FAMILIES = (
-    Family(
-        "iowarden_btrfs_new_errors",
-        "gauge",
-        "Write, flush, corruption and generation errors of a btrfs device since iowarden first"
-        " saw it, until they are reset.",
-    ),
-    Family(
-        "iowarden_btrfs_old_errors",
-        "gauge",
-        "The same from before, with read errors.",
-    ),
-    Family(
-        "iowarden_btrfs_recent_read_errors",
-        "gauge",
-        "Read errors of a btrfs device, each within a day of the one before.",
-    ),
-)
 
 
 def ext4_step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | None]:
@@ -159,7 +141,24 @@ EXT4_GROUP = Group(
 BTRFS_GROUP = Group(
     name="btrfs_errors",
     sources=("btrfs",),
-    families=BTRFS_FAMILIES,
+    families=(
+        Family(
+            "iowarden_btrfs_new_errors",
+            "gauge",
+            "Write, flush, corruption and generation errors of a btrfs device since iowarden first"
+            " saw it, until they are reset.",
+        ),
+        Family(
+            "iowarden_btrfs_old_errors",
+            "gauge",
+            "The same from before, with read errors.",
+        ),
+        Family(
+            "iowarden_btrfs_recent_read_errors",
+            "gauge",
+            "Read errors of a btrfs device, each within a day of the one before.",
+        ),
+    ),
     step=btrfs_step,
     initial=baseline.EMPTY,
     remember=baseline.remember,

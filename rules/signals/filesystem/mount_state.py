@@ -24,24 +24,6 @@ if TYPE_CHECKING:
 
 EMERGENCY = frozenset({"emergency_ro", "shutdown"})
 
-FAMILIES = (
-    Family(
-        "iowarden_mount_forced_read_only",
-        "gauge",
-        "1 while the kernel keeps a file system read-only that should be writable.",
-    ),
-    Family(
-        "iowarden_mount_unwanted_read_only",
-        "gauge",
-        "1 while a mount is read-only by command and '/etc/fstab' wants it writable.",
-    ),
-    Family(
-        "iowarden_mount_turned_read_only",
-        "gauge",
-        "1 while a mount is read-only by command that was writable before.",
-    ),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class MountState:
@@ -123,7 +105,23 @@ def _wanted(mount: Mount, mounts: Mounts) -> bool | None:
 GROUP = Group(
     name="mount_state",
     sources=("mounts",),
-    families=FAMILIES,
+    families=(
+        Family(
+            "iowarden_mount_forced_read_only",
+            "gauge",
+            "1 while the kernel keeps a file system read-only that should be writable.",
+        ),
+        Family(
+            "iowarden_mount_unwanted_read_only",
+            "gauge",
+            "1 while a mount is read-only by command and '/etc/fstab' wants it writable.",
+        ),
+        Family(
+            "iowarden_mount_turned_read_only",
+            "gauge",
+            "1 while a mount is read-only by command that was writable before.",
+        ),
+    ),
     step=step,
     initial=MountState(),
     remember=remember,

@@ -13,8 +13,6 @@ from iowarden.rules.signals.signal import Group
 if TYPE_CHECKING:
     from iowarden.rules.signals.signal import View
 
-FAMILIES = (Family("iowarden_numa_nodes", "gauge", "NUMA nodes that have memory."),)
-
 
 def step(state: None, view: View) -> tuple[None, list[Sample] | None]:
     """Return how many nodes have memory; one that has processors only borrows it anyway."""
@@ -27,7 +25,7 @@ def step(state: None, view: View) -> tuple[None, list[Sample] | None]:
 GROUP = Group(
     name="numa",
     sources=("numa",),
-    families=FAMILIES,
+    families=(Family("iowarden_numa_nodes", "gauge", "NUMA nodes that have memory."),),
     step=step,
     initial=None,
 )

@@ -42,36 +42,6 @@ PRESSURE_RATIO = 0.1
 _EARLY_SECONDS = 0.5
 """A tick that comes a little early must not cost a sample."""
 
-STALL_FAMILIES = (
-    Family(
-        "iowarden_reclaim_stall_ratio",
-        "gauge",
-        "Page cache given up within a minute while I/O nearly stopped, as a share of memory.",
-    ),
-    Family(
-        "iowarden_leaf_io_bytes_per_second",
-        "gauge",
-        "Bytes read and written by all leaf devices, over the last 10 s.",
-    ),
-    Family(
-        "iowarden_leaf_io_usual_bytes_per_second",
-        "gauge",
-        "The same, median of the last 10 minutes.",
-    ),
-)
-DIRECT_FAMILIES = (
-    Family(
-        "iowarden_direct_reclaims_per_second",
-        "gauge",
-        "Allocations a second that had to reclaim memory themselves, over the last minute.",
-    ),
-    Family(
-        "iowarden_page_cache_drops_recent",
-        "gauge",
-        "Times somebody emptied the page cache by drop_caches in the last minute.",
-    ),
-)
-
 
 class Moment(NamedTuple):
     """What one second showed; counters that this kernel lacks stand still."""
@@ -295,7 +265,23 @@ def direct_step(state: DirectState, view: View) -> tuple[DirectState, list[Sampl
 STALL_GROUP = Group(
     name="reclaim_stall",
     sources=("vmstat", "meminfo", "stat", "diskstats", "block", "pressure"),
-    families=STALL_FAMILIES,
+    families=(
+        Family(
+            "iowarden_reclaim_stall_ratio",
+            "gauge",
+            "Page cache given up within a minute while I/O nearly stopped, as a share of memory.",
+        ),
+        Family(
+            "iowarden_leaf_io_bytes_per_second",
+            "gauge",
+            "Bytes read and written by all leaf devices, over the last 10 s.",
+        ),
+        Family(
+            "iowarden_leaf_io_usual_bytes_per_second",
+            "gauge",
+            "The same, median of the last 10 minutes.",
+        ),
+    ),
     step=stall_step,
     initial=StallState(),
     remember=stall_remember,
@@ -306,7 +292,18 @@ STALL_GROUP = Group(
 DIRECT_GROUP = Group(
     name="direct_reclaim",
     sources=("vmstat",),
-    families=DIRECT_FAMILIES,
+    families=(
+        Family(
+            "iowarden_direct_reclaims_per_second",
+            "gauge",
+            "Allocations a second that had to reclaim memory themselves, over the last minute.",
+        ),
+        Family(
+            "iowarden_page_cache_drops_recent",
+            "gauge",
+            "Times somebody emptied the page cache by drop_caches in the last minute.",
+        ),
+    ),
     step=direct_step,
     initial=DirectState(),
 )

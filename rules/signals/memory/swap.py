@@ -17,14 +17,6 @@ if TYPE_CHECKING:
 PAUSE_SECONDS = 10.0
 """Without anything swapped out for so long it is over: what is merely cold goes out in bursts."""
 
-FAMILIES = (
-    Family(
-        "iowarden_swapping_out_seconds",
-        "gauge",
-        "Seconds in which memory was swapped out, with no pause of 10 s.",
-    ),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class SwapState:
@@ -67,7 +59,13 @@ def _sample(seconds: float) -> Sample:
 GROUP = Group(
     name="swap",
     sources=("vmstat", "meminfo"),
-    families=FAMILIES,
+    families=(
+        Family(
+            "iowarden_swapping_out_seconds",
+            "gauge",
+            "Seconds in which memory was swapped out, with no pause of 10 s.",
+        ),
+    ),
     step=step,
     initial=SwapState(),
 )

@@ -40,24 +40,6 @@ _ROUNDED_SECONDS = 600.0
 
 SECONDS = "iowarden_device_phantom_reads_seconds"
 SOURCES = ("diskstats", "block", "vmstat", "meminfo", "md")
-FAMILIES = (
-    Family(
-        SECONDS,
-        "gauge",
-        "Seconds for which a device that is written to has read at least a quarter as much, while"
-        " pages were faulted in, read again or scarce.",
-    ),
-    Family(
-        "iowarden_device_write_mostly",
-        "gauge",
-        "1 when a device was seen to be written for 24 hours with next to no reads.",
-    ),
-    Family(
-        "iowarden_device_read_write_ratio",
-        "gauge",
-        "Bytes read as a share of bytes written in the last minute; of devices written to.",
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +56,6 @@ class PhantomState:
     topology: Topology | None = None
     identities: Mapping[str, str] = field(default_factory=dict)
     samples: list[Sample] | None = None
-
-
-EMPTY = PhantomState()
 
 
 def step(state: PhantomState, view: View) -> tuple[PhantomState, list[Sample] | None]:
@@ -195,9 +174,26 @@ def _scarce_pages(
 GROUP = Group(
     name="phantom_reads",
     sources=SOURCES,
-    families=FAMILIES,
+    families=(
+        Family(
+            SECONDS,
+            "gauge",
+            "Seconds for which a device that is written to has read at least a quarter as much,"
+            " while pages were faulted in, read again or scarce.",
+        ),
+        Family(
+            "iowarden_device_write_mostly",
+            "gauge",
+            "1 when a device was seen to be written for 24 hours with next to no reads.",
+        ),
+        Family(
+            "iowarden_device_read_write_ratio",
+            "gauge",
+            "Bytes read as a share of bytes written in the last minute; of devices written to.",
+        ),
+    ),
     step=step,
-    initial=EMPTY,
+    initial=PhantomState(),
     remember=remember,
     recall=recall,
 )

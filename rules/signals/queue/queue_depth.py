@@ -38,31 +38,7 @@ FILLED_RATIO = 0.9
 _WAITED_MILLISECONDS = (3, 7, 14, 16)
 """Reads, writes, discards, flushes among the counters of a device."""
 
-HOST_SOURCES = ("scsi", "vm_sysctl")
-HOST_FAMILIES = (
-    Family(
-        "iowarden_scsi_host_disk_queue_ratio",
-        "gauge",
-        "Largest queue depth of a disk as a share of the adapter's queue; of shared adapters.",
-    ),
-    Family(
-        "iowarden_scsi_host_advised_queue_depth",
-        "gauge",
-        "Queue depth with which no disk can fill the queue of an adapter.",
-    ),
-    Family(
-        "iowarden_scsi_host_fair",
-        "gauge",
-        "1 when the kernel shares the adapter's queue fairly (multi-queue), 0 when it does not.",
-    ),
-)
 SECONDS = "iowarden_scsi_host_starved_seconds"
-STARVED_SOURCES = ("diskstats", "scsi")
-STARVED_FAMILIES = (
-    Family(SECONDS, "gauge", "Seconds for which a disk of an adapter has starved beside another."),
-    Family("iowarden_device_starved", "gauge", "1 for a disk that starves; by adapter."),
-    Family("iowarden_device_starving", "gauge", "1 for a disk beside which others starve."),
-)
 
 
 class Disk(NamedTuple):
@@ -100,9 +76,6 @@ class StarvedState:
     look: tuple[float, Mapping[str, BlockIo]] | None = None
     last_seconds: float | None = None
     samples: list[Sample] | None = None
-
-
-EMPTY = StarvedState()
 
 
 def host_step(state: None, view: View) -> tuple[None, list[Sample] | None]:
@@ -278,8 +251,25 @@ def _starved(served: Mapping[str, Served], can_queue: int) -> tuple[list[str], l
 
 HOST_GROUP = Group(
     name="host_queue",
-    sources=HOST_SOURCES,
-    families=HOST_FAMILIES,
+    sources=("scsi", "vm_sysctl"),
+    families=(
+        Family(
+            "iowarden_scsi_host_disk_queue_ratio",
+            "gauge",
+            "Largest queue depth of a disk as a share of the adapter's queue; of shared adapters.",
+        ),
+        Family(
+            "iowarden_scsi_host_advised_queue_depth",
+            "gauge",
+            "Queue depth with which no disk can fill the queue of an adapter.",
+        ),
+        Family(
+            "iowarden_scsi_host_fair",
+            "gauge",
+            "1 when the kernel shares the adapter's queue fairly (multi-queue), 0 when it does"
+            " not.",
+        ),
+    ),
     step=host_step,
     initial=None,
 )
@@ -287,10 +277,16 @@ HOST_GROUP = Group(
 
 STARVED_GROUP = Group(
     name="starvation",
-    sources=STARVED_SOURCES,
-    families=STARVED_FAMILIES,
+    sources=("diskstats", "scsi"),
+    families=(
+        Family(
+            SECONDS, "gauge", "Seconds for which a disk of an adapter has starved beside another."
+        ),
+        Family("iowarden_device_starved", "gauge", "1 for a disk that starves; by adapter."),
+        Family("iowarden_device_starving", "gauge", "1 for a disk beside which others starve."),
+    ),
     step=starved_step,
-    initial=EMPTY,
+    initial=StarvedState(),
     remember=remember,
     recall=recall,
 )

@@ -45,28 +45,6 @@ AFTER_PHANTOMS_SECONDS = 24 * 3600.0
 
 SECONDS = "iowarden_device_read_ahead_capped_seconds"
 SOURCES = (*phantom_reads.SOURCES, "queue", "scsi")
-FAMILIES = (
-    Family(
-        SECONDS,
-        "gauge",
-        "Seconds for which a busy array has read slowly, in pieces as small as its read-ahead.",
-    ),
-    Family(
-        "iowarden_device_read_ahead_recommended_bytes",
-        "gauge",
-        "Read-ahead to try, where the present one is too small and memory allows more.",
-    ),
-    Family(
-        "iowarden_device_read_ahead_short",
-        "gauge",
-        "1 when the read-ahead of an array does not span its disks twice.",
-    ),
-    Family(
-        "iowarden_device_best_read_bytes_per_second",
-        "gauge",
-        "Most that an array was seen to read in a minute.",
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +62,6 @@ class ReadAheadState:
     """Those that consist of several spindles; made anew when topology, queues or drivers change."""
     identities: Mapping[str, str] = field(default_factory=dict)
     samples: list[Sample] | None = None
-
-
-EMPTY = ReadAheadState()
 
 
 def step(state: ReadAheadState, view: View) -> tuple[ReadAheadState, list[Sample] | None]:
@@ -224,9 +199,30 @@ def _allowed_bytes(wanted: int, present: int, readers: float, meminfo: Meminfo) 
 GROUP = Group(
     name="read_ahead",
     sources=SOURCES,
-    families=FAMILIES,
+    families=(
+        Family(
+            SECONDS,
+            "gauge",
+            "Seconds for which a busy array has read slowly, in pieces as small as its read-ahead.",
+        ),
+        Family(
+            "iowarden_device_read_ahead_recommended_bytes",
+            "gauge",
+            "Read-ahead to try, where the present one is too small and memory allows more.",
+        ),
+        Family(
+            "iowarden_device_read_ahead_short",
+            "gauge",
+            "1 when the read-ahead of an array does not span its disks twice.",
+        ),
+        Family(
+            "iowarden_device_best_read_bytes_per_second",
+            "gauge",
+            "Most that an array was seen to read in a minute.",
+        ),
+    ),
     step=step,
-    initial=EMPTY,
+    initial=ReadAheadState(),
     remember=remember,
     recall=recall,
 )

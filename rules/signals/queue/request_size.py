@@ -29,36 +29,6 @@ LEAST_PARTITION_BYTES = 1 << 20
 """What is smaller is a boot loader's or an extended partition's record, and holds no files."""
 
 SPLIT = "iowarden_device_requests_split_seconds"
-SPLIT_SOURCES = ("diskstats", "block", "queue")
-SPLIT_FAMILIES = (
-    Family(
-        SPLIT,
-        "gauge",
-        "Seconds for which a device has been sent requests as large as a limit below the usual.",
-    ),
-)
-CHUNK_SOURCES = read_ahead.SOURCES
-CHUNK_FAMILIES = (
-    Family(
-        "iowarden_device_requests_above_chunk_seconds",
-        "gauge",
-        "Seconds for which a RAID volume has been held down, with requests larger than its chunk.",
-    ),
-    Family("iowarden_device_raid_chunk_bytes", "gauge", "Chunk of a RAID adapter's volume."),
-)
-ALIGNMENT_SOURCES = ("queue",)
-ALIGNMENT_FAMILIES = (
-    Family(
-        "iowarden_partition_misaligned_bytes",
-        "gauge",
-        "By how much a partition begins beside a block or chunk of its device.",
-    ),
-    Family(
-        "iowarden_device_misaligned",
-        "gauge",
-        "1 when a device's own blocks do not begin where it does (alignment_offset).",
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +141,15 @@ def _full(seen: Activity, queue: Queue) -> bool:
 
 SPLIT_GROUP = Group(
     name="request_split",
-    sources=SPLIT_SOURCES,
-    families=SPLIT_FAMILIES,
+    sources=("diskstats", "block", "queue"),
+    families=(
+        Family(
+            SPLIT,
+            "gauge",
+            "Seconds for which a device has been sent requests as large as a limit below the"
+            " usual.",
+        ),
+    ),
     step=split_step,
     initial=EMPTY,
 )
@@ -180,8 +157,16 @@ SPLIT_GROUP = Group(
 
 CHUNK_GROUP = Group(
     name="request_chunk",
-    sources=CHUNK_SOURCES,
-    families=CHUNK_FAMILIES,
+    sources=read_ahead.SOURCES,
+    families=(
+        Family(
+            "iowarden_device_requests_above_chunk_seconds",
+            "gauge",
+            "Seconds for which a RAID volume has been held down, with requests larger than its"
+            " chunk.",
+        ),
+        Family("iowarden_device_raid_chunk_bytes", "gauge", "Chunk of a RAID adapter's volume."),
+    ),
     step=chunk_step,
     initial=ChunkState(),
 )
@@ -189,8 +174,19 @@ CHUNK_GROUP = Group(
 
 ALIGNMENT_GROUP = Group(
     name="alignment",
-    sources=ALIGNMENT_SOURCES,
-    families=ALIGNMENT_FAMILIES,
+    sources=("queue",),
+    families=(
+        Family(
+            "iowarden_partition_misaligned_bytes",
+            "gauge",
+            "By how much a partition begins beside a block or chunk of its device.",
+        ),
+        Family(
+            "iowarden_device_misaligned",
+            "gauge",
+            "1 when a device's own blocks do not begin where it does (alignment_offset).",
+        ),
+    ),
     step=alignment_step,
     initial=None,
 )

@@ -18,15 +18,6 @@ FOR_ONE_ARM = frozenset({"anticipatory", "bfq", "cfq"})
 ADVISED = ("none", "noop", "mq-deadline", "deadline")
 """In this order; what the kernel has."""
 
-SOURCES = ("queue", "block", "scsi")
-FAMILIES = (
-    Family(
-        "iowarden_device_scheduler_unsuited",
-        "gauge",
-        "1 for a RAID volume or SSD whose scheduler waits for a disk arm; with one to try.",
-    ),
-)
-
 
 def step(state: None, view: View) -> tuple[None, list[Sample] | None]:
     """Return the devices at the bottom whose scheduler does not suit them."""
@@ -49,8 +40,14 @@ def step(state: None, view: View) -> tuple[None, list[Sample] | None]:
 
 GROUP = Group(
     name="scheduler",
-    sources=SOURCES,
-    families=FAMILIES,
+    sources=("queue", "block", "scsi"),
+    families=(
+        Family(
+            "iowarden_device_scheduler_unsuited",
+            "gauge",
+            "1 for a RAID volume or SSD whose scheduler waits for a disk arm; with one to try.",
+        ),
+    ),
     step=step,
     initial=None,
 )

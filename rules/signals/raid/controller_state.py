@@ -24,41 +24,6 @@ if TYPE_CHECKING:
 TAKEN_SECONDS = 7 * 86_400.0
 """A write cache that was switched off for so long is meant to be off."""
 
-FAMILIES = (
-    Family(
-        "iowarden_controller_missing",
-        "gauge",
-        "1 for a controller that was there within 7 days and is not any more.",
-    ),
-    Family(
-        "iowarden_controller_disk_missing",
-        "gauge",
-        "1 for a disk that its controller listed within 7 days and does not any more, nor another"
-        " in its place.",
-    ),
-    Family(
-        "iowarden_controller_disk_recent_errors",
-        "gauge",
-        "Errors a controller counted at a disk, each within a day of the one before.",
-    ),
-    Family(
-        "iowarden_controller_disk_baseline_errors",
-        "gauge",
-        "Errors a controller had counted at a disk at first sight, or a day ago, where none came.",
-    ),
-    Family(
-        "iowarden_controller_array_write_cache_turned_off",
-        "gauge",
-        "1 while an array does not cache writes that is set to, or did within 7 days; 0 where its"
-        " controller never had a battery or cache module.",
-    ),
-    Family(
-        "iowarden_controller_battery_lost",
-        "gauge",
-        "1 when a controller has no battery that keeps its cache, and had one before.",
-    ),
-)
-
 
 def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | None]:
     """Return what became of every controller. The state is by controller, object and word."""
@@ -198,7 +163,41 @@ def _errors(kept: Kept, name: str, disk: PhysicalDisk, now: float) -> Iterator[S
 GROUP = Group(
     name="controller_state",
     sources=("controllers",),
-    families=FAMILIES,
+    families=(
+        Family(
+            "iowarden_controller_missing",
+            "gauge",
+            "1 for a controller that was there within 7 days and is not any more.",
+        ),
+        Family(
+            "iowarden_controller_disk_missing",
+            "gauge",
+            "1 for a disk that its controller listed within 7 days and does not any more, nor"
+            " another in its place.",
+        ),
+        Family(
+            "iowarden_controller_disk_recent_errors",
+            "gauge",
+            "Errors a controller counted at a disk, each within a day of the one before.",
+        ),
+        Family(
+            "iowarden_controller_disk_baseline_errors",
+            "gauge",
+            "Errors a controller had counted at a disk at first sight, or a day ago, where none"
+            " came.",
+        ),
+        Family(
+            "iowarden_controller_array_write_cache_turned_off",
+            "gauge",
+            "1 while an array does not cache writes that is set to, or did within 7 days; 0 where"
+            " its controller never had a battery or cache module.",
+        ),
+        Family(
+            "iowarden_controller_battery_lost",
+            "gauge",
+            "1 when a controller has no battery that keeps its cache, and had one before.",
+        ),
+    ),
     step=step,
     initial=baseline.EMPTY,
     remember=baseline.remember,

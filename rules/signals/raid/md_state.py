@@ -28,49 +28,6 @@ _WRITABLE = frozenset({"active", "active-idle", "clean", "write-pending"})
 WHOLE_CHECK_RATIO = 0.9
 """A check that was last seen earlier than that may have been interrupted: it clears nothing."""
 
-FAMILIES = (
-    Family(
-        "iowarden_md_missing_members",
-        "gauge",
-        "Members an array with redundancy misses; 0 while a new one is built for the first time.",
-    ),
-    Family(
-        "iowarden_md_stopped",
-        "gauge",
-        "1 while an array that should run does not: inactive, or broken by what it lost.",
-    ),
-    Family(
-        "iowarden_md_turned_read_only",
-        "gauge",
-        "1 while an array is read-only that was writable before.",
-    ),
-    Family(
-        "iowarden_md_synchronising_ratio",
-        "gauge",
-        "Done part of a resync, recovery, reshape, check or repair; 0 while it waits.",
-    ),
-    Family(
-        "iowarden_md_member_recent_errors",
-        "gauge",
-        "Corrected read errors of a member, each within a day of the one before.",
-    ),
-    Family(
-        "iowarden_md_parity_mismatches_bytes",
-        "gauge",
-        "Data the last check found to differ from its parity (raid4, raid5, raid6).",
-    ),
-    Family(
-        "iowarden_md_copy_mismatches_bytes",
-        "gauge",
-        "Copies the last two checks both found to differ, the less of both (raid1, raid10).",
-    ),
-    Family(
-        "iowarden_md_unchecked_seconds",
-        "gauge",
-        "Time since a check or repair was last seen, or since iowarden first saw the array.",
-    ),
-)
-
 
 def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | None]:
     """Return what is to be told of every array. The state is by array and word ('md0 checked')."""
@@ -240,7 +197,49 @@ def _checked(kept: Kept, array: Array, labels: Labels, now: float) -> list[Sampl
 GROUP = Group(
     name="md_state",
     sources=("md",),
-    families=FAMILIES,
+    families=(
+        Family(
+            "iowarden_md_missing_members",
+            "gauge",
+            "Members an array with redundancy misses; 0 while a new one is built for the first"
+            " time.",
+        ),
+        Family(
+            "iowarden_md_stopped",
+            "gauge",
+            "1 while an array that should run does not: inactive, or broken by what it lost.",
+        ),
+        Family(
+            "iowarden_md_turned_read_only",
+            "gauge",
+            "1 while an array is read-only that was writable before.",
+        ),
+        Family(
+            "iowarden_md_synchronising_ratio",
+            "gauge",
+            "Done part of a resync, recovery, reshape, check or repair; 0 while it waits.",
+        ),
+        Family(
+            "iowarden_md_member_recent_errors",
+            "gauge",
+            "Corrected read errors of a member, each within a day of the one before.",
+        ),
+        Family(
+            "iowarden_md_parity_mismatches_bytes",
+            "gauge",
+            "Data the last check found to differ from its parity (raid4, raid5, raid6).",
+        ),
+        Family(
+            "iowarden_md_copy_mismatches_bytes",
+            "gauge",
+            "Copies the last two checks both found to differ, the less of both (raid1, raid10).",
+        ),
+        Family(
+            "iowarden_md_unchecked_seconds",
+            "gauge",
+            "Time since a check or repair was last seen, or since iowarden first saw the array.",
+        ),
+    ),
     step=step,
     initial=baseline.EMPTY,
     remember=baseline.remember,

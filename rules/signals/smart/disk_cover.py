@@ -31,33 +31,6 @@ MOST_REASON_CHARACTERS = 200
 _PARTS = 5
 """Of the key under which a disk is kept."""
 
-FAMILIES = (
-    Family("iowarden_disk_cover", "gauge", "1 for what came of asking a disk last."),
-    Family("iowarden_disk_not_read_info", "gauge", "1; why a physical disk is not read, in words."),
-    Family("iowarden_disks", "gauge", "Disks by what came of asking them."),
-    Family("iowarden_disk_read_age_seconds", "gauge", "Seconds since a disk was last read."),
-    Family(
-        "iowarden_disk_lost_seconds",
-        "gauge",
-        "Seconds since the last reading of a disk that is no longer read, once that is given up.",
-    ),
-    Family(
-        "iowarden_disk_never_read_seconds",
-        "gauge",
-        "Seconds since a physical disk is known of which nothing was ever read.",
-    ),
-    Family(
-        "iowarden_disk_missing",
-        "gauge",
-        "1 for a disk that is expected and nowhere to be found, by who expects it.",
-    ),
-    Family(
-        "iowarden_disks_none_read_seconds",
-        "gauge",
-        "Seconds in which there were physical disks and not one of them could be read.",
-    ),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -90,9 +63,6 @@ class State:
             c.identity.key == subject and c.cover is not Cover.MISSING
             for c in self.covered.values()
         )
-
-
-EMPTY = State()
 
 
 def step(state: State, view: View) -> tuple[State, list[Sample] | None]:
@@ -312,9 +282,37 @@ def _missing(covered: Covered, expected_by: str) -> Sample:
 GROUP = Group(
     name="disk_cover",
     sources=SOURCES,
-    families=FAMILIES,
+    families=(
+        Family("iowarden_disk_cover", "gauge", "1 for what came of asking a disk last."),
+        Family(
+            "iowarden_disk_not_read_info", "gauge", "1; why a physical disk is not read, in words."
+        ),
+        Family("iowarden_disks", "gauge", "Disks by what came of asking them."),
+        Family("iowarden_disk_read_age_seconds", "gauge", "Seconds since a disk was last read."),
+        Family(
+            "iowarden_disk_lost_seconds",
+            "gauge",
+            "Seconds since the last reading of a disk that is no longer read, once that is given"
+            " up.",
+        ),
+        Family(
+            "iowarden_disk_never_read_seconds",
+            "gauge",
+            "Seconds since a physical disk is known of which nothing was ever read.",
+        ),
+        Family(
+            "iowarden_disk_missing",
+            "gauge",
+            "1 for a disk that is expected and nowhere to be found, by who expects it.",
+        ),
+        Family(
+            "iowarden_disks_none_read_seconds",
+            "gauge",
+            "Seconds in which there were physical disks and not one of them could be read.",
+        ),
+    ),
     step=step,
-    initial=EMPTY,
+    initial=State(),
     remember=remember,
     recall=recall,
 )

@@ -115,7 +115,6 @@ TRUST_FAMILIES = (
         "iowarden_smart_way", "gauge", "1; how the disks behind the controller are really asked."
     ),
 )
-FAMILIES = (*COUNT_FAMILIES, *VALUE_FAMILIES, *smart_health.FAMILIES, *TRUST_FAMILIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,7 +491,7 @@ def _distrust(own: Labels, disk: Disk, reasons: tuple[str, ...]) -> Iterator[Sam
 GROUP = Group(
     name="smart",
     sources=("smart",),
-    families=FAMILIES,
+    families=(*COUNT_FAMILIES, *VALUE_FAMILIES, *smart_health.FAMILIES, *TRUST_FAMILIES),
     step=step,
     initial=EMPTY,
     remember=remember,

@@ -35,39 +35,6 @@ FEWEST_WINDOWS = 3
 KEPT_SETS = 32
 """Sets of busy leaves remembered; the least recently seen is forgotten first."""
 
-FAMILIES = (
-    Family(
-        "iowarden_writeback_bandwidth_bytes_per_second",
-        "gauge",
-        "Rate at which held-back data reaches the disks now, redundancy taken off.",
-    ),
-    Family(
-        "iowarden_writeback_drain_seconds",
-        "gauge",
-        "Time the unwritten data needs to reach the disks at the bandwidth of now.",
-    ),
-    Family(
-        "iowarden_writeback_drain_least_seconds",
-        "gauge",
-        "The least of the drain times of the last 10 s, from devices busy for 20 s or more.",
-    ),
-    Family(
-        "iowarden_device_write_bandwidth_bytes_per_second",
-        "gauge",
-        "Share of a device in the bandwidth of now, redundancy taken off.",
-    ),
-    Family(
-        "iowarden_writeback_usual_bandwidth_bytes_per_second",
-        "gauge",
-        "Median bandwidth of these devices in windows in which they were saturated.",
-    ),
-    Family(
-        "iowarden_writeback_full_drain_seconds",
-        "gauge",
-        "Time a backlog as large as the dirty threshold needs at the usual bandwidth.",
-    ),
-)
-
 
 def bandwidth_now(
     history: LeafHistory,
@@ -248,7 +215,38 @@ def _rate(first: Look, last: Look, name: str, leaf: Leaf) -> float | None:
 GROUP = Group(
     name="bandwidth",
     sources=("vmstat", "meminfo", "vm_sysctl", "diskstats", "block"),
-    families=FAMILIES,
+    families=(
+        Family(
+            "iowarden_writeback_bandwidth_bytes_per_second",
+            "gauge",
+            "Rate at which held-back data reaches the disks now, redundancy taken off.",
+        ),
+        Family(
+            "iowarden_writeback_drain_seconds",
+            "gauge",
+            "Time the unwritten data needs to reach the disks at the bandwidth of now.",
+        ),
+        Family(
+            "iowarden_writeback_drain_least_seconds",
+            "gauge",
+            "The least of the drain times of the last 10 s, from devices busy for 20 s or more.",
+        ),
+        Family(
+            "iowarden_device_write_bandwidth_bytes_per_second",
+            "gauge",
+            "Share of a device in the bandwidth of now, redundancy taken off.",
+        ),
+        Family(
+            "iowarden_writeback_usual_bandwidth_bytes_per_second",
+            "gauge",
+            "Median bandwidth of these devices in windows in which they were saturated.",
+        ),
+        Family(
+            "iowarden_writeback_full_drain_seconds",
+            "gauge",
+            "Time a backlog as large as the dirty threshold needs at the usual bandwidth.",
+        ),
+    ),
     step=_step,
     initial=BandwidthState(),
 )

@@ -19,14 +19,6 @@ AT_LEAST = (1, 3)
 """One task is the writer itself; three mean that others wait too."""
 
 _UPTIME = "iowarden_uptime_seconds"
-FAMILIES = (
-    Family(
-        "iowarden_tasks_blocked_seconds",
-        "gauge",
-        "Seconds of the last 10 in which at least so many tasks were blocked on I/O.",
-    ),
-    Family(_UPTIME, "gauge", "Seconds since the machine booted."),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,5 +66,16 @@ def _step(state: BlockedState, view: View) -> tuple[BlockedState, list[Sample] |
 
 
 GROUP = Group(
-    name="blocked", sources=("stat",), families=FAMILIES, step=_step, initial=BlockedState()
+    name="blocked",
+    sources=("stat",),
+    families=(
+        Family(
+            "iowarden_tasks_blocked_seconds",
+            "gauge",
+            "Seconds of the last 10 in which at least so many tasks were blocked on I/O.",
+        ),
+        Family(_UPTIME, "gauge", "Seconds since the machine booted."),
+    ),
+    step=_step,
+    initial=BlockedState(),
 )

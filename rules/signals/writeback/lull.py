@@ -33,14 +33,6 @@ RESUMED_SECONDS = 300.0
 THROTTLE = "throttle"
 DEVICE = "device"
 
-FAMILIES = (
-    Family(
-        "iowarden_write_lull_seconds",
-        "gauge",
-        "Seconds writers have waited while the disks took next to nothing; by what the disks do.",
-    ),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class LullState:
@@ -224,7 +216,14 @@ def _step(state: LullState, view: View) -> tuple[LullState, list[Sample] | None]
 GROUP = Group(
     name="lull",
     sources=("vmstat", "meminfo", "vm_sysctl", "diskstats", "block", "stat"),
-    families=FAMILIES,
+    families=(
+        Family(
+            "iowarden_write_lull_seconds",
+            "gauge",
+            "Seconds writers have waited while the disks took next to nothing; by what the disks"
+            " do.",
+        ),
+    ),
     step=_step,
     initial=EMPTY,
     remember=remember,

@@ -38,19 +38,6 @@ YOUNG_SECONDS = 60.0
 MEASURED_SECONDS = 10.0
 """So long after the first look it is known how fast it writes now."""
 
-FAMILIES = (
-    Family(
-        "iowarden_device_waiting_tasks",
-        "gauge",
-        "Tasks in uninterruptible sleep that use a file on a device, or are its kernel threads.",
-    ),
-    Family(
-        "iowarden_tasks_blocked_bystanders",
-        "gauge",
-        "Programs seen blocked lately, but for those whose own writing the kernel holds back.",
-    ),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class WaitState:
@@ -139,7 +126,19 @@ def devices(value: Tasks, topology: Topology) -> dict[str, int]:
 GROUP = Group(
     name="waiters",
     sources=("tasks",),
-    families=FAMILIES,
+    families=(
+        Family(
+            "iowarden_device_waiting_tasks",
+            "gauge",
+            "Tasks in uninterruptible sleep that use a file on a device, or are its kernel"
+            " threads.",
+        ),
+        Family(
+            "iowarden_tasks_blocked_bystanders",
+            "gauge",
+            "Programs seen blocked lately, but for those whose own writing the kernel holds back.",
+        ),
+    ),
     step=step,
     initial=EMPTY,
 )
