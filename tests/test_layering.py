@@ -315,7 +315,7 @@ rules.advice: alerting faults incidents severity smart topology
 rules.engine: alerting promql rulefile scrape_labels signals.signal signals.smart signals.table
     snapshot topology
 rules.selftest_schedule: calendar incidents
-rules.events: advice alerting faults incidents notice promql severity topology yaml_nodes
+rules.events: advice alerting faults incidents notice severity topology yaml_nodes
 rules.notices: advice alerting faults incidents notice quantity severity topology
 daemon.clock: -
 daemon.duration: -
