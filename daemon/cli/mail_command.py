@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from iowarden.daemon.cli import command, exit_status
 from iowarden.daemon.clock import SystemClock
-from iowarden.daemon.notify import smtp
+from iowarden.daemon.notify import sender, smtp
+from iowarden.daemon.notify.maildir import MaildirSettings
 from iowarden.daemon.notify.message import recipients, render
 from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.severity import Severity
@@ -36,7 +37,7 @@ def _test_mail(arguments: argparse.Namespace) -> int:
     notice = test_notice(SystemClock().now())
     message = render(notice, settings.host, settings.mail.sender, receivers)
     delivered = True
-    for line in smtp.test_mail(mail_settings(settings), message.as_bytes(), receivers):
+    for line in sender.test_mail(mail_settings(settings), message.as_bytes(), receivers):
         sys.stdout.write(f"{line.text}\n")
         delivered = delivered and line.good
     if delivered and settings.mail.server is None:
@@ -44,11 +45,11 @@ def _test_mail(arguments: argparse.Namespace) -> int:
     return 0 if delivered else exit_status.FAILED
 
 
-def mail_settings(settings: Config) -> smtp.MailSettings | smtp.MaildirSettings:
+def mail_settings(settings: Config) -> smtp.MailSettings | MaildirSettings:
     """Return where mail goes, as `mail` has it."""
     chosen = settings.mail
     if chosen.server is None:
-        return smtp.MaildirSettings(str(Path(settings.state_directory) / "Maildir"))
+        return MaildirSettings(str(Path(settings.state_directory) / "Maildir"))
     return smtp.MailSettings(
         server=chosen.server,
         port=chosen.port,

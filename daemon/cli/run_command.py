@@ -23,8 +23,8 @@ from iowarden.daemon.config.rule_files import load_events, load_rules, notes
 from iowarden.daemon.control import control_socket, listen
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.http.http_server import App, Server
-from iowarden.daemon.notify import smtp
 from iowarden.daemon.notify.message import recipients
+from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.polling import hotplug, pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.polling.smart import MOST_TOLD_BYTES
@@ -180,8 +180,8 @@ def assembled(
         events.put(Trouble("notes", _noted(rules, fresh)))
         return fresh, rules
 
-    def sender(config: Config) -> smtp.Sender:
-        return smtp.Sender(mail_command.mail_settings(config), events.put)
+    def sender(config: Config) -> Sender:
+        return Sender(mail_command.mail_settings(config), events.put)
 
     events.put(Trouble("notes", _noted(groups, settings)))
     people = _control(listening, settings, events.put)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.control.documents import MailLine
-from iowarden.daemon.notify.outbox import Outbox, SendResult
-from iowarden.daemon.notify.smtp import OutboundMail
+from iowarden.daemon.notify.attempt import OutboundMail, SendResult
+from iowarden.daemon.notify.outbox import Outbox
 from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ HUNG_SECONDS = 10.0
 
 
 class Store(Protocol):
-    """Keeps what changes, and never waits; as state.State."""
+    """Keeps what changes, and never waits; as state_db.State."""
 
     working_since: float | None
     unwritten_since: float | None
@@ -41,7 +41,7 @@ class Store(Protocol):
 
 
 class Sender(Protocol):
-    """Makes an attempt, and never waits; as mail.Sender."""
+    """Makes an attempt, and never waits; as sender.Sender."""
 
     working_since: float | None
 

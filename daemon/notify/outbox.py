@@ -5,7 +5,7 @@ Source: RFC 5321, 4.5.4.1 (when to try again) and 6.1 (who answers for a mail af
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
@@ -18,6 +18,7 @@ from iowarden.rules.severity import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from iowarden.daemon.notify.attempt import SendResult
     from iowarden.daemon.storage.state_db import Committed
 
 COMMIT_WAIT_SECONDS = 2.0
@@ -34,27 +35,6 @@ _PATIENCE = 3
 """So many failed attempts a mail holds back the others of its incident."""
 _CRITICAL, _NOTICE = 2, 5
 """Journal priorities. Source: syslog(3)."""
-
-
-@dataclass(frozen=True, slots=True)
-class SendResult:
-    """What became of an attempt.
-
-    Fields: `refused` for good (5xx) and `deferred` (4xx) by recipient, with the server's words;
-    `error` is a fault that hit all that are in neither nor in `delivered`: of the connection, or -
-    `permanent` - the server's refusal of the message; after a fault of the connection the server
-    has `maybe_taken` the mail all the same, if it came after the message; `answer` is what it said
-    when it took the message.
-    """
-
-    message_id: str
-    delivered: tuple[str, ...] = ()
-    refused: Mapping[str, str] = field(default_factory=dict)
-    deferred: Mapping[str, str] = field(default_factory=dict)
-    error: str = ""
-    permanent: bool = False
-    maybe_taken: bool = False
-    answer: str = ""
 
 
 def backoff_seconds(attempt: int) -> float:

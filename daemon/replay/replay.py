@@ -22,7 +22,7 @@ from iowarden.daemon import journal, json_codec
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config.rule_files import load_events
 from iowarden.daemon.http.exposition import Exposition
-from iowarden.daemon.notify.outbox import SendResult
+from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.replay.expectation import Told, moment
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from iowarden.daemon.config.schema import Config
-    from iowarden.daemon.notify.smtp import OutboundMail
+    from iowarden.daemon.notify.attempt import OutboundMail
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 HOST = "recorded-machine"

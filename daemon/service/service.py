@@ -14,8 +14,8 @@ from iowarden.daemon.control.control_socket import Command
 from iowarden.daemon.http.exposition import Snapshot
 from iowarden.daemon.locate.affected_files import FilesHit, Hit
 from iowarden.daemon.notify import delivery
+from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.notify.message import recipients
-from iowarden.daemon.notify.outbox import SendResult
 from iowarden.daemon.service import flight_recorder, reload, sample_persistence
 from iowarden.daemon.service import selftest_runner as self_test_runs
 from iowarden.daemon.service.checkpoint import Checkpoint

@@ -48,7 +48,8 @@ from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules
 from iowarden.daemon.http.exposition import Exposition, Snapshot
 from iowarden.daemon.http.http_server import App, Server
-from iowarden.daemon.notify import smtp
+from iowarden.daemon.notify.maildir import MaildirSettings
+from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.process_metrics import ProcessMetrics
@@ -130,9 +131,7 @@ class Machine:
                 events=events,
                 log=journal.Log(level="error"),
                 state=State(str(Path(self.directory, "state.db")), events.put),
-                sender=smtp.Sender(
-                    smtp.MaildirSettings(str(Path(self.directory, "Maildir"))), events.put
-                ),
+                sender=Sender(MaildirSettings(str(Path(self.directory, "Maildir"))), events.put),
                 exposition=Exposition(print),
                 notify=lambda _: False,
                 own_metrics=ProcessMetrics(),

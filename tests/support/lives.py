@@ -16,7 +16,7 @@ from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_events, load_rules
 from iowarden.daemon.http.exposition import Exposition
-from iowarden.daemon.notify.outbox import SendResult
+from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.service.messages import Stop
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.recording.recording import Frame, Step
     from iowarden.daemon import journal
     from iowarden.daemon.config.schema import Config
-    from iowarden.daemon.notify.smtp import OutboundMail
+    from iowarden.daemon.notify.attempt import OutboundMail
     from iowarden.daemon.service.stored_documents import Schema
     from iowarden.rules.events.event_table import Table
     from iowarden.rules.rulefile.rulefile import RuleGroup

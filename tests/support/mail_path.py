@@ -15,8 +15,10 @@ import signal
 import sys
 import threading
 
-from iowarden.daemon.notify.outbox import Outbox, SendResult
-from iowarden.daemon.notify.smtp import MailSettings, OutboundMail, Sender
+from iowarden.daemon.notify.attempt import OutboundMail, SendResult
+from iowarden.daemon.notify.outbox import Outbox
+from iowarden.daemon.notify.sender import Sender
+from iowarden.daemon.notify.smtp import MailSettings
 from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow, State, StateLoaded
 from iowarden.rules.severity import Severity
 

@@ -25,6 +25,7 @@ from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_events
 from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify import smtp
+from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.service.messages import Stop
@@ -93,7 +94,7 @@ def made(
         events=events,
         log=journal.Log(level="error"),
         state=state,
-        sender=smtp.Sender(server, events.put),
+        sender=Sender(server, events.put),
         exposition=Exposition(lambda _: None),
         notify=lambda _: None,
         table=load_events(),

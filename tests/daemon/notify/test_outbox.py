@@ -10,7 +10,8 @@ from email.message import EmailMessage
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from iowarden.daemon.notify.outbox import MOST_BYTES, Outbox, SendResult, backoff_seconds
+from iowarden.daemon.notify.attempt import SendResult
+from iowarden.daemon.notify.outbox import MOST_BYTES, Outbox, backoff_seconds
 from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow
 from iowarden.rules.severity import Severity
 

@@ -25,9 +25,12 @@ from support.smtp import (
     smtp_server,
 )
 
+from iowarden.daemon.notify import sender as mail_sender
 from iowarden.daemon.notify import smtp
-from iowarden.daemon.notify.outbox import SendResult
-from iowarden.daemon.notify.smtp import MaildirSettings, MailSettings, OutboundMail, Sender
+from iowarden.daemon.notify.attempt import OutboundMail, SendResult
+from iowarden.daemon.notify.maildir import MaildirSettings
+from iowarden.daemon.notify.sender import Sender
+from iowarden.daemon.notify.smtp import MailSettings
 
 DATA = b"Subject: test\r\nMessage-ID: <iowarden.a.1@db1>\r\n\r\n.a line with a dot\r\n"
 OUTBOUND = OutboundMail("<iowarden.a.1@db1>", ("root@example.com",), DATA)
@@ -411,13 +414,14 @@ def test_after_the_start_nothing_is_read_from_a_disk(tmp_path: Path) -> None:
     """Not even for the first mail, its TLS and its log-in: the root disk may hang by then."""
     program = """
 import queue, sys, threading
-from iowarden.daemon.notify import smtp
+from iowarden.daemon.notify import attempt, smtp
+from iowarden.daemon.notify.sender import Sender
 server, port, authorities = sys.argv[1:]
 results = queue.SimpleQueue()
 settings = smtp.MailSettings(
     server, int(port), "starttls", "iowarden", "secret", "a@x", 10.0, "db1", authorities
 )
-sender = smtp.Sender(settings, results.put)
+sender = Sender(settings, results.put)
 for thread in threading.enumerate():
     if thread.name == "mail name look-up":
         thread.join()
@@ -425,7 +429,7 @@ def hook(event, arguments):
     if event in ("open", "import", "os.listdir", "os.scandir"):
         print(event, arguments, file=sys.stderr)
 sys.addaudithook(hook)
-sender.submit(smtp.OutboundMail("<a@x>", ("b@x",), b"Subject: x\\r\\n\\r\\n"))
+sender.submit(attempt.OutboundMail("<a@x>", ("b@x",), b"Subject: x\\r\\n\\r\\n"))
 print(results.get().delivered)
 """
     certificate = make_certificate(tmp_path)
@@ -492,7 +496,7 @@ def test_the_test_mail_tells_the_dialogue(tmp_path: Path) -> None:
     answers = Answers(recipients={"b@x": "550 5.1.1 no such user"})
     with smtp_server(answers, certificate=certificate) as (port, _):
         chosen = settings(port, server="localhost", tls="starttls", authorities=certificate.path)
-        lines = list(smtp.test_mail(chosen, DATA, ("a@x", "b@x")))
+        lines = list(mail_sender.test_mail(chosen, DATA, ("a@x", "b@x")))
     text = "\n".join(line.text for line in lines)
     assert f"connected to 'localhost' (127.0.0.1) port {port}" in text
     assert re.search(r"TLSv1\.\d, certificate for localhost", text)

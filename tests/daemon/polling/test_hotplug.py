@@ -16,7 +16,8 @@ from iowarden.daemon import journal
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.http.exposition import Exposition
-from iowarden.daemon.notify import smtp
+from iowarden.daemon.notify.maildir import MaildirSettings
+from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.service.messages import Stop
@@ -58,7 +59,7 @@ def test_lost_announcements_have_the_devices_listed_anew(tmp_path: Path) -> None
             events=events,
             log=journal.Log(level="error"),
             state=State(str(tmp_path / "state.db"), events.put),
-            sender=smtp.Sender(smtp.MaildirSettings(str(tmp_path / "Maildir")), events.put),
+            sender=Sender(MaildirSettings(str(tmp_path / "Maildir")), events.put),
             exposition=Exposition(print),
             notify=lambda _: None,
         )

@@ -11,7 +11,8 @@ import pytest
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.http.exposition import Exposition
-from iowarden.daemon.notify import smtp
+from iowarden.daemon.notify.maildir import MaildirSettings
+from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.probe.protocol import Stuck
@@ -93,7 +94,7 @@ def duties(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         events=events,
         log=Journal(),
         state=State(f"{settings.state_directory}/state.db", events.put),
-        sender=smtp.Sender(smtp.MaildirSettings(settings.state_directory), events.put),
+        sender=Sender(MaildirSettings(settings.state_directory), events.put),
         exposition=Exposition(print),
         notify=lambda _: None,
     )

@@ -1,0 +1,90 @@
+"""Mail out: the one thread that hands mails to a server, or puts them into a Maildir."""
+
+from __future__ import annotations
+
+import queue
+import re
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from iowarden.collectors.model import trace
+from iowarden.daemon.notify import maildir, smtp
+from iowarden.daemon.notify.address_lookup import AddressLookup
+from iowarden.daemon.notify.attempt import OutboundMail, SendResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from iowarden.daemon.notify.attempt import Attempt, Line
+    from iowarden.daemon.notify.maildir import MaildirSettings
+    from iowarden.daemon.notify.smtp import MailSettings
+
+
+class Sender:
+    """One thread, one attempt a request; `working_since` is when the one under way began.
+
+    Certificates are read and the server's name is looked up at start. A look-up that hangs holds
+    nobody: it has a thread of its own, never a second one, and the last addresses are used
+    meanwhile.
+    """
+
+    def __init__(
+        self, settings: MailSettings | MaildirSettings, post: Callable[[object], object]
+    ) -> None:
+        """Start the thread. `post` takes a SendResult for each mail submitted."""
+        self.working_since: float | None = None
+        self._deliver = _delivery(settings)
+        self._post = post
+        self._mails: queue.SimpleQueue[OutboundMail | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="mail", daemon=True)
+        self._thread.start()
+
+    def submit(self, mail: OutboundMail) -> None:
+        """Ask for one attempt."""
+        self._mails.put(mail)
+
+    def close(self, timeout_seconds: float) -> bool:
+        """End after what was submitted; say whether that happened in time."""
+        self._mails.put(None)
+        self._thread.join(timeout_seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while (mail := self._mails.get()) is not None:
+            self.working_since = time.monotonic()
+            try:
+                result = _result(self._deliver(mail))
+            except Exception as error:  # noqa: BLE001 - without an answer no mail would ever go again
+                bug = f"mail: bug: {trace(error)}"
+                result = SendResult(mail.message_id, error=bug, maybe_taken=True)
+            self.working_since = None
+            self._post(result)
+
+
+def test_mail(
+    settings: MailSettings | MaildirSettings, data: bytes, recipients: tuple[str, ...]
+) -> Iterator[Line]:
+    """Send a mail now and tell the dialogue's important lines; one not `good` is a failure."""
+    found = re.search(rb"^Message-ID:\s*(<[^>]*>)", data, re.IGNORECASE | re.MULTILINE)
+    name = found[1].decode("ascii", "replace") if found else "<test>"
+    yield from _delivery(settings)(OutboundMail(name, recipients, data))
+
+
+def _delivery(
+    settings: MailSettings | MaildirSettings,
+) -> Callable[[OutboundMail], Attempt]:
+    """Return what makes one attempt, with everything read that it needs from a disk."""
+    if isinstance(settings, maildir.MaildirSettings):
+        return lambda mail: maildir.deliver(settings.directory, mail)
+    names, tls = AddressLookup(settings.server, settings.port), smtp.tls_context(settings)
+    return lambda mail: smtp.deliver(settings, names, tls, mail)
+
+
+def _result(attempt: Attempt) -> SendResult:
+    while True:
+        try:
+            next(attempt)
+        except StopIteration as end:
+            result: SendResult = end.value
+            return result
