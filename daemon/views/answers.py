@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Outcome
+from iowarden.collectors.smart import smart_series
 from iowarden.collectors.smart.drive import Cover
 from iowarden.daemon.control import documents
 from iowarden.rules.alerting.alerts import Alert, State
@@ -246,7 +247,7 @@ def result(found: list[Sample] | float, realtime_seconds: float) -> documents.Re
 
 def covered(engine: Engine) -> dict[str, Covered]:
     """Return all disks as they are now, by their label."""
-    smart, last, reason = engine.sources.get("smart"), engine.last, ""
+    smart, last, reason = engine.status(smart_series.SOURCE), engine.last, ""
     if last.smart is None:
         error = "" if smart is None or smart.reading is None else smart.reading.error
         reason = error or ("disks are not asked" if smart is None else "")
@@ -268,7 +269,7 @@ def disks(engine: Engine) -> str:
 
 def unasked(engine: Engine) -> bool:
     """Say whether a disk was not asked yet for the first time."""
-    smart = engine.sources.get("smart")
+    smart = engine.status(smart_series.SOURCE)
     if smart is None or smart.reading is None:
         return smart is not None
     disks = engine.last.smart

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from iowarden.collectors.smart import smart_series
 from iowarden.collectors.smart.drive import Cover, Protocol
 from iowarden.daemon.control import documents
 from iowarden.daemon.views import answers
@@ -27,7 +28,7 @@ def answer(known: Known) -> documents.Coverage:
     """Return the document of 'iowarden coverage'."""
     found = answers.covered(known.engine)
     alerts = _alerts(known)
-    smart, disks = known.engine.sources.get("smart"), known.engine.last.smart
+    smart, disks = known.engine.status(smart_series.SOURCE), known.engine.last.smart
     problems = () if disks is None else disks.problems
     if smart is not None and smart.silent() and smart.reading is not None:
         problems = (f"smart: {smart.reading.outcome}: {smart.reading.error}", *problems)

@@ -9,9 +9,10 @@ Units: seconds of the program's clock (Unix time that never jumps).
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from iowarden.collectors.model import Labels, Outcome, Reading
+from iowarden.collectors.procfs import tasks
 from iowarden.rules import scrape_labels
 from iowarden.rules.engine import rule_evaluator, source_status
 from iowarden.rules.engine.device_tracker import DeviceTracker
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from iowarden.collectors.source import Source
     from iowarden.rules.rulefile.rulefile import RuleGroup
     from iowarden.rules.topology.topology import Stood
+
+T = TypeVar("T")
 
 FAMILIES = (
     *source_status.FAMILIES,
@@ -145,9 +148,13 @@ class Engine:
         self.signals.recall(memory)
         self.devices.recall(known, stood)
 
+    def status(self, source: Source[T]) -> SourceStatus[T] | None:
+        """Return what is known of a source, or None when there is no such source."""
+        return self.sources.get(source.name)
+
     def waiting(self, now: float) -> Tasks | None:
         """Return which tasks wait, or None when nobody knows by now."""
-        status = self.sources.get("tasks")
+        status = self.status(tasks.SOURCE)
         if status is None or status.outcome() is not Outcome.OK or not status.held(now):
             return None
-        return self.last.tasks
+        return status.value
