@@ -119,6 +119,20 @@ class Root:
             self._seen(path + "/", "\n".join(names).encode(errors="surrogateescape"))
         return names
 
+    def try_read(self, path: str) -> str | None:
+        """Return the text of a file; None where there is none or it cannot be read."""
+        try:
+            return self.read(path)
+        except (AbsentError, ReadError):
+            return None
+
+    def try_names(self, path: str) -> list[str] | None:
+        """Return the names in a directory; None where there is none or it cannot be listed."""
+        try:
+            return self.names(path)
+        except (AbsentError, ReadError):
+            return None
+
     def statvfs(self, path: str) -> str:
         """Return how full the file system mounted at `path` is, as lines '<name> <number>'.
 

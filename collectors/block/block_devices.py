@@ -284,7 +284,7 @@ def read_block(root: Root) -> Topology:
     listed: dict[str, list[str]] = {}
     whole: dict[str, str] = {}
     for name in root.names(DIRECTORY):
-        entries = _names(root, f"{DIRECTORY}/{name}")
+        entries = root.try_names(f"{DIRECTORY}/{name}")
         if entries is None:
             continue
         listed[name] = entries
@@ -308,7 +308,7 @@ def read_block(root: Root) -> Topology:
     }
     for name, entries in listed.items():
         if "slaves" in entries:
-            for slave in _names(root, f"{DIRECTORY}/{name}/slaves") or ():
+            for slave in root.try_names(f"{DIRECTORY}/{name}/slaves") or ():
                 slaves[name].add(whole.get(slave, slave))
         # NVMe multipath: the kernel does not say that the namespace stands on its paths.
         path_of = NVME_PATH.fullmatch(name)
@@ -385,10 +385,8 @@ def _zvols(root: Root, found: Topology) -> dict[str, str]:
 
 
 def _udev(root: Root, number: str) -> str:
-    try:
-        return root.read(f"{UDEV}/b{number}")
-    except (AbsentError, ReadError):
-        return ""  # udev does not run, or does not know it
+    """Return what udev says of a device; '': it does not run, or does not know it."""
+    return root.try_read(f"{UDEV}/b{number}") or ""
 
 
 def _swaps(root: Root) -> tuple[Swap, ...]:
@@ -401,9 +399,9 @@ def _swaps(root: Root) -> tuple[Swap, ...]:
 
 def _pools(root: Root) -> dict[str, str]:
     """Return the pools of ZFS that are imported, with their state (OpenZFS 0.8 and later)."""
-    names = _names(root, POOLS) or ()
+    names = root.try_names(POOLS) or ()
     # Beside the pools there are files: 'arcstats' and others.
-    pools = {name: _names(root, f"{POOLS}/{name}") for name in names}
+    pools = {name: root.try_names(f"{POOLS}/{name}") for name in names}
     return {
         name: _text(root, f"{POOLS}/{name}/state") or ""
         for name, inside in pools.items()
@@ -416,7 +414,7 @@ def _uses(root: Root, whole: Mapping[str, str]) -> dict[str, set[tuple[str, str]
     found: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for part, name in whole.items():
         path = f"{DIRECTORY}/{name}" if part == name else f"{DIRECTORY}/{name}/{part}"
-        for holder in _names(root, path + "/holders") or ():
+        for holder in root.try_names(path + "/holders") or ():
             found[name].add((part, whole.get(holder, holder)))
     return found
 
@@ -511,7 +509,7 @@ def _serial_page(root: Root, path: str, entries: list[str]) -> str | None:
 
 
 def _address(root: Root, path: str) -> str | None:
-    found = _names(root, path + "/device/scsi_device") or ()
+    found = root.try_names(path + "/device/scsi_device") or ()
     return next((each for each in found if _ADDRESS.fullmatch(each)), None)
 
 
@@ -525,25 +523,15 @@ def _ports(root: Root) -> dict[str, str]:
     """
     return {
         host: port
-        for port in _names(root, ATA_PORTS) or ()
+        for port in root.try_names(ATA_PORTS) or ()
         if _PORT.fullmatch(port)
-        for host in _names(root, f"{ATA_PORTS}/{port}/device") or ()
+        for host in root.try_names(f"{ATA_PORTS}/{port}/device") or ()
     }
 
 
 def _text(root: Root, path: str) -> str | None:
     """Return the text of an attribute on one line, None when there is none or it cannot be read."""
-    try:
-        return _words(root.read(path))
-    except (AbsentError, ReadError):
-        return None
-
-
-def _names(root: Root, path: str) -> list[str] | None:
-    try:
-        return root.names(path)
-    except (AbsentError, ReadError):
-        return None
+    return _words(root.try_read(path) or "")
 
 
 def _words(text: str) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping  # noqa: TC003 - to be evaluated
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
-from iowarden.collectors.model import AbsentError, Family, Metric, ParseError, ReadError, describe
+from iowarden.collectors.model import AbsentError, Family, Metric, ParseError, describe
 from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import Attributes, attributes, device_name, shown
 
@@ -204,7 +204,7 @@ def read_scsi(root: Root) -> Scsi:
     Errors: AbsentError, ReadError (of the two directories of a class), ParseError.
     """
     hosts, multi_queue = {}, []
-    fabrics = {name for directory in FABRICS for name in _listed(root, directory)}
+    fabrics = {name for directory in FABRICS for name in root.try_names(directory) or ()}
     for name in root.names(HOSTS):
         found = attributes(root, f"{HOSTS}/{name}")
         if found is not None:
@@ -215,8 +215,8 @@ def read_scsi(root: Root) -> Scsi:
                 multi_queue.append(says)
     for name, address in _addresses(root, hosts).items():
         hosts[name] = replace(hosts[name], names=(*hosts[name].names, address))
-    for name in _listed(root, FABRICS[1]):
-        own = _listed(root, f"{FABRICS[1]}/{name}/device")
+    for name in root.try_names(FABRICS[1]) or ():
+        own = root.try_names(f"{FABRICS[1]}/{name}/device") or ()
         sessions = tuple(each for each in own if _SESSION.fullmatch(each))
         if sessions and name in hosts:
             hosts[name] = replace(hosts[name], names=(*hosts[name].names, *sessions))
@@ -230,22 +230,12 @@ def read_scsi(root: Root) -> Scsi:
     return Scsi(hosts, devices, _multi_queue(root, multi_queue))
 
 
-def _listed(root: Root, directory: str) -> list[str]:
-    try:
-        return root.names(directory)
-    except (AbsentError, ReadError):
-        return []
-
-
 def _is_usb(root: Root, name: str) -> bool:
     """Whether what a host hangs on is an interface of a USB device.
 
     Source: kernel, drivers/usb/core/sysfs.c (bInterfaceClass).
     """
-    try:
-        return bool(root.read(f"{HOSTS}/{name}/device/../bInterfaceClass"))
-    except (AbsentError, ReadError):
-        return False
+    return bool(root.try_read(f"{HOSTS}/{name}/device/../bInterfaceClass"))
 
 
 def _host(name: str, found: Attributes, *, fabric: bool) -> ScsiHost:
@@ -271,18 +261,11 @@ def _addresses(root: Root, hosts: Mapping[str, ScsiHost]) -> dict[str, str]:
     names = [*_PCI_NAMES, *(host.driver for host in hosts.values() if host.driver)]
     found: dict[str, str] = {}
     for driver in dict.fromkeys(names):
-        for address in _names(root, f"{PCI_DRIVERS}/{driver}"):
+        for address in root.try_names(f"{PCI_DRIVERS}/{driver}") or ():
             if _ADDRESS.fullmatch(address):
-                own = _names(root, f"{PCI_DRIVERS}/{driver}/{address}")
+                own = root.try_names(f"{PCI_DRIVERS}/{driver}/{address}") or ()
                 found |= {name: address for name in own if name in hosts}
     return found
-
-
-def _names(root: Root, path: str) -> list[str]:
-    try:
-        return root.names(path)
-    except (AbsentError, ReadError):
-        return []
 
 
 def _device(address: str, found: Attributes) -> ScsiDevice:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import diskstats
-from iowarden.collectors.model import AbsentError, Family, Labels, ReadError, Sample
+from iowarden.collectors.model import Family, Labels, Sample
 from iowarden.collectors.source import Source
 from iowarden.collectors.sysfs import entry_name
 
@@ -182,10 +182,8 @@ def _labels(
 
 
 def _text(root: Root, path: str) -> str:
-    try:
-        return root.read(path)
-    except (AbsentError, ReadError):
-        return ""  # the device went, or udev does not run: it is shown without
+    """Return a text; '' where the device went, or udev does not run: it is shown without."""
+    return root.try_read(path) or ""
 
 
 SOURCE: Source[Mapping[str, UdevDevice]] = Source(

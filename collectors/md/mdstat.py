@@ -13,7 +13,6 @@ from iowarden.collectors.model import (
     AbsentError,
     Family,
     ParseError,
-    ReadError,
     Sample,
 )
 from iowarden.collectors.source import Source
@@ -368,8 +367,7 @@ def read_md(root: Root) -> dict[str, Array]:
     An attribute that cannot be read is None. Limits: may hang on a sick array.
     Errors: AbsentError (there is no array and no driver), ReadError, ParseError.
     """
-    listed = _names(root, DIRECTORY)
-    names = [name for name in listed if name.startswith("md")]
+    names = [name for name in root.try_names(DIRECTORY) or () if name.startswith("md")]
     try:
         stats = parse_mdstat(root.read(PATH))
     except AbsentError:
@@ -383,7 +381,7 @@ def read_md(root: Root) -> dict[str, Array]:
         stats = {}
     arrays = {name: from_mdstat(stat) for name, stat in stats.items()}
     for name in names:
-        entries = _names(root, f"{DIRECTORY}/{name}/md")
+        entries = root.try_names(f"{DIRECTORY}/{name}/md")
         if entries:
             arrays[name] = _from_sysfs(root, name, entries, arrays.get(name))
     return arrays
@@ -549,17 +547,8 @@ def _lines(text: str | None) -> int | None:
 
 
 def _text(root: Root, path: str) -> str | None:
-    try:
-        return root.read(path).strip()
-    except (AbsentError, ReadError):
-        return None
-
-
-def _names(root: Root, path: str) -> list[str]:
-    try:
-        return root.names(path)
-    except (AbsentError, ReadError):
-        return []
+    text = root.try_read(path)
+    return None if text is None else text.strip()
 
 
 SOURCE: Source[Mapping[str, Array]] = Source(

@@ -19,7 +19,6 @@ from iowarden.collectors.model import (
     AbsentError,
     Family,
     ParseError,
-    ReadError,
     Sample,
     parse_count,
 )
@@ -258,16 +257,13 @@ def _threads(root: Root, process: _Status) -> list[str]:
     """Return the numbers of a process's threads but the first, which is the process itself."""
     if process.threads <= 1:
         return []
-    try:
-        names = root.names(f"{process.directory}/task")
-    except (AbsentError, ReadError):
-        return []
+    names = root.try_names(f"{process.directory}/task") or ()
     return [name for name in names if name != str(process.pid)][:MOST_LOOKED_AT]
 
 
 def _status(root: Root, directory: str, process: int) -> _Status | None:
     """Return what a task says of itself, None where it has ended."""
-    text = _read(root, f"{directory}/stat")
+    text = root.try_read(f"{directory}/stat")
     if text is None:
         return None
     # The name may hold anything, also blanks and parentheses: what follows its last one is fixed.
@@ -292,9 +288,9 @@ def _status(root: Root, directory: str, process: int) -> _Status | None:
 
 def _task(root: Root, status: _Status) -> Task | None:
     """Return a task with what it waits for, None where it has ended or waits no more."""
-    channel = (_read(root, f"{status.directory}/wchan") or "").strip()
-    stack = _functions(_read(root, f"{status.directory}/stack") or "")
-    done = _io(_read(root, f"{_DIRECTORY}/{status.process}/io") or "")
+    channel = (root.try_read(f"{status.directory}/wchan") or "").strip()
+    stack = _functions(root.try_read(f"{status.directory}/stack") or "")
+    done = _io(root.try_read(f"{_DIRECTORY}/{status.process}/io") or "")
     place = _device_of(status.command) if status.kernel else _file_of(root, status)
     again = _status(root, status.directory, status.process)
     if again is None or (again.start_ticks, again.state) != (status.start_ticks, "D"):
@@ -326,16 +322,16 @@ def _file_of(root: Root, status: _Status) -> str:
     fsync, ioctl). Where that is a number of another kind, no such file is open, as a rule.
     Source: proc(5): '/proc/PID/syscall', 'fdinfo' (mnt_id), 'mountinfo'.
     """
-    words = (_read(root, f"{status.directory}/syscall") or "").split()
+    words = (root.try_read(f"{status.directory}/syscall") or "").split()
     try:
         descriptor = int(words[1], 16)
     except (ValueError, IndexError):  # 'running'
         return ""
     if descriptor >= _MOST_DESCRIPTOR or words[0] == "-1":
         return ""
-    opened = _read(root, f"{status.directory}/fdinfo/{descriptor}") or ""
+    opened = root.try_read(f"{status.directory}/fdinfo/{descriptor}") or ""
     mount = next((t.split()[1:] for t in opened.splitlines() if t.startswith("mnt_id:")), [])
-    table = _read(root, f"{_DIRECTORY}/{status.process}/mountinfo") or ""
+    table = root.try_read(f"{_DIRECTORY}/{status.process}/mountinfo") or ""
     line = next((t for t in table.splitlines() if mount and t.startswith(f"{mount[0]} ")), "")
     if not line:
         return ""
@@ -365,14 +361,6 @@ def _io(text: str) -> dict[str, int]:
             message = f"'/proc/PID/io': expected '<key>: <n>', got {line[:80]!r}"
             raise ParseError(message) from None
     return values
-
-
-def _read(root: Root, path: str) -> str | None:
-    """Return a file of a task, None where the task has ended or nobody may read it."""
-    try:
-        return root.read(path)
-    except (AbsentError, ReadError):
-        return None
 
 
 SOURCE: Source[Tasks] = Source(

@@ -19,7 +19,7 @@ from iowarden.collectors.block.block_stack import read_block_stack
 from iowarden.collectors.block.dm_table import read_dm_table
 from iowarden.collectors.filesystem import mountinfo
 from iowarden.collectors.md.md_layout import read_md_layout
-from iowarden.collectors.model import AbsentError, LateError, ReadError
+from iowarden.collectors.model import LateError
 from iowarden.daemon.locate.btrfs_owners import Btrfs
 from iowarden.daemon.locate.extents import FAILED, Spot, answer, unknown
 from iowarden.daemon.locate.file_owners import Ext4, Xfs
@@ -317,10 +317,7 @@ class _Walk:
         return udev.parse_properties(self._udev(node)).get("ID_FS_TYPE", "")
 
     def _udev(self, node: Node) -> str:
-        try:
-            return self.root.read(f"{udev.DIRECTORY}/b{node.number}")
-        except (AbsentError, ReadError):
-            return ""
+        return self.root.try_read(f"{udev.DIRECTORY}/b{node.number}") or ""
 
     def _mounts(self, node: Node) -> list[Mount]:
         """Return where a device is mounted, whole file systems first.
