@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
-from iowarden.daemon.notify import message
+from iowarden.daemon.notify import digest
 from iowarden.daemon.storage.state_db import Batch, OutboxRow
 from iowarden.rules.incidents.due import REPLACED_SECONDS
 from iowarden.rules.quantity import duration
@@ -71,7 +71,7 @@ class _Entry:
     def is_whole(self) -> bool:
         """Whether all whom it was written to are yet to get it."""
         if self.whole is None:
-            to = message.addressees(self.row.data)
+            to = digest.addressees(self.row.data)
             self.whole = set(self.row.recipients_pending) >= set(to)
         return self.whole
 
@@ -206,7 +206,7 @@ class Outbox:
             row = entry.row
             if not row.recipients_refused or row.message_id in (self._flying, self._chosen):
                 continue
-            written_to = message.addressees(self._messages(row)[0].data)
+            written_to = digest.addressees(self._messages(row)[0].data)
             missing = {*row.recipients_pending, *row.recipients_refused}
             got = {recipient for recipient in written_to if recipient not in missing}
             pending = tuple(recipient for recipient in recipients if recipient not in got)
@@ -266,7 +266,7 @@ class Outbox:
         row = self._entries[self._flying].row
         if not row.parts:
             return row
-        return replace(row, data=message.digest(self._messages(row)))
+        return replace(row, data=digest.render(self._messages(row)))
 
     def next_due(self, now: float) -> float | None:
         """Return when `next` has something, or None while nothing waits or one is under way."""
@@ -469,7 +469,7 @@ class Outbox:
         rows = [entry.row for entry in members]
         worst = max(rows, key=lambda row: row.severity)
         row = OutboxRow(
-            message_id=message.digest_id(rows),
+            message_id=digest.message_id(rows),
             incident=worst.incident,
             number=0,
             severity=worst.severity,
@@ -525,11 +525,11 @@ class Outbox:
         for entry in sorted(self._entries.values(), key=_worth):
             row = entry.row
             spared = entry.maybe_taken or entry.digest is not None or row is newest
-            if spared or row.parts or message.is_cut(row.data):
+            if spared or row.parts or digest.is_cut(row.data):
                 continue
             if row.message_id in (self._flying, self._chosen):
                 continue
-            entry.row = replace(row, data=message.cut(row.data))
+            entry.row = replace(row, data=digest.cut(row.data))
             changed.append(entry.row)
             excess -= len(row.data) - len(entry.row.data)
             if excess <= 0:

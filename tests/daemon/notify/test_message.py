@@ -16,16 +16,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from iowarden.daemon.notify.message import (
-    addressees,
-    cut,
-    digest,
-    digest_id,
-    is_cut,
-    message_id,
-    render,
-    subject,
-)
+from iowarden.daemon.notify import digest
+from iowarden.daemon.notify.message import message_id, render, subject
 from iowarden.daemon.storage.state_db import OutboxRow
 from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.severity import Severity
@@ -353,7 +345,7 @@ def test_not_even_the_first_mail_reads_anything_from_a_disk() -> None:
     program = """
 import sys
 from dataclasses import replace
-from iowarden.daemon.notify import message
+from iowarden.daemon.notify import digest, message
 from iowarden.daemon.storage.state_db import OutboxRow
 from iowarden.rules.notice import Evidence, Notice, Reason
 from iowarden.rules.severity import Severity
@@ -369,8 +361,8 @@ sys.addaudithook(hook)
 said = notice("\\u00fcml\\u00e4ut \\u4e2d " * 30)
 data = message.render(said, "db1", "a@x", ["b@x"]).as_bytes()
 row = OutboxRow("<1@db1>", "8f", 1, Severity.CRITICAL, 1e9, ("b@x",), data)
-message.addressees(data)
-message.digest([row, replace(row, data=message.cut(data))])
+digest.addressees(data)
+digest.render([row, replace(row, data=digest.cut(data))])
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     run = subprocess.run(
@@ -405,9 +397,9 @@ def test_a_digest_is_read_by_others_as_what_it_is() -> None:
         stored(2, object="sd\u00e4 \u4e2d", summary="has answered nothing"),
         stored(3, severity=Severity.WARNING, reason=Reason.ALL_CLEAR),
     ]
-    rows[0] = replace(rows[0], data=cut(rows[0].data))
-    data = digest(rows, BERLIN)
-    assert data == digest(rows, BERLIN), "a repeat is to the byte"
+    rows[0] = replace(rows[0], data=digest.cut(rows[0].data))
+    data = digest.render(rows, BERLIN)
+    assert data == digest.render(rows, BERLIN), "a repeat is to the byte"
     assert data.isascii()
     assert b"\n" not in data.replace(b"\r\n", b"")
     message = email.message_from_bytes(data, policy=email.policy.default)
@@ -416,7 +408,7 @@ def test_a_digest_is_read_by_others_as_what_it_is() -> None:
         message["Subject"] == "[CRITICAL] db1.example.com: 3 mails held back since 2026-11-21 15:06"
     )
     assert (message["From"], message["To"]) == (SENDER, ", ".join(TO))
-    assert message["Message-ID"] == digest_id(rows)
+    assert message["Message-ID"] == digest.message_id(rows)
     assert message["Date"].datetime.timestamp() == rows[-1].created_realtime_seconds
     assert not any(part.defects for part in message.walk())
     listed, attached = message.iter_parts()
@@ -445,8 +437,8 @@ def test_a_digest_is_read_by_others_as_what_it_is() -> None:
 
 def test_a_digest_of_which_only_the_list_is_left_is_a_mail() -> None:
     """Nothing to attach: no empty part that some reader stumbles over."""
-    rows = [replace(row, data=cut(row.data)) for row in (stored(1), stored(2))]
-    message = email.message_from_bytes(digest(rows, BERLIN), policy=email.policy.default)
+    rows = [replace(row, data=digest.cut(row.data)) for row in (stored(1), stored(2))]
+    message = email.message_from_bytes(digest.render(rows, BERLIN), policy=email.policy.default)
     assert [part.get_content_type() for part in message.walk()] == ["multipart/mixed", "text/plain"]
     assert not message.defects
 
@@ -454,19 +446,19 @@ def test_a_digest_of_which_only_the_list_is_left_is_a_mail() -> None:
 def test_a_digest_has_another_name_when_it_holds_something_else() -> None:
     """Who has seen one must not take the other for its repeat."""
     rows = [stored(1), stored(2), stored(3)]
-    names = {digest_id(rows), digest_id(rows[:2]), digest_id(rows[1:])}
+    names = {digest.message_id(rows), digest.message_id(rows[:2]), digest.message_id(rows[1:])}
     assert len(names) == 3
 
 
 def test_a_mail_that_was_cut_is_still_one() -> None:
     """Its headers stay, its text says why it is gone; it is known as cut, and cutting ends."""
     whole = stored(1).data
-    short = cut(whole)
-    assert (is_cut(whole), is_cut(short), cut(short)) == (False, True, short)
+    short = digest.cut(whole)
+    assert (digest.is_cut(whole), digest.is_cut(short), digest.cut(short)) == (False, True, short)
     assert len(short) < 1024 < len(whole)
     read = email.message_from_bytes(short, policy=email.policy.default)
     for name in ("Subject", "Message-ID", "To", "Date", "X-Iowarden-Severity"):
         assert read[name] == parsed(replace(NOTICE, realtime_seconds=1795270000.0))[name]
     assert "Only this is left of the mail" in read.get_content()
     assert not read.defects
-    assert addressees(short) == TO
+    assert digest.addressees(short) == TO

@@ -1,0 +1,136 @@
+"""A digest: one mail that lists and holds those that waited too long to go alone. Pure.
+
+Source: RFC 2046, 5.1.5 (multipart/digest).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import datetime, tzinfo
+from email.message import EmailMessage, MIMEPart
+from email.parser import BytesHeaderParser
+from email.policy import SMTP
+from email.utils import getaddresses
+from typing import TYPE_CHECKING
+
+from iowarden.daemon.clock import local_zone
+from iowarden.daemon.notify.mail_format import POLICY, identifier, middle, token, with_utc, wrapped
+from iowarden.daemon.sanitize import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from email.message import Message
+
+    from iowarden.daemon.storage.state_db import OutboxRow
+
+_CUT = b"X-Iowarden-Cut: yes"
+_CUT_TEXT = b"Only this is left of the mail: no room was left to keep it while no server took it."
+
+
+def cut(data: bytes) -> bytes:
+    """Return a mail of ours without its text: what its line in a digest needs stays."""
+    head = data.partition(b"\r\n\r\n")[0]
+    fields = re.split(rb"\r\n(?![ \t])", head)
+    kept = [f for f in fields if not f.lower().startswith(b"content-") and f != _CUT]
+    return b"\r\n".join((*kept, _CUT, b"Content-Type: text/plain", b"", _CUT_TEXT, b""))
+
+
+def is_cut(data: bytes) -> bool:
+    """Say whether only its line is left of a mail."""
+    return _CUT in data.partition(b"\r\n\r\n")[0].split(b"\r\n")
+
+
+def addressees(data: bytes) -> tuple[str, ...]:
+    """Return whom a mail of ours was written to."""
+    return tuple(address for _, address in getaddresses([_fields(data)["To"] or ""]))
+
+
+def message_id(rows: Sequence[OutboxRow]) -> str:
+    """Return the Message-ID of a digest, which follows from what it holds."""
+    held = hashlib.sha256("\n".join(r.message_id for r in rows).encode()).hexdigest()[:24]
+    return identifier("digest", held, _host(rows))
+
+
+def render(rows: Sequence[OutboxRow], zone: tzinfo | None = None) -> bytes:
+    """Return one mail that lists others, oldest first, and holds each as it was written.
+
+    The same rows give the same bytes. A mail that was `cut` is in the list only.
+    Source: RFC 2046, 5.1.5 (multipart/digest).
+    """
+    zone = zone or local_zone()
+    newest, worst = _fields(rows[-1].data), max(row.severity for row in rows)
+    since = datetime.fromtimestamp(rows[0].created_realtime_seconds, zone)
+    message = EmailMessage(policy=POLICY)
+    message["Subject"] = (
+        f"[{worst.name}] {middle(_host(rows), 30)}: {len(rows)} mails held back"
+        f" since {since:%Y-%m-%d %H:%M}"
+    )
+    message["From"] = str(newest["From"] or "iowarden")
+    message["To"] = str(newest["To"] or "undisclosed-recipients:;")
+    message["Date"] = datetime.fromtimestamp(rows[-1].created_realtime_seconds, zone)
+    message["Message-ID"] = name = message_id(rows)
+    message["Auto-Submitted"] = "auto-generated"
+    message["X-Iowarden-Severity"] = worst.name.lower()
+    listed = MIMEPart(policy=POLICY)
+    listed.set_content(_listed(rows, zone), cte="quoted-printable")
+    whole = [row.data for row in rows if not is_cut(row.data)]
+    # '=_' cannot occur in quoted-printable text, nor in the boundaries of `message.render`.
+    outer, inner = (
+        f"=_{kind}-{name.split('.')[2].partition('@')[0]}" for kind in ("mixed", "digest")
+    )
+    parts = [listed.as_bytes()]
+    if whole:  # each part's own header is empty: in a digest it is message/rfc822 then
+        parts.append(_multipart("digest", inner, [b"\r\n" + data for data in whole]))
+    return message.as_bytes().removesuffix(b"\r\n") + _multipart(
+        "mixed", outer, parts, b"MIME-Version: 1.0\r\n"
+    )
+
+
+def _multipart(kind: str, boundary: str, parts: Iterable[bytes], head: bytes = b"") -> bytes:
+    line = boundary.encode()
+    body = b"".join(b"\r\n--%b\r\n%b" % (line, part) for part in parts)
+    form = f'Content-Type: multipart/{kind}; boundary="{boundary}"\r\n'.encode()
+    return b"%b%b%b\r\n--%b--\r\n" % (head, form, body, line)
+
+
+def _listed(rows: Sequence[OutboxRow], zone: tzinfo) -> str:
+    first, last = (
+        with_utc(datetime.fromtimestamp(row.created_realtime_seconds, zone))
+        for row in (rows[0], rows[-1])
+    )
+    gone = sum(is_cut(row.data) for row in rows)
+    lines = [
+        wrapped(f"{len(rows)} mails could not be sent when they were written."),
+        wrapped(f"The first is of {first},"),
+        wrapped(f"the last of {last}."),
+        wrapped(
+            "They are attached as they were written, oldest first."
+            + (
+                f" Of {gone} only the line here is left: there was no room for more."
+                if gone
+                else ""
+            )
+        ),
+    ]
+    for row in rows:
+        moment = datetime.fromtimestamp(row.created_realtime_seconds, zone)
+        lines += [
+            "",
+            wrapped(
+                f"{moment:%Y-%m-%d %H:%M:%S}  {row.severity.name}  incident"
+                f" {token(row.incident)}, mail {row.number}"
+                + ("  (only this line)" if is_cut(row.data) else "")
+            ),
+            f"  {one_line(str(_fields(row.data)['Subject'] or 'no subject'))}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _fields(data: bytes) -> Message:
+    return BytesHeaderParser(policy=SMTP).parsebytes(data.partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
+
+
+def _host(rows: Sequence[OutboxRow]) -> str:
+    """Return the host of the newest mail, as its Message-ID names it."""
+    return rows[-1].message_id.rpartition("@")[2].rstrip(">")

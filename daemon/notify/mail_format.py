@@ -1,0 +1,111 @@
+"""What every mail of ours is made of: headers that any server takes, ids, wrapped lines, times.
+
+Source: RFC 5322 (format, threads), RFC 2045 to 2047 (what any server takes).
+"""
+
+from __future__ import annotations
+
+# The library imports this when a first mail is made: too late on a hung disk.
+import email.generator  # noqa: F401 - only to be there
+import re
+import textwrap
+from datetime import UTC, datetime
+from email.header import Header
+from email.headerregistry import BaseHeader, HeaderRegistry
+from email.policy import SMTP, EmailPolicy
+from typing import TYPE_CHECKING
+
+from iowarden.daemon.sanitize import ELLIPSIS
+
+if TYPE_CHECKING:
+    from email.message import EmailMessage
+    from email.policy import Policy
+
+WIDTH = 78
+"""Columns of text and subject. Source: RFC 5322, section 2.1.1."""
+_MOST_IDENTIFIER = 100
+
+
+class _AsGiven(BaseHeader):
+    """A header whose value is what it was given: the library would decode it ('=?...?=') first."""
+
+    max_count = 1
+
+    @classmethod
+    def parse(cls, value: str, keywords: dict[str, object]) -> None:
+        """Take the value, as the library asks a header class to."""
+        keywords["decoded"] = value
+        keywords["parse_tree"] = None
+
+
+class _Identifiers(_AsGiven):
+    """A header of message ids, one a line: the library would encode a long one as text."""
+
+    def fold(self, *, policy: Policy) -> str:
+        """Return the lines of the header."""
+        return f"{self.name}: {f'{policy.linesep} '.join(self.split())}{policy.linesep}"
+
+
+class _Text(_AsGiven):
+    """A header of free text, folded by the older of the library's two encoders.
+
+    The newer one loses spaces between encoded words.
+    """
+
+    def fold(self, *, policy: Policy) -> str:
+        """Return the lines of the header."""
+        charset = "us-ascii" if self.isascii() and "=?" not in self else "utf-8"
+        folded = Header(str(self), charset, WIDTH, self.name).encode(linesep=policy.linesep)
+        return f"{self.name}: {folded}{policy.linesep}"
+
+
+def _policy() -> EmailPolicy[EmailMessage]:
+    headers = HeaderRegistry()
+    for name in ("message-id", "in-reply-to", "references"):
+        headers.map_to_type(name, _Identifiers)
+    headers.map_to_type("subject", _Text)
+    return SMTP.clone(header_factory=headers, cte_type="7bit")
+
+
+POLICY = _policy()
+
+
+def middle(text: str, most_characters: int) -> str:
+    """Return text cut in its middle: the ends of a long name tell it from the others."""
+    if len(text) <= most_characters:
+        return text
+    kept = max(most_characters - len(ELLIPSIS), 0)
+    return (text[: kept - kept // 2] + ELLIPSIS + text[len(text) - kept // 2 :])[:most_characters]
+
+
+def identifier(incident: str, number: int | str, host: str) -> str:
+    """Return a Message-ID."""
+    labels = (token(label) for label in host.split("."))
+    domain = ".".join(label for label in labels if label)[:_MOST_IDENTIFIER].strip(".-")
+    return f"<iowarden.{token(incident)}.{number}@{domain or 'localhost'}>"
+
+
+def token(text: str) -> str:
+    """Return what may stand in an identifier. Source: RFC 5322, dot-atom."""
+    return re.sub(r"[^A-Za-z0-9-]+", "-", text)[:_MOST_IDENTIFIER].strip("-")
+
+
+def with_utc(moment: datetime) -> str:
+    """Return a time for people, of its zone and UTC."""
+    utc = moment.astimezone(UTC)
+    if moment.utcoffset() == utc.utcoffset():
+        return f"{utc:%a %Y-%m-%d %H:%M:%S} UTC"
+    day = "" if moment.date() == utc.date() else f"{utc:%Y-%m-%d} "
+    return f"{moment:%a %Y-%m-%d %H:%M:%S %z} ({day}{utc:%H:%M:%S} UTC)"
+
+
+def wrapped(text: str, first: str = "", others: str = "") -> str:
+    """Return text in lines of WIDTH; an address or a path is never broken."""
+    return textwrap.fill(
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=others,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
