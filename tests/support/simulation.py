@@ -143,12 +143,12 @@ class Looks:
     def summary(self, name: str) -> str:
         """Return what the first active alert of this name says."""
         return next(
-            a.annotation("summary") for a in self._engine().alerts() if a.name == name and a.active
+            a.annotation("summary") for a in self._engine().rules.alerts() if a.name == name and a.active
         )
 
     def states(self, name: str) -> set[str]:
         """Return the states of all alerts of this name."""
-        return {a.state.value for a in self._engine().alerts() if a.name == name}
+        return {a.state.value for a in self._engine().rules.alerts() if a.name == name}
 
     def _engine(self) -> Engine:
         assert self.host.engine is not None
