@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.cli import command, exit_status
-from iowarden.daemon.storage import unparsed
+from iowarden.daemon.storage import redaction, unparsed
 
 if TYPE_CHECKING:
     import argparse
@@ -52,7 +52,7 @@ def _show(arguments: argparse.Namespace) -> int:
         return exit_status.FAILED
     names = {settings.host, os.uname().nodename}
     names |= {name.partition(".")[0] for name in names}
-    print(unparsed.redact(text, sorted(names)) if arguments.redact else text)
+    print(redaction.redact(text, sorted(names)) if arguments.redact else text)
     return 0
 
 

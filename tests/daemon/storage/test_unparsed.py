@@ -18,7 +18,8 @@ from support.sources import SOURCES
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.source import collect
 from iowarden.daemon.cli.main import main
-from iowarden.daemon.storage.unparsed import WARNING, Unparsed, head, names, read, redact
+from iowarden.daemon.storage.redaction import WARNING, redact
+from iowarden.daemon.storage.unparsed import Unparsed, head, names, read
 
 if TYPE_CHECKING:
     from pathlib import Path
