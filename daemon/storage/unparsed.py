@@ -1,4 +1,4 @@
-"""What the kernel said and no parser understood, kept for a bug report; `redaction` hides the names.
+"""What the kernel said and no parser understood, kept for a bug report (see also `redaction`).
 
 Each text is a file '<source>-<n>.txt' with a head of lines '<name>: <value>', an empty line, and
 the bytes as read. Bounded: `TEXT_BYTES` of a text, `MOST_FILES` of a source, `ALL_BYTES` in all;
