@@ -108,7 +108,10 @@ class Programs:
         Errors: RefusedError; MissingError, when only the program is lacking.
         """
         given = tuple(arguments)
-        matched = self._matched(given)
+        try:
+            matched = allowed.match(given)
+        except ValueError as error:
+            raise RefusedError(str(error)) from error
         self._look(given[0])
         path = self._found.get(given[0])
         if path is None:
@@ -128,22 +131,12 @@ class Programs:
             matched.program.idle,
         )
 
-    def rival(self, arguments: Iterable[str]) -> str:
-        """Return '', or why a command line must not be run now. Errors: RefusedError.
+    def _rival(self, matched: Matched, controllers: frozenset[str]) -> str:
+        """Return '', or why a command line must not be run now.
 
         Source: arcmsr has one buffer for messages, and neither smartctl nor the vendor's program
         locks it: two of them take each other's answers, and one may wait for its own for ever.
         """
-        matched = self._matched(tuple(arguments))
-        return self._rival(matched, self._controllers(matched))
-
-    def _matched(self, arguments: tuple[str, ...]) -> Matched:
-        try:
-            return allowed.match(arguments)
-        except ValueError as error:
-            raise RefusedError(str(error)) from error
-
-    def _rival(self, matched: Matched, controllers: frozenset[str]) -> str:
         areca = (
             matched.program.vendor == "areca"
             or matched.raid_type.startswith("areca")
@@ -303,10 +296,8 @@ class Programs:
             return frozenset(hosts)
         if name.startswith("sg"):
             path = f"/sys/class/scsi_generic/{name}/device"
-            disks = self._names(path + "/block")
-            return frozenset(map(self._key, disks)) or frozenset(
-                {self._raid(self._host(path)) or name}
-            )
+            disks = map(self._key, self._names(path + "/block"))
+            return frozenset(disks) or frozenset({self._raid(self._host(path)) or name})
         whole = self._whole(name)
         keys = frozenset(map(self._key, self._leaves(whole)))
         return keys | {whole} if whole.startswith("md") else keys

@@ -825,15 +825,17 @@ def test_no_areca_is_asked_while_smartd_runs(machine: Machine) -> None:
     machine.disk("sdc", "4:0:0:0")
     programs = machine.programs()
     areca = ["cli64 event info", "smartctl -a -d areca,1 /dev/sg2", "smartctl -a /dev/sdc"]
-    assert [programs.rival(line.split()) for line in areca] == [""] * 3
+    for line in areca:
+        assert programs.resolve(line.split())
     machine.files({"/proc/811/comm": "smartd-helper\n"})
-    assert programs.rival(areca[0].split()) == ""
+    assert programs.resolve(areca[0].split())
     machine.files({"/proc/812/comm": "smartd\n"})
     for line in areca:
-        assert "'smartd' (process 812)" in programs.rival(line.split())
-        with pytest.raises(RefusedError, match="stop it with 'systemctl disable --now smart"):
+        with pytest.raises(RefusedError, match="stop it with 'systemctl disable --now smart") as no:
             programs.resolve(line.split())
+        assert "'smartd' (process 812)" in str(no.value)
     assert programs.resolve("smartctl -a /dev/sda".split()).devices == ("sda",)
-    assert programs.rival("tw_cli info".split()) == ""
+    assert programs.resolve("tw_cli info".split())
     (machine.root / "sys/class/scsi_host/host4/proc_name").write_text("(null)\n")
-    assert "'smartd'" in programs.rival("cli64 event info".split())
+    with pytest.raises(RefusedError, match="'smartd'"):
+        programs.resolve("cli64 event info".split())
