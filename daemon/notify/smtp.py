@@ -75,7 +75,7 @@ class _Replies:
         self.deadline_seconds = deadline_seconds
         self.pending = b""
         self.last = b""
-        self._connection = connection
+        self.connection = connection
         self._bytes_total = 0
 
     def allow(self) -> None:
@@ -83,7 +83,7 @@ class _Replies:
         left = self.deadline_seconds - time.monotonic()
         if left <= 0:
             raise FaultError("nothing before the time was over")
-        self._connection.settimeout(left)
+        self.connection.settimeout(left)
 
     def readline(self, _limit: int = -1) -> bytes:
         """Return a line, or what came before the server closed. Errors: FaultError."""
@@ -94,7 +94,7 @@ class _Replies:
                 raise FaultError(f"an answer without end, lately {self.last[:60]!r}")
             self.allow()
             try:
-                chunk = self._connection.recv(4096)
+                chunk = self.connection.recv(4096)
             except TimeoutError as error:
                 raise FaultError("nothing before the time was over") from error
             except OSError as error:
@@ -123,10 +123,9 @@ class _Conversation:
         self.local = False
         self._settings = settings
         self._socket: socket.socket | None = None
-        self._smtp = smtplib.SMTP(
-            local_hostname=settings.hello
-        )  # no name given: it would look it up
-        self._replies: _Replies | None = None
+        # From `connect` on:
+        self._smtp: smtplib.SMTP
+        self._replies: _Replies
 
     def begin(self, step: str, expected: str) -> None:
         """Say which step is under way, for the error text."""
@@ -157,19 +156,20 @@ class _Conversation:
         """Talk over a connection that is new, or newly encrypted: the dialogue starts afresh."""
         self._socket = connection
         self._replies = _Replies(connection, self.deadline_seconds)
+        # No name of the server is given: it would look it up.
         self._smtp = smtplib.SMTP(local_hostname=self._settings.hello)
         self._smtp.sock = connection
         self._smtp.file = self._replies
 
     def encrypt(self, context: ssl.SSLContext) -> str:
         """Encrypt the connection and return what was agreed. Errors: FaultError, OSError."""
-        if self._socket is None or self._replies is None:
-            raise FaultError("no connection")
         if self._replies.pending:  # somebody on the way put words in before the encryption
             raise FaultError(f"more than the answer: {self._replies.pending[:60]!r}")
         self.begin("TLS", f"a certificate for '{self._settings.server}' from a known authority")
         self._replies.allow()
-        encrypted = context.wrap_socket(self._socket, server_hostname=self._settings.server)
+        encrypted = context.wrap_socket(
+            self._replies.connection, server_hostname=self._settings.server
+        )
         self._use(encrypted)
         self.encrypted = True
         certificate = encrypted.getpeercert() or {}
@@ -229,8 +229,7 @@ class _Conversation:
         """Return code and text of a reply. Errors: FaultError, also at 421: the server goes."""
         code, text = reply[0], _line(reply[1])
         if code == -1:
-            last = self._replies.last if self._replies is not None else b""
-            raise FaultError(f"no answer of SMTP: {last[:300]!r}")
+            raise FaultError(f"no answer of SMTP: {self._replies.last[:300]!r}")
         if not 200 <= code < 600 or code == 421:
             raise FaultError(f"'{code} {text}'")
         return code, f"{code} {text}"
@@ -255,12 +254,11 @@ class _Conversation:
 
     def goodbye(self) -> None:
         """Say QUIT; the mail is taken, whatever the server answers."""
-        if self._replies is not None:
-            least = min(self.deadline_seconds, time.monotonic() + _GOODBYE_SECONDS)
-            self._replies.deadline_seconds = least
-            with suppress(FaultError, OSError, smtplib.SMTPException):
-                self._replies.allow()
-                self._smtp.docmd("QUIT")
+        least = min(self.deadline_seconds, time.monotonic() + _GOODBYE_SECONDS)
+        self._replies.deadline_seconds = least
+        with suppress(FaultError, OSError, smtplib.SMTPException):
+            self._replies.allow()
+            self._smtp.docmd("QUIT")
 
     def close(self) -> None:
         if self._socket is not None:

@@ -32,16 +32,6 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.control.documents import EventLine
 
-__all__ = [
-    "History",
-    "Tail",
-    "TailLoaded",
-    "Value",
-    "Written",
-    "identities",
-    "read",
-]
-
 RETRY_SECONDS = 240.0
 MOST_BYTES = 256_000_000
 MOST_WAITING = 100_000

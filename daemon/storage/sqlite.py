@@ -65,8 +65,7 @@ class Database:
         self._connection = sqlite3.connect(path, timeout=_LOCK_SECONDS, isolation_level=None)
         if kind.checked:  # one text that is none must not keep all others from being read
             self._connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
-        status = os.stat(path)
-        self.identity = (status.st_dev, status.st_ino)
+        self._identity = _identity(path)
         self.version = kind.version
         """Of the tables in it."""
         self.empty = False
@@ -158,10 +157,9 @@ class Database:
     def in_place(self) -> bool:
         """Say whether the path still leads to this file. Errors: OSError other than its absence."""
         try:
-            status = os.stat(self.path)
+            return _identity(self.path) == self._identity
         except FileNotFoundError:
             return False
-        return (status.st_dev, status.st_ino) == self.identity
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         """Run a statement."""
@@ -269,18 +267,23 @@ def write_text(path: str, name: str, text: str, most_files: int = MOST_TEXTS) ->
 def texts(path: str) -> list[str]:
     """Return the texts beside a file, the oldest first. Errors: OSError."""
     directory, name = os.path.split(path)
-    there = [
+    there = sorted(
         (match[2], each)
         for each in os.listdir(directory or ".")
         if each.startswith(f"{name}.") and (match := _TEXT_NAME.fullmatch(each))
-    ]
-    return [os.path.join(directory, each) for _, each in sorted(there)]
+    )
+    return [os.path.join(directory, each) for _, each in there]
 
 
 def beside(path: str) -> str:
     """Return of what a text is: 'incidents' of 'state.db.incidents-20261122T080000Z.json'."""
     match = _TEXT_NAME.fullmatch(os.path.basename(path))
     return "" if match is None else match[1]
+
+
+def _identity(path: str) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
 
 
 def _stamp() -> str:
