@@ -186,11 +186,10 @@ def _require_all_visible(root: Root) -> None:
         root.read(path)
     except (AbsentError, ReadError) as error:
         if isinstance(error, AbsentError) or isinstance(error.__cause__, PermissionError):
-            message = (
+            raise AbsentError(
                 f"{error}; expected to see every process, got none but iowarden's own: is '{PROC}'"
                 " mounted with hidepid? See 'findmnt /proc'"
-            )
-            raise AbsentError(message) from error
+            ) from error
         raise
 
 

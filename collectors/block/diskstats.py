@@ -180,11 +180,10 @@ def parse_diskstats(text: str) -> dict[str, BlockIo]:
                 raise ValueError  # one message for every way to be wrong
             result[name] = BlockIo(name, int(major), int(minor), counters)
         except ValueError:
-            message = (
+            raise ParseError(
                 f"'{PATH}' line {number}: expected '<major> <minor> <name>' and 11, 15 or 17"
                 f" numbers, got {line[:120]!r}"
-            )
-            raise ParseError(message) from None
+            ) from None
     return result
 
 

@@ -48,11 +48,10 @@ def parse_node(text: str, node: int) -> Node:
                     continue  # the line is missing below
     missing = [key for key in ("MemTotal:", "MemFree:") if key not in found]
     if missing:
-        message = (
+        raise ParseError(
             f"'{DIRECTORY}/node{node}/meminfo': expected a line 'Node {node} {missing[0]} <n> kB',"
             f" got {text[:80]!r}"
         )
-        raise ParseError(message)
     return Node(node, found["MemTotal:"], found["MemFree:"])
 
 

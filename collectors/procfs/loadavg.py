@@ -37,11 +37,10 @@ def parse_loadavg(text: str) -> Loadavg:
     """Return the text of '/proc/loadavg'."""
     found = _LINE.fullmatch(text)
     if found is None:
-        message = (
+        raise ParseError(
             f"'{PATH}': expected three averages, '<running>/<threads>' and a number,"
             f" got {text[:80]!r}"
         )
-        raise ParseError(message)
     load1, load5, load15, running, threads = found.groups()
     return Loadavg(float(load1), float(load5), float(load15), int(running), int(threads))
 

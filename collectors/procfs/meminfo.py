@@ -112,14 +112,12 @@ def parse_meminfo(text: str) -> Meminfo:
         except ValueError:
             pass  # refused below where the key is known
         if name + "_bytes" in _KEYS:
-            message = f"'{PATH}' line {number}: expected '{key}: <n> kB', got {line[:80]!r}"
-            raise ParseError(message)
+            raise ParseError(f"'{PATH}' line {number}: expected '{key}: <n> kB', got {line[:80]!r}")
     missing = [key for key in _REQUIRED if key + "_bytes" not in raw]
     if missing:
-        message = (
+        raise ParseError(
             f"'{PATH}': expected a line '{missing[0]}: <n> kB', got none in {len(text)} characters"
         )
-        raise ParseError(message)
     return Meminfo(**{field: raw.get(name) for name, field in _KEYS.items()}, raw=raw)  # type: ignore[arg-type] # those required are there
 
 

@@ -70,11 +70,10 @@ def parse_pressure(text: str, path: str) -> Pressure:
             continue
         found = _LINE.fullmatch(line)
         if found is None:
-            message = (
+            raise ParseError(
                 f"'{path}' line {number}: expected 'some|full avg10=<%> avg60=<%> avg300=<%>"
                 f" total=<µs>', got {line[:100]!r}"
             )
-            raise ParseError(message)
         kind, avg10, avg60, avg300, total = found.groups()
         numbers[kind] = (
             float(avg10) / 100,
@@ -83,8 +82,7 @@ def parse_pressure(text: str, path: str) -> Pressure:
             int(total) / 1000 / 1000,
         )
     if not numbers:
-        message = f"'{path}': expected a line 'some ...' or 'full ...', got {text[:80]!r}"
-        raise ParseError(message)
+        raise ParseError(f"'{path}': expected a line 'some ...' or 'full ...', got {text[:80]!r}")
     nothing = (None, None, None, None)
     return Pressure(*numbers.get("some", nothing), *numbers.get("full", nothing))
 

@@ -114,10 +114,9 @@ def _ticks(line: str, name: str) -> tuple[float, ...]:
     except ValueError:
         seconds = ()
     if found != name or len(seconds) < _FEWEST:
-        message = (
+        raise ParseError(
             f"'{PATH}': expected '{name} <user> <nice> <system> <idle> ...', got {line[:80]!r}"
         )
-        raise ParseError(message)
     return seconds
 
 
@@ -125,8 +124,9 @@ def _number(text: str, key: str) -> int:
     # From the end: the lines of single CPUs come first and are long on a large machine.
     start = text.rfind(f"\n{key} ")
     if start < 0:
-        message = f"'{PATH}': expected a line '{key} <n>', got none in {len(text)} characters"
-        raise ParseError(message)
+        raise ParseError(
+            f"'{PATH}': expected a line '{key} <n>', got none in {len(text)} characters"
+        )
     start += len(key) + 2
     end = text.find("\n", start)
     line = text[start : None if end < 0 else end]
@@ -134,8 +134,9 @@ def _number(text: str, key: str) -> int:
     try:
         return parse_count(number)
     except ValueError:
-        message = f"'{PATH}' line '{key}': expected '{key} <n>', got {line[:80]!r}"
-        raise ParseError(message) from None
+        raise ParseError(
+            f"'{PATH}' line '{key}': expected '{key} <n>', got {line[:80]!r}"
+        ) from None
 
 
 def read_stat(root: Root) -> Stat:

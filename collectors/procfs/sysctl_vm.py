@@ -94,8 +94,7 @@ def parse_setting(text: str, path: str) -> int:
     number = text.strip()
     # Up to 20 digits hold 64 bits.
     if re.fullmatch(r"\d{1,20}", number, re.ASCII) is None:
-        message = f"'{path}': expected a number, got {text[:80]!r}"
-        raise ParseError(message)
+        raise ParseError(f"'{path}': expected a number, got {text[:80]!r}")
     return int(number)
 
 
@@ -103,8 +102,7 @@ def parse_release(text: str) -> tuple[int, int, int]:
     """Return the numbers a kernel release begins with; a missing third is 0 ('6.18-rc1')."""
     found = _RELEASE.match(text)
     if found is None:
-        message = f"'{RELEASE_PATH}': expected '<n>.<n>[.<n>]...', got {text[:80]!r}"
-        raise ParseError(message)
+        raise ParseError(f"'{RELEASE_PATH}': expected '<n>.<n>[.<n>]...', got {text[:80]!r}")
     first, second, third = found.groups()
     return int(first), int(second), int(third or 0)
 

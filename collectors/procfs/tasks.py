@@ -193,11 +193,10 @@ def from_json(text: str) -> Tasks:
         if len(tasks) > min(count, MOST_TASKS):
             raise ValueError(f"{len(tasks)} tasks of {count}")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        message = (
+        raise ParseError(
             f"probe 'tasks': expected tasks as JSON, got {text[:80]!r}:"
             f" {type(error).__name__}: {error}"
-        )
-        raise ParseError(message) from None
+        ) from None
     return Tasks(tasks, count)
 
 
@@ -282,8 +281,9 @@ def _status(root: Root, directory: str, process: int) -> _Status | None:
             start_ticks=parse_count(fields[19]),
         )
     except (ValueError, IndexError):
-        message = f"'{directory}/stat': expected '<pid> (<name>) <state> ...', got {text[:80]!r}"
-        raise ParseError(message) from None
+        raise ParseError(
+            f"'{directory}/stat': expected '<pid> (<name>) <state> ...', got {text[:80]!r}"
+        ) from None
 
 
 def _task(root: Root, status: _Status) -> Task | None:
@@ -358,8 +358,7 @@ def _io(text: str) -> dict[str, int]:
         try:
             values[key] = parse_count(number)
         except ValueError:
-            message = f"'/proc/PID/io': expected '<key>: <n>', got {line[:80]!r}"
-            raise ParseError(message) from None
+            raise ParseError(f"'/proc/PID/io': expected '<key>: <n>', got {line[:80]!r}") from None
     return values
 
 

@@ -105,14 +105,16 @@ def parse_vmstat(text: str, page_size_bytes: int) -> Vmstat:
         try:
             return parse_count(number) * unit
         except ValueError:
-            message = f"'{PATH}' line '{key}': expected '{key} <n>', got {number[:80]!r}"
-            raise ParseError(message) from None
+            raise ParseError(
+                f"'{PATH}' line '{key}': expected '{key} <n>', got {number[:80]!r}"
+            ) from None
 
     def need(key: str, unit: int) -> int:
         number = maybe(key, unit)
         if number is None:
-            message = f"'{PATH}': expected a line '{key} <n>', got none in {len(text)} characters"
-            raise ParseError(message)
+            raise ParseError(
+                f"'{PATH}': expected a line '{key} <n>', got none in {len(text)} characters"
+            )
         return number
 
     def total(keys: tuple[str, ...]) -> int | None:

@@ -176,11 +176,10 @@ def matched(
         labels["alertname"] = rule.alert
         identity = tuple(sorted((k, v) for k, v in labels.items() if v))
         if identity in found:
-            message = (
+            raise DuplicateAlertError(
                 f"'{rule.file}':{rule.line}: alert '{rule.alert}': expected results with different"
                 f" labels, got two with {dict(identity)}; add a label or aggregate"
             )
-            raise DuplicateAlertError(message)
         texts = tuple(
             (name, template.render(own, sample.value, query, *external))
             for name, template in rule.annotations

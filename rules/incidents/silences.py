@@ -171,30 +171,27 @@ def add(
     """Return the silences with one more, and that one. Errors: ValueError."""
     state = prune(state, now)
     if len(state.active(now)) >= MOST_SILENCES:
-        message = f"silence: expected at most {MOST_SILENCES}, got one more; expire some first"
-        raise ValueError(message)
+        raise ValueError(
+            f"silence: expected at most {MOST_SILENCES}, got one more; expire some first"
+        )
     if not 1 <= len(matchers) <= MOST_MATCHERS:
-        message = f"silence: expected 1 to {MOST_MATCHERS} matchers, got {len(matchers)}"
-        raise ValueError(message)
+        raise ValueError(f"silence: expected 1 to {MOST_MATCHERS} matchers, got {len(matchers)}")
     if all(predicate(each)("") for each in matchers):
         shown = " ".join(map(written, matchers))
-        message = (
+        raise ValueError(
             f"silence: expected a matcher that does not match everything, got {shown[:200]};"
             " name an alert or a device"
         )
-        raise ValueError(message)
     if not 1.0 <= for_seconds <= LONGEST_SECONDS:  # NaN is neither
-        message = f"silence: expected 1 second to 365 days, got {for_seconds:g} s"
-        raise ValueError(message)
+        raise ValueError(f"silence: expected 1 second to 365 days, got {for_seconds:g} s")
     added = Silence(identifier, matchers, now, math.ceil(for_seconds), _text("reason", reason), who)
     readable = (*(s for s in state.silences if s.expired_seconds is None), added)
     patterns = sum(len(m.text) for s in readable for m in s.matchers if "~" in m.operator)
     if patterns > MOST_PATTERN_CHARACTERS:
-        message = (
+        raise ValueError(
             f"silence: expected regular expressions of {MOST_PATTERN_CHARACTERS} characters in all"
             f" silences together, got {patterns}; expire some, or match with '='"
         )
-        raise ValueError(message)
     # What has ended makes room for what holds.
     room = sorted(state.silences, key=lambda s: s.ends_seconds)[-(MOST_SILENCES - 1) :]
     kept = tuple(s for s in state.silences if s in room)
@@ -231,11 +228,10 @@ def acknowledge(
     known = {i.identifier: i for i in incidents if i.closed_seconds is None}
     incident = known[_only("incident", identifier, known, "iowarden status")]
     if not incident.firing:
-        message = (
+        raise ValueError(
             f"incident '{incident.identifier}': expected one that goes on, got one that is over;"
             " nothing is left to acknowledge"
         )
-        raise ValueError(message)
     active = [m for m in incident.members if m.cleared_seconds is None]
     added = Acknowledgement(
         incident=incident.identifier,
@@ -301,11 +297,10 @@ def samples(
 
 def _text(name: str, text: str) -> str:
     if not (1 <= len(text.strip()) <= MOST_CHARACTERS and text.isprintable()):
-        message = (
+        raise ValueError(
             f"{name}: expected 1 to {MOST_CHARACTERS} printable characters, got {text[:80]!r};"
             " say in a line why"
         )
-        raise ValueError(message)
     return text.strip()
 
 
@@ -316,6 +311,7 @@ def _only(kind: str, beginning: str, known: Collection[str], command: str) -> st
     found = [each for each in known if beginning and each.startswith(beginning)]
     if len(found) != 1:
         got = f"{len(found)} that begin so" if found else "none of this name"
-        message = f"{kind} {beginning[:80]!r}: expected one that holds, got {got}; see '{command}'"
-        raise ValueError(message)
+        raise ValueError(
+            f"{kind} {beginning[:80]!r}: expected one that holds, got {got}; see '{command}'"
+        )
     return found[0]
