@@ -6,12 +6,16 @@ First sight is baseline: what was counted before is not news. A count that fell 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from iowarden.rules.signals.signal import Group
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from iowarden.rules.signals.signal import Pairs
+    from iowarden.collectors.model import Family, Sample
+    from iowarden.rules.signals.signal import Pairs, View
+    from iowarden.rules.snapshot import Snapshot
 
 RECENT_SECONDS = 86_400.0
 """Errors of which each came within a day of the one before are one matter."""
@@ -22,7 +26,7 @@ MOST_KEPT = 2000
 
 Kept = dict[str, "Pairs"]
 """What a group remembers, by object: its whole state, so that a restart loses nothing."""
-EMPTY: Mapping[str, Pairs] = {}
+T = TypeVar("T")
 
 
 class Count(NamedTuple):
@@ -86,11 +90,32 @@ def bounded(state: Kept) -> Kept:
     return dict(latest[-MOST_KEPT:])
 
 
-def remember(state: Mapping[str, Pairs]) -> Mapping[str, Pairs]:
-    """Return what a state consists of."""
-    return state
+def group(
+    name: str,
+    sources: tuple[str, ...],
+    families: tuple[Family, ...],
+    value_of: Callable[[Snapshot], T | None],
+    judged: Callable[[Kept, T, View], Iterable[Sample]],
+    remember: Callable[[Mapping[str, Pairs]], Mapping[str, Pairs]] = lambda state: state,
+) -> Group[Mapping[str, Pairs]]:
+    """Return a group whose state is what it remembers; `judged` changes that and yields samples.
 
+    A restart brings the baselines of before it back, which are the older ones.
+    """
 
-def recall(state: Mapping[str, Pairs], kept: Mapping[str, Pairs]) -> Kept:
-    """Return the state of before a restart: its baselines are the older ones."""
-    return {**state, **kept}
+    def step(
+        state: Mapping[str, Pairs], view: View
+    ) -> tuple[Mapping[str, Pairs], list[Sample] | None]:
+        value, kept = value_of(view.inputs.snapshot), dict(state)
+        samples = None if value is None else list(judged(kept, value, view))
+        return kept if samples is None else bounded(kept), samples
+
+    return Group(
+        name=name,
+        sources=sources,
+        families=families,
+        step=step,
+        initial={},
+        remember=remember,
+        recall=lambda state, kept: {**state, **kept},
+    )

@@ -9,9 +9,9 @@ from iowarden.rules.signals import baseline
 from iowarden.rules.signals.signal import Group
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from iowarden.collectors.block.block_devices import Device
+    from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.rules.signals.baseline import Kept
     from iowarden.rules.signals.signal import Pairs, View
 
@@ -21,40 +21,36 @@ _NAMELESS = "\0"
 _OFFLINE = frozenset({"offline", "transport-offline"})
 
 
-def change_step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | None]:
-    """Return what became of every disk's size and of its being writable.
+def _change_judged(kept: Kept, topology: Topology, view: View) -> Iterator[Sample]:
+    """Yield what became of every disk's size and of its being writable.
 
     The state is by name and serial number: (when the size was last as it was, that size), (when it
     was last seen, whether it was read-only at first). Removable disks and those of the network
     block device come and go; not told. A disk without a name of its own is known while it is there.
     """
-    topology = view.inputs.snapshot.block
-    if topology is None:
-        return dict(state), None
     now = view.inputs.now_seconds
     present = {_key(topology.devices[name]) for name in topology.leaves}
-    kept = {key: pairs for key, pairs in state.items() if key in present or _NAMELESS not in key}
-    samples: list[Sample] = []
+    for key in [key for key in kept if key not in present and _NAMELESS in key]:
+        del kept[key]
     for name in topology.leaves:
         device = topology.devices[name]
         if device.removable or name.startswith("nbd"):
             continue
         labels = (("device", name),)
         key = _key(device)
-        (same, size), (at, was_read_only) = _known(state.get(key), device, now)
+        (same, size), (at, was_read_only) = _known(kept.get(key), device, now)
         if device.size_bytes is not None:
             change = device.size_bytes - size
             if change == 0:
                 same = baseline.stamp(same, now)
             elif change > 0 and (size == 0 or now - same > baseline.RECENT_SECONDS):
                 same, size, change = now, float(device.size_bytes), 0.0
-            samples.append(("iowarden_device_size_change_bytes", labels, change))
+            yield "iowarden_device_size_change_bytes", labels, change
         if device.read_only is not None:
             was_read_only = min(was_read_only, float(device.read_only))
             turned = float(device.read_only) - was_read_only
-            samples.append(("iowarden_device_turned_read_only", labels, turned))
+            yield "iowarden_device_turned_read_only", labels, turned
         kept[key] = ((same, size), (baseline.stamp(at, now), was_read_only))
-    return baseline.bounded(kept), samples
 
 
 def change_remember(state: Mapping[str, Pairs]) -> Mapping[str, Pairs]:
@@ -114,7 +110,7 @@ def scsi_recall(state: Mapping[str, float], kept: Mapping[str, Pairs]) -> dict[s
     return {**state, **{key: pairs[0][0] for key, pairs in kept.items() if pairs}}
 
 
-CHANGE_GROUP = Group(
+CHANGE_GROUP = baseline.group(
     name="device_change",
     sources=("block",),
     families=(
@@ -129,10 +125,9 @@ CHANGE_GROUP = Group(
             "1 while a disk refuses writes that took them before.",
         ),
     ),
-    step=change_step,
-    initial=baseline.EMPTY,
+    value_of=lambda snapshot: snapshot.block,
+    judged=_change_judged,
     remember=change_remember,
-    recall=baseline.recall,
 )
 
 

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import baseline
-from iowarden.rules.signals.signal import Group
 from iowarden.rules.topology.stack import path_maps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
 
-    from iowarden.collectors.block.block_devices import Device
+    from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.rules.signals.baseline import Kept
-    from iowarden.rules.signals.signal import Pairs, View
+    from iowarden.rules.signals.signal import View
 
 FORGOTTEN_SECONDS = 7 * 86_400.0
 """After that a path that is lost is not expected back."""
@@ -28,23 +27,19 @@ _WORKING = frozenset({"running", "live", "created", "new", "quiesce"})
 _WAITING = frozenset({"blocked", "created-blocked", "connecting", "resetting"})
 
 
-def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | None]:
-    """Return how many paths every map has, by state.
+def _judged(kept: Kept, topology: Topology, view: View) -> Iterator[Sample]:
+    """Yield how many paths every map has, by state.
 
     The state is by the map's own name: (when it last had as many, the most that it had).
     Limits: that multipathd takes a path for failed whose device the kernel takes for well is not
     in '/sys'.
     """
-    topology = view.inputs.snapshot.block
-    if topology is None:
-        return dict(state), None
     scsi = view.inputs.snapshot.scsi
     states = {} if scsi is None else {d.device: d.state for d in scsi.devices.values()}
-    now, kept = view.inputs.now_seconds, dict(state)
-    samples: list[Sample] = []
+    now, before = view.inputs.now_seconds, dict(kept)
     for name, paths in path_maps(topology).items():
         device = topology.devices[name]
-        ((at, most),) = state.get(_key(device), ((now, 0.0),))
+        ((at, most),) = before.get(_key(device), ((now, 0.0),))
         if len(paths) >= most or now - at > FORGOTTEN_SECONDS:
             at, most = baseline.stamp(at, now) if len(paths) == most else now, float(len(paths))
         kept[_key(device)] = ((min(at, now), most),)
@@ -53,16 +48,11 @@ def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | N
         found = [_state(states.get(path) or topology.devices[path].state) for path in paths]
         found += ["lost"] * (int(most) - len(paths))
         if most > 1:
-            samples += [
-                ("iowarden_multipath_path", (("device", path), ("map", name)), 1.0)
-                for path in paths
-            ]
+            for path in paths:
+                yield "iowarden_multipath_path", (("device", path), ("map", name)), 1.0
         labels = (("device", name), ("name", device.dm_name or name))
-        samples += [
-            ("iowarden_multipath_paths", (*labels, ("state", each)), float(found.count(each)))
-            for each in STATES
-        ]
-    return baseline.bounded(kept), samples
+        for each in STATES:
+            yield "iowarden_multipath_paths", (*labels, ("state", each)), float(found.count(each))
 
 
 def _state(state: str | None) -> str:
@@ -76,7 +66,7 @@ def _key(device: Device) -> str:
     return device.dm_uuid or device.wwn or f"{device.name} {device.serial or ''}"
 
 
-GROUP = Group(
+GROUP = baseline.group(
     name="multipath",
     sources=("block", "scsi"),
     families=(
@@ -93,8 +83,6 @@ GROUP = Group(
             " days.",
         ),
     ),
-    step=step,
-    initial=baseline.EMPTY,
-    remember=baseline.remember,
-    recall=baseline.recall,
+    value_of=lambda snapshot: snapshot.block,
+    judged=_judged,
 )

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import baseline
-from iowarden.rules.signals.signal import Group
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from iowarden.collectors.block.diskstats import BlockIo
+    from iowarden.collectors.filesystem.btrfs import BtrfsDevice
     from iowarden.collectors.filesystem.ext4 import Ext4
     from iowarden.collectors.filesystem.mountinfo import Mounts
     from iowarden.rules.signals.baseline import Kept
@@ -38,36 +38,30 @@ EXT4_FAMILIES = (
 )
 
 
-def ext4_step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | None]:
-    """Return the counts of every ext4 file system, by its block device.
+def _ext4_judged(kept: Kept, value: Mapping[str, Ext4], view: View) -> Iterator[Sample]:
+    """Yield the counts of every ext4 file system, by its block device.
 
     One that is not mounted any more keeps what it last said while its device is there and holds no
     other kind of file system: unmounting it for e2fsck must not look like a repair.
     """
-    value = view.inputs.snapshot.ext4
-    if value is None:
-        return dict(state), None
     now = view.inputs.now_seconds
-    kept = dict(state)
-    samples: list[Sample] = []
     for name, filesystem in value.items():
         if filesystem.errors_total is None:
             continue
-        counted = baseline.count(state.get(name), filesystem.errors_total, now)
-        if counted.new and _before(state.get(name), filesystem):
+        counted = baseline.count(kept.get(name), filesystem.errors_total, now)
+        if counted.new and _before(kept.get(name), filesystem):
             counted = counted._replace(baseline=counted.last)
         kept[name] = baseline.pairs(counted)
-        samples += _ext4_samples(name, counted)
+        yield from _ext4_samples(name, counted)
     blocks: Mapping[str, BlockIo] = view.inputs.snapshot.diskstats or {}
     others = _other_kinds(view.inputs.snapshot.mounts)
-    for name in state.keys() - value.keys():
-        (at, last), (grew, old) = state[name]
+    for name in kept.keys() - value.keys():
+        (at, last), (grew, old) = kept[name]
         block = blocks.get(name)
         if block is not None and f"{block.major}:{block.minor}" in others:
             del kept[name]
         elif last and block is not None:
-            samples += _ext4_samples(name, baseline.Count(at, last, grew, old))
-    return baseline.bounded(kept), samples
+            yield from _ext4_samples(name, baseline.Count(at, last, grew, old))
 
 
 def _other_kinds(mounts: Mounts | None) -> frozenset[str]:
@@ -90,14 +84,9 @@ def _ext4_samples(name: str, counted: baseline.Count) -> list[Sample]:
     ]
 
 
-def btrfs_step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | None]:
-    """Return the counts of every device of every btrfs file system."""
-    value = view.inputs.snapshot.btrfs
-    if value is None:
-        return dict(state), None
+def _btrfs_judged(kept: Kept, value: Iterable[BtrfsDevice], view: View) -> Iterator[Sample]:
+    """Yield the counts of every device of every btrfs file system."""
     now = view.inputs.now_seconds
-    kept = dict(state)
-    samples: list[Sample] = []
     for device in value:
         labels = (
             ("filesystem", device.filesystem),
@@ -114,31 +103,28 @@ def btrfs_step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sampl
         told = [number for number in lost if number is not None]
         old = 0.0
         if told:
-            counted = baseline.count(state.get(key), sum(told), now)
+            counted = baseline.count(kept.get(key), sum(told), now)
             kept[key] = baseline.pairs(counted)
-            samples.append(("iowarden_btrfs_new_errors", labels, counted.new))
+            yield "iowarden_btrfs_new_errors", labels, counted.new
             old += counted.baseline
         if device.read_errors_total is not None:
-            counted = baseline.recent(state.get(key + " read"), device.read_errors_total, now)
+            counted = baseline.recent(kept.get(key + " read"), device.read_errors_total, now)
             kept[key + " read"] = baseline.pairs(counted)
-            samples.append(("iowarden_btrfs_recent_read_errors", labels, counted.new))
+            yield "iowarden_btrfs_recent_read_errors", labels, counted.new
             old += counted.baseline
-        samples.append(("iowarden_btrfs_old_errors", labels, old))
-    return baseline.bounded(kept), samples
+        yield "iowarden_btrfs_old_errors", labels, old
 
 
-EXT4_GROUP = Group(
+EXT4_GROUP = baseline.group(
     name="ext4_errors",
     sources=("ext4",),
     families=EXT4_FAMILIES,
-    step=ext4_step,
-    initial=baseline.EMPTY,
-    remember=baseline.remember,
-    recall=baseline.recall,
+    value_of=lambda snapshot: snapshot.ext4,
+    judged=_ext4_judged,
 )
 
 
-BTRFS_GROUP = Group(
+BTRFS_GROUP = baseline.group(
     name="btrfs_errors",
     sources=("btrfs",),
     families=(
@@ -159,8 +145,6 @@ BTRFS_GROUP = Group(
             "Read errors of a btrfs device, each within a day of the one before.",
         ),
     ),
-    step=btrfs_step,
-    initial=baseline.EMPTY,
-    remember=baseline.remember,
-    recall=baseline.recall,
+    value_of=lambda snapshot: snapshot.btrfs,
+    judged=_btrfs_judged,
 )

@@ -11,36 +11,31 @@ from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.controller import Health
 from iowarden.rules.signals import baseline
-from iowarden.rules.signals.signal import Group
 from iowarden.rules.topology.device_changes import GONE_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from iowarden.collectors.raid.controller import Array, Controller, Controllers, PhysicalDisk
     from iowarden.rules.signals.baseline import Kept
-    from iowarden.rules.signals.signal import Pairs, View
+    from iowarden.rules.signals.signal import View
 
 TAKEN_SECONDS = 7 * 86_400.0
 """A write cache that was switched off for so long is meant to be off."""
 
 
-def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | None]:
-    """Return what became of every controller. The state is by controller, object and word."""
-    value = view.inputs.snapshot.controllers
-    if value is None:
-        return dict(state), None
+def _judged(kept: Kept, value: Controllers, view: View) -> Iterator[Sample]:
+    """Yield what became of every controller. The state is by controller, object and word."""
     now = view.inputs.now_seconds
-    kept = dict(state)
-    samples = [*_missing(kept, value, now), *_disks_missing(kept, value, now)]
+    yield from _missing(kept, value, now)
+    yield from _disks_missing(kept, value, now)
     for each in value.controllers:
-        samples += _battery_lost(kept, each, now)
+        yield from _battery_lost(kept, each, now)
         protected = _was_protected(kept, each)
         for array in each.arrays:
-            samples += _turned_off(kept, each.name, array, now, protected=protected)
+            yield from _turned_off(kept, each.name, array, now, protected=protected)
         for disk in each.disks:
-            samples += _errors(kept, each.name, disk, now)
-    return baseline.bounded(kept), samples
+            yield from _errors(kept, each.name, disk, now)
 
 
 def _missing(kept: Kept, value: Controllers, now: float) -> Iterator[Sample]:
@@ -160,7 +155,7 @@ def _errors(kept: Kept, name: str, disk: PhysicalDisk, now: float) -> Iterator[S
             yield "iowarden_controller_disk_baseline_errors", labels, count.baseline
 
 
-GROUP = Group(
+GROUP = baseline.group(
     name="controller_state",
     sources=("controllers",),
     families=(
@@ -198,8 +193,6 @@ GROUP = Group(
             "1 when a controller has no battery that keeps its cache, and had one before.",
         ),
     ),
-    step=step,
-    initial=baseline.EMPTY,
-    remember=baseline.remember,
-    recall=baseline.recall,
+    value_of=lambda snapshot: snapshot.controllers,
+    judged=_judged,
 )

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Labels, Sample
 from iowarden.rules.signals import baseline
-from iowarden.rules.signals.signal import Group
 from iowarden.rules.topology.redundancy import BUILDING, PARITY
 from iowarden.rules.topology.stack import Stack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from iowarden.collectors.md.mdstat import Array
     from iowarden.rules.signals.baseline import Kept
-    from iowarden.rules.signals.signal import Pairs, View
+    from iowarden.rules.signals.signal import View
 
 _COPIES = frozenset({"raid1", "raid10"})
 _MADE_SHORT = frozenset({"raid4", "raid5"})
@@ -29,31 +28,25 @@ WHOLE_CHECK_RATIO = 0.9
 """A check that was last seen earlier than that may have been interrupted: it clears nothing."""
 
 
-def step(state: Mapping[str, Pairs], view: View) -> tuple[Kept, list[Sample] | None]:
-    """Return what is to be told of every array. The state is by array and word ('md0 checked')."""
-    arrays = view.inputs.snapshot.md
-    if arrays is None:
-        return dict(state), None
+def _judged(kept: Kept, arrays: Mapping[str, Array], view: View) -> Iterator[Sample]:
+    """Yield what is to be told of every array. The state is by array and word ('md0 checked')."""
     now = view.inputs.now_seconds
-    kept = dict(state)
-    samples: list[Sample] = []
     for array in arrays.values():
         if array.state == "clear":  # being made or taken apart
             continue
         labels = (("device", array.name),)
-        samples += _stopped(array)
+        yield from _stopped(array)
         if array.state == "inactive":
             continue
-        samples += _access(kept, array, labels, now)
-        samples += _members(kept, array, now)
+        yield from _access(kept, array, labels, now)
+        yield from _members(kept, array, now)
         if array.sync_action in _SYNCHRONISING:
             pair = ("action", array.sync_action or "")
             ratio = array.sync_done_ratio or 0.0
-            samples.append(("iowarden_md_synchronising_ratio", (pair, *labels), ratio))
-        samples += _missing(kept, array, labels, view)
+            yield "iowarden_md_synchronising_ratio", (pair, *labels), ratio
+        yield from _missing(kept, array, labels, view)
         if array.level in PARITY.keys() | _COPIES:
-            samples += _checked(kept, array, labels, now)
-    return baseline.bounded(kept), samples
+            yield from _checked(kept, array, labels, now)
 
 
 def _stopped(array: Array) -> list[Sample]:
@@ -139,8 +132,7 @@ def _is_made(kept: Kept, key: str, array: Array, view: View) -> bool:
     return True
 
 
-def _members(kept: Kept, array: Array, now: float) -> list[Sample]:
-    samples: list[Sample] = []
+def _members(kept: Kept, array: Array, now: float) -> Iterator[Sample]:
     for member in array.members:
         if member.errors_total is None:
             continue
@@ -148,12 +140,11 @@ def _members(kept: Kept, array: Array, now: float) -> list[Sample]:
         counted = baseline.recent(kept.get(key), member.errors_total, now)
         kept[key] = baseline.pairs(counted)
         both = (("device", array.name), ("member", member.device))
-        samples.append(("iowarden_md_member_recent_errors", both, counted.new))
-    return samples
+        yield "iowarden_md_member_recent_errors", both, counted.new
 
 
-def _checked(kept: Kept, array: Array, labels: Labels, now: float) -> list[Sample]:
-    """Return how long ago a check was and what it found.
+def _checked(kept: Kept, array: Array, labels: Labels, now: float) -> Iterator[Sample]:
+    """Yield how long ago a check was and what it found.
 
     mismatch_cnt counts while a check runs and then stands still; of a repair or a resync it is what
     was put right (of a raid6 just made: all). Where the kernel does not say what it is of, the
@@ -183,18 +174,16 @@ def _checked(kept: Kept, array: Array, labels: Labels, now: float) -> list[Sampl
             elif mismatches or ratio >= WHOLE_CHECK_RATIO:
                 kept[found] = ((now, float(mismatches)), (now, earlier))
     began = min(kept.setdefault(last, ((now, 0.0),))[0][0], now)
-    samples: list[Sample] = [("iowarden_md_unchecked_seconds", labels, now - began)]
+    yield "iowarden_md_unchecked_seconds", labels, now - began
     if found in kept:
         (_, latest), (_, earlier) = kept[found]
         if array.level in PARITY:
-            samples.append(("iowarden_md_parity_mismatches_bytes", labels, latest))
+            yield "iowarden_md_parity_mismatches_bytes", labels, latest
         else:
-            least = min(latest, earlier)
-            samples.append(("iowarden_md_copy_mismatches_bytes", labels, least))
-    return samples
+            yield "iowarden_md_copy_mismatches_bytes", labels, min(latest, earlier)
 
 
-GROUP = Group(
+GROUP = baseline.group(
     name="md_state",
     sources=("md",),
     families=(
@@ -240,8 +229,6 @@ GROUP = Group(
             "Time since a check or repair was last seen, or since iowarden first saw the array.",
         ),
     ),
-    step=step,
-    initial=baseline.EMPTY,
-    remember=baseline.remember,
-    recall=baseline.recall,
+    value_of=lambda snapshot: snapshot.md,
+    judged=_judged,
 )

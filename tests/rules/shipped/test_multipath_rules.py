@@ -41,7 +41,7 @@ class Looks:
         values: dict[str, Topology | Scsi] = {"block": topology(*devices), "scsi": scsi}
         inputs = Inputs(self.now, self.now, Snapshot(**values))
         view = View(inputs, None)
-        self.state, samples = multipath.step(self.state, view)  # type: ignore[arg-type]
+        self.state, samples = multipath.GROUP.step(self.state, view)  # type: ignore[arg-type]
         paths: dict[str, list[int]] = {}
         for name, labels, value in samples or ():
             if name == "iowarden_multipath_paths":

@@ -57,7 +57,7 @@ class Watch:
         self.now += after
         values = {"controllers": Controllers(found, problems=problems)}
         view = View(Inputs(self.now, 1e6, Snapshot(**values)), None)
-        self.state, samples = controller_state.step(self.state, view)
+        self.state, samples = controller_state.GROUP.step(self.state, view)
         assert samples is not None
         return {
             " ".join((name.removeprefix("iowarden_controller_"), *(text for _, text in labels))): v
@@ -69,7 +69,7 @@ def test_nothing_is_told_of_a_machine_whose_controllers_were_never_read() -> Non
     """Not read, no value: what is known stays."""
     view = View(Inputs(START, 1e6, Snapshot()), None)
     kept = {"c0\tseen": ((START, 0.0),)}
-    assert controller_state.step(kept, view) == (kept, None)
+    assert controller_state.GROUP.step(kept, view) == (kept, None)
 
 
 def test_a_controller_that_is_gone_is_missed_for_a_week() -> None:
