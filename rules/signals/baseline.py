@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.model import Family, Sample
     from iowarden.rules.signals.signal import Pairs, View
-    from iowarden.rules.snapshot import Snapshot
 
 RECENT_SECONDS = 86_400.0
 """Errors of which each came within a day of the one before are one matter."""
@@ -94,7 +93,7 @@ def group(
     name: str,
     sources: tuple[str, ...],
     families: tuple[Family, ...],
-    value_of: Callable[[Snapshot], T | None],
+    value_of: Callable[[View], T | None],
     judged: Callable[[Kept, T, View], Iterable[Sample]],
     remember: Callable[[Mapping[str, Pairs]], Mapping[str, Pairs]] = lambda state: state,
 ) -> Group[Mapping[str, Pairs]]:
@@ -106,7 +105,7 @@ def group(
     def step(
         state: Mapping[str, Pairs], view: View
     ) -> tuple[Mapping[str, Pairs], list[Sample] | None]:
-        value, kept = value_of(view.inputs.snapshot), dict(state)
+        value, kept = value_of(view), dict(state)
         samples = None if value is None else list(judged(kept, value, view))
         return kept if samples is None else bounded(kept), samples
 

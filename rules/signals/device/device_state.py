@@ -125,7 +125,7 @@ CHANGE_GROUP = baseline.group(
             "1 while a disk refuses writes that took them before.",
         ),
     ),
-    value_of=lambda snapshot: snapshot.block,
+    value_of=lambda view: view.inputs.snapshot.block,
     judged=_change_judged,
     remember=change_remember,
 )

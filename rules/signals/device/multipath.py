@@ -83,6 +83,6 @@ GROUP = baseline.group(
             " days.",
         ),
     ),
-    value_of=lambda snapshot: snapshot.block,
+    value_of=lambda view: view.inputs.snapshot.block,
     judged=_judged,
 )

@@ -119,7 +119,7 @@ EXT4_GROUP = baseline.group(
     name="ext4_errors",
     sources=("ext4",),
     families=EXT4_FAMILIES,
-    value_of=lambda snapshot: snapshot.ext4,
+    value_of=lambda view: view.inputs.snapshot.ext4,
     judged=_ext4_judged,
 )
 
@@ -145,6 +145,6 @@ BTRFS_GROUP = baseline.group(
             "Read errors of a btrfs device, each within a day of the one before.",
         ),
     ),
-    value_of=lambda snapshot: snapshot.btrfs,
+    value_of=lambda view: view.inputs.snapshot.btrfs,
     judged=_btrfs_judged,
 )

@@ -193,6 +193,6 @@ GROUP = baseline.group(
             "1 when a controller has no battery that keeps its cache, and had one before.",
         ),
     ),
-    value_of=lambda snapshot: snapshot.controllers,
+    value_of=lambda view: view.inputs.snapshot.controllers,
     judged=_judged,
 )

@@ -229,6 +229,6 @@ GROUP = baseline.group(
             "Time since a check or repair was last seen, or since iowarden first saw the array.",
         ),
     ),
-    value_of=lambda snapshot: snapshot.md,
+    value_of=lambda view: view.inputs.snapshot.md,
     judged=_judged,
 )
