@@ -19,7 +19,7 @@ PYTEST = PATH="$(CURDIR)/build/tools:$$PATH" $(BIN)/python -m pytest --ignore=te
     --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help run env test test-system lint format bench test-bare test-vm wheels install uninstall system-packages clean
+.PHONY: help run env test test-system lint format bench example test-bare test-vm wheels install uninstall system-packages clean
 
 help:
 	@echo "make run          start iowarden here, in the foreground, with the example configuration"
@@ -29,6 +29,7 @@ help:
 	@echo "make test-bare    'make run', 'make install', a tenth of the tests in a bare root; SUITE=bookworm"
 	@echo "make test-vm      the tests in a virtual machine with failing disks (QEMU); SUITE=bookworm"
 	@echo "make bench        the budgets: processor time, memory, scrape, alert"
+	@echo "make example      packaging/iowarden.yaml, from the keys of the configuration"
 	@echo "make wheels       all that is installed, as wheels in build/wheels"
 	@echo "make install      from these, as root, without a network; uninstall removes it (PURGE=1)"
 	@echo "make env          only the environment in .venv"
@@ -76,6 +77,11 @@ test test-system: env build/tools/promtool build/tools/prometheus-node-exporter
 
 bench: env
 	$(BIN)/python tests/bench/bench.py
+
+# packaging/iowarden.yaml, from the keys of the configuration.
+example: env
+	$(BIN)/python -c 'from iowarden.daemon.config.keys import example; print(example(), end="")' >build/example
+	@mv build/example packaging/iowarden.yaml
 
 test-bare:
 	@packaging/install-system-packages bare

@@ -143,7 +143,9 @@ class Looks:
     def summary(self, name: str) -> str:
         """Return what the first active alert of this name says."""
         return next(
-            a.annotation("summary") for a in self._engine().rules.alerts() if a.name == name and a.active
+            a.annotation("summary")
+            for a in self._engine().rules.alerts()
+            if a.name == name and a.active
         )
 
     def states(self, name: str) -> set[str]:
