@@ -227,11 +227,10 @@ class Root:
             chunks.append(chunk)
             offset += len(chunk)
             if offset > LIMIT_BYTES:
-                message = (
+                raise ReadError(
                     f"'{path}': expected at most {LIMIT_BYTES} bytes, got more;"
                     " nothing of it is used, trying again in its next period"
                 )
-                raise ReadError(message)
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         self.last = (path, data)
         if self._seen is not None:

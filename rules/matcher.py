@@ -38,11 +38,10 @@ def parse_matcher(text: str) -> Matcher:
     """
     match = _MATCHER.fullmatch(text)
     if match is None:
-        message = (
+        raise ValueError(
             f"matcher {text[:80]!r}: expected LABEL=VALUE, with =, !=, =~ or !~, or the name of an"
             " alert; quote the value if the shell takes it apart"
         )
-        raise ValueError(message)
     label, operator, value = match.groups()
     if operator is None:
         return Matcher("alertname", "=", label)
@@ -50,12 +49,14 @@ def parse_matcher(text: str) -> Matcher:
         whole = len(value) > 1 and value[-1] == value[0]
         unquoted = unquote(value) if whole else None
         if unquoted is None:
-            message = f"matcher {text[:80]!r}: expected a closed quoted text, got {value[:80]!r}"
-            raise ValueError(message)
+            raise ValueError(
+                f"matcher {text[:80]!r}: expected a closed quoted text, got {value[:80]!r}"
+            )
         value = unquoted
     elif value[:1] in {"=", "~"}:
-        message = f"matcher {text[:80]!r}: expected =, !=, =~ or !~, got {operator + value[0]!r}"
-        raise ValueError(message)
+        raise ValueError(
+            f"matcher {text[:80]!r}: expected =, !=, =~ or !~, got {operator + value[0]!r}"
+        )
     matcher = Matcher(label, operator, value)
     predicate(matcher)
     return matcher
@@ -77,17 +78,15 @@ def predicate(matcher: Matcher) -> Callable[[str], bool]:
     """Return the test of a label's value. Errors: ValueError, when it is no good matcher."""
     label, operator, text = matcher.label, matcher.operator, matcher.text
     if not _LABEL.fullmatch(label) or operator not in _OPERATORS:
-        message = (
+        raise ValueError(
             f"matcher: expected a label and one of {', '.join(_OPERATORS)},"
             f" got {label[:80]!r} and {operator[:80]!r}"
         )
-        raise ValueError(message)
     if len(text) > MOST_CHARACTERS or not text.isprintable():
-        message = (
+        raise ValueError(
             f"matcher of '{label}': expected at most {MOST_CHARACTERS} printable characters,"
             f" got {text[:80]!r}"
         )
-        raise ValueError(message)
     if operator == "=":
         return lambda value: value == text
     if operator == "!=":
@@ -95,8 +94,9 @@ def predicate(matcher: Matcher) -> Callable[[str], bool]:
     try:
         pattern = compile_anchored(text)
     except RegexError as error:
-        message = f"matcher of '{label}': expected a regular expression of RE2: {error}"
-        raise ValueError(message) from error
+        raise ValueError(
+            f"matcher of '{label}': expected a regular expression of RE2: {error}"
+        ) from error
     if operator == "=~":
         return pattern.matches
     return lambda value: not pattern.matches(value)

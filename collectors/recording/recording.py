@@ -340,8 +340,9 @@ def _entries(directory: bytes) -> list[os.DirEntry[bytes]]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        message = f"{directory!r}: expected a directory, got: {error.strerror}"
-        raise RecordingError(message) from error
+        raise RecordingError(
+            f"{directory!r}: expected a directory, got: {error.strerror}"
+        ) from error
 
 
 def _read_file(path: bytes, limit_bytes: int) -> bytes:

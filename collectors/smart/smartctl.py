@@ -41,11 +41,10 @@ def parse(text: str, *, kind: str = "") -> Drive | Refused:
     `messages` says so. Limits: 4 MiB. Errors: ParseError: this is not what smartctl prints.
     """
     if len(text) > MOST_CHARACTERS:
-        message = (
+        raise ParseError(
             f"smartctl: expected at most {MOST_CHARACTERS} characters, got {len(text)};"
             " run it by hand on this drive"
         )
-        raise ParseError(message)
     if not text.strip():
         return Refused(Cover.UNPARSED, "smartctl printed nothing")
     # smartmontools before 7.3 may print '  Pending defect count:' ahead of the JSON.
@@ -59,11 +58,10 @@ def parse(text: str, *, kind: str = "") -> Drive | Refused:
         lines = text.splitlines()[:_MOST_LINES]
         document = read_lines(lines)
         if not document:
-            message = (
+            raise ParseError(
                 f"smartctl: expected JSON, or text that begins with its version, got"
                 f" {text.strip()[:80]!r}; run it by hand on this drive"
             )
-            raise ParseError(message)
     if begin:
         document.pop("unread", None)  # JSON has its values, whatever the locale makes of its text
     judged = _judged(document, lines, kind)
@@ -108,11 +106,10 @@ def _document(text: str) -> Document | Refused:
         where = f"at character {error.pos} of {len(text)}"
         return Refused(Cover.UNPARSED, f"its JSON is cut off or broken {where}: {error.msg}")
     if not isinstance(document.get("smartctl"), dict) or "devices" in document:
-        message = (
+        raise ParseError(
             f"smartctl: expected its JSON of one drive, got an object of"
             f" {', '.join(map(repr, list(document)[:5]))[:200]}"
         )
-        raise ParseError(message)
     return document
 
 

@@ -35,8 +35,9 @@ class Steps:
         """Count steps. Errors: RegexError where they are too many."""
         self.left -= count
         if self.left < 0:
-            message = "too expensive: a regular expression for a shorter text, or fewer of them"
-            raise RegexError(message)
+            raise RegexError(
+                "too expensive: a regular expression for a shorter text, or fewer of them"
+            )
 
 
 # --- the parts of a pattern ---
@@ -165,8 +166,7 @@ class Automaton:
 
     def _add(self, *targets: int, atom: Atom | None = None, span: int = -1) -> int:
         if len(self._states) >= MAXIMUM_STATES:
-            message = "too large"
-            raise RegexError(message)
+            raise RegexError("too large")
         regex = None
         if atom is not None:
             regex = self._regexes.get(atom.text) or re.compile(atom.text)

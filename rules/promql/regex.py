@@ -167,8 +167,7 @@ def _automaton(pattern: str, piece: _Piece, regex: re.Pattern[str]) -> Automaton
     try:
         return Automaton(piece.tree, regex.groups)
     except RegexError as error:
-        message = f"invalid regular expression {pattern!r}: {error}"
-        raise RegexError(message) from error
+        raise RegexError(f"invalid regular expression {pattern!r}: {error}") from error
 
 
 def _compile(pattern: str, flags: _Flags) -> tuple[_Piece, Mapping[str, int], re.Pattern[str]]:
@@ -177,8 +176,7 @@ def _compile(pattern: str, flags: _Flags) -> tuple[_Piece, Mapping[str, int], re
     try:
         return piece, translator.names, re.compile(piece.text)
     except (re.error, OverflowError, RecursionError) as error:
-        message = f"cannot translate {pattern!r}: {error}"
-        raise RegexError(message) from error
+        raise RegexError(f"cannot translate {pattern!r}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +258,7 @@ class _Translator:
         return result
 
     def _fail(self, what: str) -> None:
-        message = f"invalid regular expression {self._pattern!r}: {what}"
-        raise RegexError(message)
+        raise RegexError(f"invalid regular expression {self._pattern!r}: {what}")
 
     def _peek(self) -> str:
         return self._pattern[self._position : self._position + 1]
