@@ -201,14 +201,16 @@ def emit(value: Topology) -> list[Sample]:
                 1,
             )
         )
-        for metric, number in (
-            ("iowarden_device_size_bytes", device.size_bytes),
-            ("iowarden_device_rotational", device.rotational),
-            ("iowarden_device_timeout_seconds", device.timeout_seconds),
-            ("iowarden_device_read_only", device.read_only),
-        ):
-            if number is not None:
-                samples.append((metric, labels, float(number)))
+        samples += [
+            (metric, labels, float(number))
+            for metric, number in (
+                ("iowarden_device_size_bytes", device.size_bytes),
+                ("iowarden_device_rotational", device.rotational),
+                ("iowarden_device_timeout_seconds", device.timeout_seconds),
+                ("iowarden_device_read_only", device.read_only),
+            )
+            if number is not None
+        ]
     return samples
 
 

@@ -199,8 +199,10 @@ def emit(value: Mapping[str, BlockIo]) -> list[Sample]:
         if name.startswith(_MEMORY_BACKED) and not any(block.counters):
             continue
         labels = (("device", name),)
-        for (metric, unit), counter in zip(_OURS, block.counters, strict=False):
-            samples.append((metric, labels, counter * unit))
+        samples += [
+            (metric, labels, counter * unit)
+            for (metric, unit), counter in zip(_OURS, block.counters, strict=False)
+        ]
     return samples
 
 

@@ -61,14 +61,16 @@ def emit(value: Iterable[Slot]) -> list[Sample]:
         device = ("device", slot.device or "")
         labels: Labels = (device, enclosure, name, ("status", slot.status or ""))
         samples.append(("iowarden_enclosure_slot_info", labels, 1.0))
-        for metric, number in (
-            ("iowarden_enclosure_slot_ok", _OK.get(slot.status or "")),
-            ("iowarden_enclosure_slot_fault", slot.fault),
-            ("iowarden_enclosure_slot_active", slot.active),
-            ("iowarden_enclosure_slot_locate", slot.locate),
-        ):
-            if number is not None:
-                samples.append((metric, (device, enclosure, name), float(number)))
+        samples += [
+            (metric, (device, enclosure, name), float(number))
+            for metric, number in (
+                ("iowarden_enclosure_slot_ok", _OK.get(slot.status or "")),
+                ("iowarden_enclosure_slot_fault", slot.fault),
+                ("iowarden_enclosure_slot_active", slot.active),
+                ("iowarden_enclosure_slot_locate", slot.locate),
+            )
+            if number is not None
+        ]
     return samples
 
 

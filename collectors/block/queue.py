@@ -138,13 +138,15 @@ def emit(value: Mapping[str, Queue]) -> list[Sample]:
             samples.append(("iowarden_device_scheduler_info", labels, 1.0))
         for partition in queue.partitions:
             labels = (("device", device), ("partition", partition.name))
-            for name, number in (
-                ("iowarden_partition_start_bytes", partition.start_bytes),
-                ("iowarden_partition_size_bytes", partition.size_bytes),
-                ("iowarden_partition_alignment_offset_bytes", partition.alignment_offset_bytes),
-            ):
-                if number is not None:
-                    samples.append((name, labels, number))
+            samples += [
+                (name, labels, number)
+                for name, number in (
+                    ("iowarden_partition_start_bytes", partition.start_bytes),
+                    ("iowarden_partition_size_bytes", partition.size_bytes),
+                    ("iowarden_partition_alignment_offset_bytes", partition.alignment_offset_bytes),
+                )
+                if number is not None
+            ]
     return samples
 
 

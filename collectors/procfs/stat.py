@@ -75,8 +75,10 @@ def emit(value: Stat) -> list[Sample]:
         ("iowarden_tasks_blocked", (), value.procs_blocked),
         ("iowarden_boot_time_seconds", (), value.boot_time_seconds),
     ]
-    for labels, seconds in zip(_CPU_LABELS, value.cpu_seconds, strict=False):
-        samples.append(("iowarden_cpu_seconds_total", labels, seconds))
+    samples += [
+        ("iowarden_cpu_seconds_total", labels, seconds)
+        for labels, seconds in zip(_CPU_LABELS, value.cpu_seconds, strict=False)
+    ]
     return samples
 
 

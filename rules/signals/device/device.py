@@ -222,13 +222,15 @@ def samples(state: DeviceState) -> list[Sample]:
             critical = max(critical, warning or 0.0)
             if progress.discarding:
                 critical = max(critical, DISCARD_CRITICAL_SECONDS)
-        for metric, seconds in (
-            ("iowarden_device_stall_notice_seconds", limits.notice_seconds),
-            ("iowarden_device_stall_warning_seconds", warning),
-            ("iowarden_device_stall_critical_seconds", critical),
-        ):
-            if seconds is not None:
-                result.append((metric, labels, seconds))
+        result += [
+            (metric, labels, seconds)
+            for metric, seconds in (
+                ("iowarden_device_stall_notice_seconds", limits.notice_seconds),
+                ("iowarden_device_stall_warning_seconds", warning),
+                ("iowarden_device_stall_critical_seconds", critical),
+            )
+            if seconds is not None
+        ]
     return result
 
 

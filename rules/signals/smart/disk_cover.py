@@ -256,9 +256,11 @@ def _samples(state: State, now: float) -> list[Sample]:
             samples.append(("iowarden_disk_lost_seconds", (disk,), lost))
         if c.cover is Cover.MISSING and "configuration" in c.expected_by:
             samples.append(_missing(c, "configuration"))
-    for key, known in state.seen.items():
-        if known.missing_seconds is not None and key in state.covered:
-            samples.append(_missing(state.covered[key], "memory"))
+    samples += [
+        _missing(state.covered[key], "memory")
+        for key, known in state.seen.items()
+        if known.missing_seconds is not None and key in state.covered
+    ]
     if state.none_seconds is None:
         samples += [
             ("iowarden_disk_never_read_seconds", (("disk", key),), now - since)
