@@ -35,8 +35,9 @@ def decode(cls: type[Document], text: str) -> Document:
     try:
         found: Document = _typed(cls, json.loads(text), "$")
     except (json.JSONDecodeError, TypeError, KeyError, ValueError) as error:
-        message = f"expected {getattr(cls, '__name__', cls)} as JSON, got {text[:80]!r}: {error}"
-        raise CodecError(message) from error
+        raise CodecError(
+            f"expected {getattr(cls, '__name__', cls)} as JSON, got {text[:80]!r}: {error}"
+        ) from error
     return found
 
 
@@ -80,8 +81,7 @@ def _typed(cls: Any, value: Any, place: str) -> Any:  # noqa: ANN401 - one retur
         _expect(value, list, place)
         if origin is tuple and arguments[-1] is not Ellipsis:
             if len(value) != len(arguments):
-                message = f"'{place}': expected {len(arguments)} items, got {len(value)}"
-                raise ValueError(message)
+                raise ValueError(f"'{place}': expected {len(arguments)} items, got {len(value)}")
             return tuple(_typed(a, v, place) for a, v in zip(arguments, value, strict=True))
         return origin(_typed(arguments[0], v, f"{place}[{i}]") for i, v in enumerate(value))
     if origin in (dict, Mapping):
@@ -98,5 +98,4 @@ def _typed(cls: Any, value: Any, place: str) -> Any:  # noqa: ANN401 - one retur
 
 def _expect(value: object, cls: Any, place: str) -> None:  # noqa: ANN401 - as isinstance takes it
     if not isinstance(value, cls) or (isinstance(value, bool) and cls is not bool):
-        message = f"'{place}': expected {getattr(cls, '__name__', cls)}, got {value!r:.60}"
-        raise TypeError(message)
+        raise TypeError(f"'{place}': expected {getattr(cls, '__name__', cls)}, got {value!r:.60}")

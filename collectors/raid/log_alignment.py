@@ -136,8 +136,9 @@ def recalled(found: Any) -> Cursor:  # noqa: ANN401 - whatever was stored
             for moment, text, number in entries
         )
     except (TypeError, ValueError, OverflowError) as error:
-        message = f"expected [[[seconds, text, number] ...], serial], got {found!r:.80}"
-        raise ValueError(message) from error
+        raise ValueError(
+            f"expected [[[seconds, text, number] ...], serial], got {found!r:.80}"
+        ) from error
     return Cursor(listing, str(serial))
 
 

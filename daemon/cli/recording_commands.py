@@ -149,8 +149,9 @@ def _expectation(path: str) -> Expectation:
         with open(path, encoding="utf-8") as file:
             text = file.read(expectation.LIMIT_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError) as error:
-        message = f"'{path}': expected a file that can be read, got: {error}"
-        raise ExpectationError(message) from error
+        raise ExpectationError(
+            f"'{path}': expected a file that can be read, got: {error}"
+        ) from error
     if len(text) > expectation.LIMIT_CHARACTERS:
         raise ExpectationError(
             f"'{path}': expected at most {expectation.LIMIT_CHARACTERS} characters, got more"

@@ -102,8 +102,9 @@ def _record(
     own = [each.name for each in dataclasses.fields(cls)]
     if found.keys() != set(own):
         odd = ", ".join(sorted(found.keys() ^ set(own)))
-        message = f"{cls.__name__}: expected each field declared in {__name__}, but not {odd}"
-        raise TypeError(message)
+        raise TypeError(
+            f"{cls.__name__}: expected each field declared in {__name__}, but not {odd}"
+        )
     return cls, tuple(found[name] for name in own)
 
 
@@ -368,8 +369,7 @@ def _plain(value: object) -> object:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list | frozenset):
         return [_plain(item) for item in value]
-    message = f"{type(value).__name__}: expected a record that {__name__} declares"
-    raise TypeError(message)
+    raise TypeError(f"{type(value).__name__}: expected a record that {__name__} declares")
 
 
 # --- reading
@@ -456,8 +456,7 @@ class Reader:
 
     def _learnt(self, group: str, value: Any, place: str) -> Any:  # noqa: ANN401 - JSON
         if group not in _UNTIMED:
-            message = f"'{place}': expected one of {', '.join(_UNTIMED)}"
-            raise ValueError(message)
+            raise ValueError(f"'{place}': expected one of {', '.join(_UNTIMED)}")
         read = self._typed(dict[str, tuple[tuple[float, float], ...]], value, place, Kind.PLAIN)
         return {name: self._moved(pairs, _UNTIMED[group]) for name, pairs in read.items()}
 
@@ -489,8 +488,9 @@ class Reader:
         if names != value.keys():
             missing = ", ".join(sorted(names - value.keys())) or "none"
             unknown = ", ".join(sorted(map(repr, value.keys() - names))) or "none"
-            message = f"'{place}': expected other fields; missing: {missing}, unknown: {unknown}"
-            raise ValueError(message)
+            raise ValueError(
+                f"'{place}': expected other fields; missing: {missing}, unknown: {unknown}"
+            )
         hints = _hints(cls)
         found = cls(
             **{
@@ -521,8 +521,7 @@ class Reader:
             if arguments[-1] is Ellipsis:
                 arguments = arguments[:1] * len(value)
             elif len(value) != len(arguments):
-                message = f"'{place}': expected {len(arguments)} items, got {len(value)}"
-                raise ValueError(message)
+                raise ValueError(f"'{place}': expected {len(arguments)} items, got {len(value)}")
             pairs = zip(arguments, value, strict=True)
             return tuple(self._typed(a, v, f"{place}[{i}]", kind) for i, (a, v) in enumerate(pairs))
         if origin is dict:
@@ -534,8 +533,7 @@ class Reader:
         if issubclass(hint, enum.Enum):
             known = {each.value: each for each in hint}
             if isinstance(value, bool) or not isinstance(value, str | int) or value not in known:
-                message = f"'{place}': expected one of {[*known]}, got {value!r:.60}"
-                raise ValueError(message)
+                raise ValueError(f"'{place}': expected one of {[*known]}, got {value!r:.60}")
             return known[value]
         _expect(value, hint, place)
         return value
@@ -552,8 +550,7 @@ def _some(arguments: tuple[Any, ...]) -> Any:  # noqa: ANN401 - a type
 
 def _expect(value: object, cls: Any, place: str) -> None:  # noqa: ANN401 - as isinstance takes it
     if not isinstance(value, cls) or (isinstance(value, bool) and cls is not bool):
-        message = f"'{place}': expected {getattr(cls, '__name__', cls)}, got {value!r:.60}"
-        raise TypeError(message)
+        raise TypeError(f"'{place}': expected {getattr(cls, '__name__', cls)}, got {value!r:.60}")
 
 
 # --- what is declared
