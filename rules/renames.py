@@ -61,7 +61,7 @@ _ALERT_LABELS = frozenset({"alertname", "rule"})
 """Labels whose value is the name of an alert."""
 _OF_ALERTS = frozenset({"ALERTS", "ALERTS_FOR_STATE"})
 _SETTING = "setting "
-"""Begins the key of what is about a setting: the alert's name follows (rules.devices.subject)."""
+"""Begins the key of what is about a setting: the alert's name follows (alert_subject.subject)."""
 _PAIR = re.compile(r"(?:^| )([a-zA-Z_][a-zA-Z0-9_]*)=")
 
 

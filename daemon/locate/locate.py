@@ -67,7 +67,7 @@ class Located:
     """What lies in sectors of a device.
 
     Fields: `disk` is the drive where that was asked about and may be an ATA one, and `sector_bytes`
-    its own sectors, as rules.located.steps wants them.
+    its own sectors, as file_location.steps wants them.
     """
 
     device: str

@@ -1,7 +1,7 @@
 """One incident per cause: which alerts belong together, and how each goes on. Pure.
 
 An incident's key is the host or an object's identity: that of the deepest cause of what is in it
-(rules.causes). When a deeper one begins, an open incident goes on in that one's thread. An alert
+(causes.py). When a deeper one begins, an open incident goes on in that one's thread. An alert
 stays where it was reported; a further one about the same object joins it.
 Events come as alerts with a count, which fire for some minutes. That they are over is not told:
 nobody can say that it is well now.

@@ -1,7 +1,7 @@
 """The numbers a drive says, by the names under which they are kept for years. Pure.
 
 '197 raw' and '197 value' are the raw and the normalised value of ATA attribute 197; the others are
-named as in collectors.drive.
+named as in collectors.smart.drive.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The kernel says 'sdb', 'ata3.00', '2:0:1:0'; a controller says 'channel 2'; people and SMART say a
 serial number. One disk must be one incident whoever tells of it, so an event is given the identity
-that alerts about the same thing have: that of `rules.devices` for a block device, that of
+that alerts about the same thing have: that of `device_identity` for a block device, that of
 `rules.coverage` for a disk that a controller hides. An event of a member of an array is about the
 member's disk. What a controller says of its own is found in rules/topology/slots.py.
 Limits: which host a controller is, is known where there is one of its maker, or where a serial

@@ -1,7 +1,7 @@
 """What becomes of each message that the kernel can print of storage: a row, or why it has none.
 
 A row is a kind of rules/events/events.yaml that kernel_events gives the line. An exemption is
-either a reason of collectors/kernel_drivers (its words say that it is no event), or one of the
+either a reason of kernel_drivers.py (its words say that it is no event), or one of the
 table below, by file, function and words. What has neither is left, and must not be.
 """
 
