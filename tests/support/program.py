@@ -27,7 +27,7 @@ from support.smtp import DEADLINE_SECONDS, free_port
 from iowarden.collectors.recording.player import PlayedRoot
 from iowarden.collectors.recording.recorder import Recorder
 from iowarden.collectors.recording.recording import Frame, Recording, Step
-from iowarden.daemon.cli import main, run_command
+from iowarden.daemon.cli import check_command, main, run_command
 from iowarden.daemon.clock import PlayedClock, local_zone
 from iowarden.daemon.config import rule_files
 from iowarden.daemon.config.load import load_config
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 # A text is parsed in the same way each time, and the shipped ones would be with each start.
 rule_files.parse_rule_file = functools.lru_cache(64)(rule_files.parse_rule_file)
 rule_files.parse_events_file = functools.lru_cache(1)(rule_files.parse_events_file)
+# Where the service is installed, 'config check' judges as its user, in a process whose words are lost.
+check_command.SERVICE_USER = "nobody-yet"
 
 COMMAND = Path(sys.executable).with_name("iowarden")
 PAGE_SIZE_BYTES = 4096
