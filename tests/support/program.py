@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # A text is parsed in the same way each time, and the shipped ones would be with each start.
 rule_files.parse_rule_file = functools.lru_cache(64)(rule_files.parse_rule_file)
 rule_files.parse_events_file = functools.lru_cache(1)(rule_files.parse_events_file)
-# Where the service is installed, 'config check' judges as its user, in a process whose words are lost.
+# Where the service is installed, 'config check' judges as its user, in a process not heard here.
 check_command.SERVICE_USER = "nobody-yet"
 
 COMMAND = Path(sys.executable).with_name("iowarden")
