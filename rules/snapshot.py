@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The value of each source of collectors/registry.py, by the source's name.
+    """The value of each source that signals or advice look at, by the source's name.
 
     None: it says nothing that may be used now, whether it is absent or its last value is too old.
     """

@@ -1,6 +1,6 @@
 r"""What the messages of one driver or file system have in common, in words.
 
-Asked where no row of kernel_shapes knows the single message: a driver has hundreds. The first row
+Asked where no row of kernel_patterns knows the single message: a driver has hundreds. The first row
 that is found decides; what remains and has a word of a fault is 'driver_message' (or 'fs_warning').
 Source: the messages of level warning and above in linux-source 6.1 and 6.12 (Debian); for the words
 of older and newer kernels in 2.6.9 to 5.15, 6.8 and 7.2. Which of them has a row here, and why

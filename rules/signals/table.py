@@ -89,7 +89,10 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What signals keep over a restart: what is usual takes long to learn."""
+    """What signals keep over a restart: what is usual takes long to learn.
+
+    The rates of `bandwidth` and `lull` are no pairs, and are stored under names of their own.
+    """
 
     bandwidths: dict[str, tuple[float, ...]] = field(default_factory=dict)
     best_rates: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
