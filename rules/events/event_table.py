@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import yaml
@@ -22,7 +22,7 @@ from iowarden.rules.severity import Severity
 from iowarden.rules.yaml_nodes import Nodes, compose, start
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 
 NOISE = "noise"
@@ -426,8 +426,3 @@ def _paired(
                 used[zone].add(other)
     best = max(zones, key=lambda zone: (len(zones[zone]), -abs(zone)), default=None)
     return {} if best is None else zones[best]
-
-
-def overridden(known: Table, kind: str, change: Callable[[Row], Row]) -> Table:
-    """Return the table with a row changed. Errors: KeyError."""
-    return Table({**known.rows, kind: replace(change(known.rows[kind]), kind=kind)})

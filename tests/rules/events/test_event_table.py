@@ -27,7 +27,6 @@ from iowarden.rules.events.event_table import (
     Table,
     grown,
     object_of,
-    overridden,
     parse_events_file,
     twins,
 )
@@ -269,16 +268,6 @@ def test_a_line_of_kmsg_and_of_the_journal_is_one_event(table: Table) -> None:
     """Same boot, time and text."""
     once, other = driver(100), driver(101)
     assert twins([once, other, once], table) == ((once, once), (other,))
-
-
-def test_a_row_can_be_overridden(table: Table) -> None:
-    """By what a person configures; the others stay."""
-    changed = overridden(
-        table, "block_medium_error", lambda row: dataclasses.replace(row, severity=CRITICAL)
-    )
-    assert changed.find(medium_error(0)).severity is CRITICAL
-    assert table.find(medium_error(0)).severity is WARNING
-    assert len(changed.rows) == len(table.rows)
 
 
 GOOD = """advice:
