@@ -9,6 +9,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from iowarden.rules.conditions.condition import Condition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Layer(enum.IntEnum):
@@ -252,20 +258,20 @@ RULES = _table(
 )
 """By name of the alert; all that come with iowarden."""
 
-CLASSES = {
-    "B4": Meaning(Fault.HUNG),
-    "B5": Meaning(Fault.RESETS, _D),
-    "H1": Meaning(Fault.ERRORS, _D),
-    "J1": Meaning(Fault.ERRORS, _A),
-    "K": Meaning(Fault.ERRORS, _D),
-    "L7": Meaning(Fault.FULL, _M),
-    "L11": Meaning(Fault.ERRORS, _A),
-    "M1": Meaning(Fault.FAILED, _F),
-    "M2": Meaning(Fault.READ_ONLY, _F),
-    "M3": Meaning(Fault.FAILED, _F),
-    "M4": Meaning(Fault.ERRORS, _F),
-    "M5": Meaning(Fault.DEGRADED, _V),
-    "M7": Meaning(Fault.GONE, _D),
+CLASSES: Mapping[str, Meaning] = {
+    Condition.HUNG_TASK: Meaning(Fault.HUNG),
+    Condition.COMMAND_TIMEOUT: Meaning(Fault.RESETS, _D),
+    Condition.DISK_FAILING: Meaning(Fault.ERRORS, _D),
+    Condition.CONTROLLER_EVENT: Meaning(Fault.ERRORS, _A),
+    Condition.IO_ERROR: Meaning(Fault.ERRORS, _D),
+    Condition.SPACE_LOW: Meaning(Fault.FULL, _M),
+    Condition.CONTROLLER_WRITE_CACHE: Meaning(Fault.ERRORS, _A),
+    Condition.FILESYSTEM_ERROR: Meaning(Fault.FAILED, _F),
+    Condition.FILESYSTEM_READ_ONLY: Meaning(Fault.READ_ONLY, _F),
+    Condition.FILESYSTEM_SHUTDOWN: Meaning(Fault.FAILED, _F),
+    Condition.BTRFS_ERROR: Meaning(Fault.ERRORS, _F),
+    Condition.RAID_ARRAY: Meaning(Fault.DEGRADED, _V),
+    Condition.DEVICE_UNAVAILABLE: Meaning(Fault.GONE, _D),
 }
 """Of a kind of event without an own entry, by the condition of its row; all that a row may have."""
 

@@ -279,7 +279,8 @@ collectors.registry: block filesystem kernel kmsg md monitors procfs raid.contro
 collectors.tool_output: event kmsg md model raid.adaptec raid.areca raid.controller raid.megaraid
     raid.mpt raid.output raid.smartarray raid.states raid.threeware smart
 rules.calendar: -
-rules.faults: -
+rules.conditions: -
+rules.faults: conditions
 rules.promql: -
 rules.quantity: -
 rules.scrape_labels: -
@@ -315,7 +316,7 @@ rules.advice: alerting faults incidents severity smart topology
 rules.engine: alerting promql rulefile scrape_labels signals.signal signals.smart signals.table
     snapshot topology
 rules.selftest_schedule: calendar incidents
-rules.events: advice alerting faults incidents notice severity topology yaml_nodes
+rules.events: advice alerting conditions faults incidents notice severity topology yaml_nodes
 rules.notices: advice alerting faults incidents notice quantity severity topology
 daemon.clock: -
 daemon.duration: -

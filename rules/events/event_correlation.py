@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.event import Event
 from iowarden.rules import faults
+from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.events import controller_clock, event_table
 from iowarden.rules.events.controller_clock import Clock, estimated
 from iowarden.rules.events.event_counters import MEDIUM, MOST_DISKS
@@ -67,7 +68,7 @@ FULL = frozenset({"fs_no_space"})
 """What is the matter of a file system that is full, and not of the disk below."""
 NEIGHBOUR_SECONDS = 1.0
 """So long such a line waits for the one behind it, which names array and member."""
-_PATH_CONDITIONS = frozenset({"B5", "M7"})
+_PATH_CONDITIONS = frozenset({Condition.COMMAND_TIMEOUT, Condition.DEVICE_UNAVAILABLE})
 _PATH_KINDS = frozenset(
     (
         "block_io_error",
@@ -79,9 +80,9 @@ _PATH_KINDS = frozenset(
         "scsi_link_error",
     )
 )
-"""What says that the way to a disk failed, or nothing answered there; also rows of conditions B5
-and M7. Of a map that has another path the request is sent by that one, and its rules say how many
-are left."""
+"""What says that the way to a disk failed, or nothing answered there; also rows of
+`_PATH_CONDITIONS`. Of a map that has another path the request is sent by that one, and its rules
+say how many are left."""
 _BACKED = re.compile(r"(?:loop|nbd|zram)[0-9]", re.ASCII)
 """Devices made of a file, a network or memory: only what stands on them can be lost."""
 KINDS = {"controller_clock_moved": "a controller's clock was set, or follows daylight saving"}

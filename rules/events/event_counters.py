@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family
+from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ DISK_TOTAL = Family(
     " (medium), commands without an answer (timeout), a disk that is given up (lost), others.",
 )
 CLASSES = ("medium", "timeout", "lost", "other")
-_OF_CONDITIONS = {"B5": "timeout", "M7": "lost"}
+_OF_CONDITIONS: Mapping[str, str] = {
+    Condition.COMMAND_TIMEOUT: "timeout",
+    Condition.DEVICE_UNAVAILABLE: "lost",
+}
 CLOCK = Family(
     "iowarden_controller_clock_offset_seconds",
     "gauge",

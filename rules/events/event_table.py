@@ -7,6 +7,7 @@ Limits: an event that no row fits needs attention: it is a warning, never droppe
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import defaultdict
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from iowarden.collectors.event import Event  # noqa: TC001 - kept over restarts:
 from iowarden.collectors.raid.threeware import alarms
 from iowarden.rules.advice.advice import unknown_steps
 from iowarden.rules.advice.advice_steps import STEPS
+from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.severity import Severity
 from iowarden.rules.yaml_nodes import Nodes, compose, start
 
@@ -46,7 +48,7 @@ _GROUP_KEYS = ("name", "events", *_SHARED_KEYS)
 _ROW_KEYS = ("severity", "meaning", "storm", "controller", "ends", *_SHARED_KEYS)
 _STORM_KEYS = ("count", "window", "severity")
 _KIND = re.compile(r"[a-z0-9_]{1,64}")
-_CONDITION = re.compile(r"[A-Z][0-9]{0,2}")
+_CONDITIONS = frozenset(map(str, Condition))
 _CODE = re.compile(r"0x[0-9a-f]{1,4}", re.IGNORECASE)
 
 
@@ -95,7 +97,7 @@ UNKNOWN = Row(
     Severity.WARNING,
     "an event of a kind that is not known, so that it needs attention",
     "Look it up in the documentation of what told it; iowarden does not know these words.",
-    "J1",
+    Condition.CONTROLLER_EVENT,
 )
 
 
@@ -210,8 +212,12 @@ class _Reader:
             if not text(name):
                 self._nodes.wrong(start(key), f"{what}: expected a {name}; add '{name}:'")
         condition = text("condition")
-        if condition and not _CONDITION.fullmatch(condition):
-            message = f"{what}: condition: expected one such as M5, got {condition!r}"
+        if condition and condition not in _CONDITIONS:
+            close = difflib.get_close_matches(condition, _CONDITIONS, 1) or ["raid_array"]
+            message = (
+                f"{what}: condition: expected a word of rules/conditions/definitions.yaml, such as"
+                f" {close[0]!r}, got {condition!r}"
+            )
             self._nodes.wrong(start(fields["condition"][1]), message)
         if not advice and severity is not None and severity >= Severity.WARNING:
             self._nodes.wrong(start(key), f"{what}: a mail may come of it; add 'advice:'")

@@ -480,7 +480,7 @@ def test_what_the_running_service_says_counts(tmp_path: Path) -> None:
         assert re.search(r" old, mails waiting: \d", answer.text)
         labels = (
             ("alertname", "WriteStall"),
-            ("condition", "A1"),
+            ("condition", "write_stall"),
             ("severity", "warning"),
         )
         again = running_service.findings(("127.0.0.1", program.port), {labels})
@@ -597,7 +597,7 @@ def test_a_credential_is_read_by_systemd_and_not_by_the_service(
 
 
 def test_no_code_of_ours_stands_in_a_report(checked: Checker) -> None:
-    """'A1' and 'M5' are letters of a paper that nobody has; alerts have names."""
+    """Conditions were codes such as 'A1' and 'M5' once; a report has names."""
     _, text = checked(machine(degraded=1))
     assert "needs a longer look: " in text
     assert "WriteStall" in text

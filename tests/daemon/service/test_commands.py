@@ -67,7 +67,7 @@ def row(number: int = 0, **changed: object) -> EventLine:
 
 
 HANGS = Member(
-    labels=(("alertname", "DiskHung"), ("condition", "B1"), ("device", "sda")),
+    labels=(("alertname", "DiskHung"), ("condition", "device_hang"), ("device", "sda")),
     name="DiskHung",
     severity=Severity.CRITICAL,
     state=State.FIRING,

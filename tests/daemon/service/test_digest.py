@@ -176,7 +176,7 @@ def test_a_risky_setting_known_for_long_hides_no_stall(tmp_path: Path) -> None:
     """The arrival mail told zone reclaim; a warning about the host a month later is mailed."""
     live = with_findings(tmp_path)
     rules = tmp_path / "rules.d" / "mine.yaml"
-    rules.write_text(rules.read_text().replace("notice", "warning").replace("X1", "C1"))
+    rules.write_text(rules.read_text().replace("notice", "warning").replace("X1", "reclaim_stall"))
     live.change({"/proc/sys/vm/laptop_mode": "0\n"})
     with watched(tmp_path, live, arrival=True) as host:
         (arrival,) = host.wait(80)

@@ -33,7 +33,7 @@ from iowarden.daemon.storage import event_rows, history_db
 from iowarden.daemon.storage.history_db import History, Tail, TailLoaded
 from iowarden.rules.alerting.staleness import Watched
 from iowarden.rules.incidents.recurring import Habit, Occurrence
-from iowarden.rules.renames import Kind, Rename, Renames
+from iowarden.rules.renames import RENAMES, Kind, Rename, Renames
 from iowarden.rules.topology.device_changes import Returned
 from iowarden.rules.topology.topology import Above
 
@@ -48,6 +48,8 @@ LATER = {Returned, Above, Habit, Occurrence}
 """Records that state of version 1 has none of."""
 NEW = {"stood", "recurring"}
 """Documents that it had none of."""
+IN_OLD_WORDS = Schema(renames=Renames(()))
+"""Without the renames since."""
 HISTORY = ("iowarden_filesystem_used_ratio", "iowarden_smart_attribute_raw")
 
 
@@ -128,6 +130,7 @@ OLD = {
 }
 NAMES = Renames(
     (
+        # These are older than what was renamed since version 1.
         Rename(Kind.ALERT, "RaidDegraded", "ArrayLacksMember"),
         Rename(Kind.ALERT, "ArrayLacksMember", "ArrayDegraded"),
         Rename(Kind.EVENT, "block_bad_sector", "block_medium_error"),
@@ -139,6 +142,7 @@ NAMES = Renames(
         Rename(Kind.LABEL, "mountpoint", "mounted_at", of=HISTORY[0]),
         Rename(Kind.VALUE, "ext4", "ext5", of="fstype"),
         Rename(Kind.FIGURE, "temperature_celsius", "drive_celsius"),
+        *RENAMES,
     )
 )
 
@@ -237,12 +241,12 @@ def test_everything_that_is_kept_is_read_and_written_as_it_was(tmp_path: Path) -
     """No byte of a document whose version is the same differs, and none of them is empty."""
     put_state(tmp_path)
     texts = documents(tmp_path)
-    before, unread = persisted_state.read(texts, ENDED)
+    before, unread = persisted_state.read(texts, ENDED, IN_OLD_WORDS)
     assert not unread
     written = persisted_state.documents(before)
     same = {row: text for row, text in written.items() if "." not in row and row not in NEW}
     assert same.items() <= texts.items()
-    assert persisted_state.read(written, ENDED) == (before, {})
+    assert persisted_state.read(written, ENDED, IN_OLD_WORDS) == (before, {})
     empty = persisted_state.Kept(wall_ahead_seconds=-1.0)
     assert not [
         field.name

@@ -195,7 +195,7 @@ def test_a_second_disk_is_a_second_incident_and_a_third_is_the_adapter() -> None
 
 def test_the_array_that_gave_a_sick_disk_up_is_the_disks_incident() -> None:
     """Its degraded array says nothing new; without an error of a disk it is an incident."""
-    degraded = about_array("ArrayDegraded", "M5")
+    degraded = about_array("ArrayDegraded", "raid_array")
     machine = Machine()
     machine.tell(machine.medium_error("sdb"))
     machine.alerts = [degraded]
@@ -212,7 +212,7 @@ def test_the_array_that_gave_a_sick_disk_up_is_the_disks_incident() -> None:
 def test_an_array_that_degrades_ahead_of_its_disks_error_is_folded() -> None:
     """Whatever is read first, it is one thread of mails."""
     machine = Machine()
-    machine.alerts = [about_array("ArrayDegraded", "M5")]
+    machine.alerts = [about_array("ArrayDegraded", "raid_array")]
     machine.look()
     machine.now += 10
     machine.tell(machine.medium_error("sdb"))
@@ -227,7 +227,7 @@ def test_a_setting_of_a_volume_is_no_matter_of_its_sick_disk() -> None:
     """Its read-ahead is too small, as it was for months."""
     machine = Machine()
     machine.tell(machine.medium_error("sdb"))
-    machine.alerts = [about_array("ReadAheadSmall", "D2")]
+    machine.alerts = [about_array("ReadAheadSmall", "read_ahead_below_stripe")]
     machine.look()
     assert len(machine.open) == 2
 

@@ -274,13 +274,13 @@ GOOD = """advice:
   disk: "{log}"
 groups:
   - name: g
-    condition: K
+    condition: io_error
     source: s
     advice: disk
     events:
       one: {severity: warning, meaning: m, storm: {count: 5, window: 10m, severity: critical}}
       two: {severity: noise, meaning: m}
-      three: {severity: info, meaning: m, condition: M5, sent: true, consequence: true}
+      three: {severity: info, meaning: m, condition: raid_array, sent: true, consequence: true}
 """
 
 
@@ -288,11 +288,11 @@ def test_a_row_takes_from_its_group_what_it_does_not_say() -> None:
     """Condition, source and advice."""
     rows = parse_events_file(GOOD, "x.yaml").rows
     assert rows["one"].storm == Storm(5, 600.0, CRITICAL)
-    assert (rows["one"].advice, rows["one"].condition) == ("{log}", "K")
+    assert (rows["one"].advice, rows["one"].condition) == ("{log}", "io_error")
     assert (rows["one"].file, rows["one"].line) == ("x.yaml", 9)
     assert rows["two"].severity is None
     assert (rows["three"].condition, rows["three"].sent, rows["three"].consequence) == (
-        "M5",
+        "raid_array",
         True,
         True,
     )
@@ -306,15 +306,25 @@ def test_a_row_takes_from_its_group_what_it_does_not_say() -> None:
         ("warning, meaning", "bad, meaning", "9:23: event 'one': severity: expected one of"),
         ("{severity: noise, meaning: m}", "{meaning: m}", "10:12: event 'two': severity: expected"),
         ("noise, meaning: m", "noise", "10:7: event 'two': expected a meaning; add 'meaning:'"),
-        ("    condition: K\n", "", "8:7: event 'one': expected a condition"),
-        ("condition: M5", "condition: mail", "11:54: event 'three': condition: expected one such"),
+        ("    condition: io_error\n", "", "8:7: event 'one': expected a condition"),
+        (
+            "condition: raid_array",
+            "condition: M5",
+            "11:54: event 'three': condition: expected a word",
+        ),
+        ("raid_array", "raid_arrays", ", such as 'raid_array', got 'raid_arrays'"),
+        (
+            "condition: raid_array",
+            "condition: mail",
+            "11:54: event 'three': condition: expected a word",
+        ),
         ("advice: disk\n", "advice: disc\n", "7:13: event 'one': advice: no text 'disc'"),
         ("    advice: disk\n", "", "8:7: event 'one': a mail may come of it; add 'advice:'"),
         ("{log}", "{serial}", "2:9: advice: disk: unknown step {serial}; known are {array}"),
         ("count: 5", "count: 1", "9:59: event 'one': storm: expected 'count:' from 2 to 99"),
         ("window: 10m", "window: ten", "9:70: event 'one': storm: expected a duration"),
         ("severity: critical}", "severity: info}", "9:51: event 'one': storm: expected worse"),
-        ("sent: true", "sent: yes", "11:64: event 'three': sent: expected true or false"),
+        ("sent: true", "sent: yes", "11:72: event 'three': sent: expected true or false"),
         ("two:", "one:", "10:7: group 'g': events: duplicate key 'one'"),
         ("two:", "Two!:", "10:7: event 'Two!': expected small letters, digits and _"),
         ("noise, meaning", "noise, meanin", "10:30: event 'two': unknown key 'meanin'"),
@@ -334,7 +344,10 @@ def test_what_is_wrong_is_said_with_its_place(old: str, new: str, error: str) ->
 
 def test_a_kind_in_two_groups_is_refused() -> None:
     """Nobody could say which of the two counts."""
-    more = "  - {name: h, condition: K, source: s, events: {one: {severity: info, meaning: m}}}\n"
+    more = (
+        "  - {name: h, condition: io_error, source: s,"
+        " events: {one: {severity: info, meaning: m}}}\n"
+    )
     with pytest.raises(RuleFileError, match="stands in two groups"):
         parse_events_file(GOOD + more, "x.yaml")
 
@@ -368,7 +381,7 @@ def test_what_ends_another_kind_names_one_that_is_there(table: Table) -> None:
     """'nfs_responding' ends 'nfs_not_responding'; a misspelt one would end nothing, silently."""
     assert "nfs_not_responding" in table.lasting
     text = (
-        "groups:\n- name: x\n  source: y\n  condition: K\n  events:\n"
+        "groups:\n- name: x\n  source: y\n  condition: io_error\n  events:\n"
         "    back: {severity: info, meaning: it is back, ends: goen}\n"
     )
     with pytest.raises(RuleFileError, match="no event 'goen' in this file"):

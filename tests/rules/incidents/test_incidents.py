@@ -29,7 +29,7 @@ def alert(
     severity: str = "warning",
     *,
     device: str = "",
-    condition: str = "A1",
+    condition: str = "write_stall",
     state: State = State.FIRING,
     since: float = 0.0,
 ) -> Alert:
@@ -52,7 +52,7 @@ def alert(
 
 STALL = alert("WriteStall")
 WORSE = alert("WriteStall", "critical")
-HANG = alert("DeviceStall", "warning", device="sda", condition="B1")
+HANG = alert("DeviceStall", "warning", device="sda", condition="device_hang")
 
 
 class Machine:
@@ -160,7 +160,7 @@ def test_a_warning_waits_a_minute_for_others() -> None:
     """One mail after 60 s, not one an alert."""
     host = Machine()
     assert host.run(60, STALL) == []
-    assert host.run(5, STALL, alert("WriteLull", condition="B2")) == ["opened"]
+    assert host.run(5, STALL, alert("WriteLull", condition="writeback_no_progress")) == ["opened"]
     assert host.run(HOUR, STALL) == []
 
 
@@ -276,7 +276,7 @@ def test_a_source_that_falls_silent_is_told_and_clears_nothing() -> None:
 def test_two_hung_disks_are_two_incidents() -> None:
     """Each with its own thread."""
     host = Machine()
-    other = alert("DeviceStall", device="sdb", condition="B1")
+    other = alert("DeviceStall", device="sdb", condition="device_hang")
     assert host.run(90, HANG, other) == ["opened", "opened"]
     assert len({i.identifier for i in host.state.by_key.values()}) == 2
 
@@ -284,7 +284,9 @@ def test_two_hung_disks_are_two_incidents() -> None:
 def test_a_stall_that_a_hung_disk_causes_is_that_disks_incident() -> None:
     """Both begin together: one mail, about the disk."""
     host = Machine()
-    assert host.run(90, HANG, STALL, alert("WriteLull", condition="B2")) == ["opened"]
+    assert host.run(90, HANG, STALL, alert("WriteLull", condition="writeback_no_progress")) == [
+        "opened"
+    ]
     assert host.only().key == "disk sda"
     assert {m.name for m in host.only().members} == {"DeviceStall", "WriteStall", "WriteLull"}
 
@@ -298,7 +300,7 @@ def test_an_open_host_incident_is_folded_into_the_disk_that_explains_it() -> Non
     assert host.mails[-1][2] == "sda (serial sda)"
     assert host.only().key == "disk sda"
     assert host.only().identifier == thread
-    worse = alert("DeviceStall", "critical", device="sda", condition="B1")
+    worse = alert("DeviceStall", "critical", device="sda", condition="device_hang")
     assert host.run(60, STALL, HANG, worse) == ["worse"]
     assert host.mails[-1][2] == "sda (serial sda)"
     assert host.run(11 * MINUTE) == ["all clear"]
@@ -443,7 +445,7 @@ def test_every_thread_opens_first_and_ends_in_an_all_clear(
 def test_a_stall_of_the_host_explains_what_single_disks_seem_to_suffer_from() -> None:
     """While all writers are held, a starved disk is no news; it is once the host is well."""
     host = Machine()
-    starved = alert("AdapterStarvesDisks", device="sdb", condition="F2")
+    starved = alert("AdapterStarvesDisks", device="sdb", condition="queue_starvation")
     host.run(300, STALL, starved)
     assert list(host.state.by_key) == ["host"]
     host.run(90, starved)
@@ -453,7 +455,7 @@ def test_a_stall_of_the_host_explains_what_single_disks_seem_to_suffer_from() ->
 def test_what_was_told_before_the_host_stalled_is_not_over() -> None:
     """A disk starved first: its incident goes on through the stall of the host."""
     host = Machine()
-    starved = alert("AdapterStarvesDisks", device="sdb", condition="F2")
+    starved = alert("AdapterStarvesDisks", device="sdb", condition="queue_starvation")
     host.run(90, starved)
     host.run(1000, starved, STALL)
     assert [reason for _, reason, name, _ in host.mails if "sdb" in name] == [Reason.OPENED]
@@ -462,7 +464,7 @@ def test_what_was_told_before_the_host_stalled_is_not_over() -> None:
 def test_a_hanging_disk_explains_that_its_attributes_cannot_be_read() -> None:
     """One mail about the disk, none about the collector that is stuck with it."""
     host = Machine()
-    silent = replace(alert("CollectorSilent", condition="S1"), subject="iowarden")
+    silent = replace(alert("CollectorSilent", condition="collector_stale"), subject="iowarden")
     host.run(300, HANG, silent)
     assert list(host.state.by_key) == ["disk sda"]
 
@@ -471,7 +473,7 @@ def test_what_was_so_at_first_sight_is_told_by_the_arrival_mail() -> None:
     """A degraded array at installation: no mail of its own, and its all clear answers that one."""
     host = Machine()
     host.arrival = model.Arrival("arrivalx")
-    degraded = alert("ArrayDegraded", "critical", device="md0", condition="M5")
+    degraded = alert("ArrayDegraded", "critical", device="md0", condition="raid_array")
     host.run(60, degraded)
     assert host.mails == []
     host.arrival = model.Arrival("arrivalx", 60.0)
@@ -502,7 +504,7 @@ def test_mails_that_follow_the_arrival_mail_are_counted() -> None:
 
     Two mails of one number have one Message-ID, of which a reader's program may show but one.
     """
-    old = of_first_sight(alert("Found", device="sda", condition="H2"))
+    old = of_first_sight(alert("Found", device="sda", condition="smart_errors"))
     host = arrived(old)
     hang = replace(HANG, active_seconds=host.now, fired_seconds=host.now)
     host.run(MINUTE, old, hang)
@@ -524,7 +526,7 @@ def test_what_is_learnt_of_first_sight_makes_no_mail_ahead_of_the_arrival_mail()
     """An old error whose file was found within a second was mailed as WORSE than nothing."""
     host = Machine()
     host.arrival = model.Arrival("arrivalx")
-    first = of_first_sight(alert("Found", "critical", device="sda", condition="H2"))
+    first = of_first_sight(alert("Found", "critical", device="sda", condition="smart_errors"))
     host.run(5, first)
     own = host.state.by_key["disk sda"]
     learnt = replace(own, learnt=True, detailed=True)
@@ -537,7 +539,7 @@ def test_what_is_learnt_of_first_sight_makes_no_mail_ahead_of_the_arrival_mail()
 
 def test_an_incident_that_the_arrival_mail_told_is_not_written_each_second() -> None:
     """When it was mailed stands still, so there is nothing new to keep."""
-    old = of_first_sight(alert("Found", device="sda", condition="H2"))
+    old = of_first_sight(alert("Found", device="sda", condition="smart_errors"))
     host = arrived(old)
     host.run(10, old)
     assert host.state.changed == frozenset()
@@ -547,7 +549,7 @@ def test_a_disk_that_hangs_at_first_sight_is_told_at_once() -> None:
     """The first minute is no excuse: what happens now is no baseline."""
     host = Machine()
     host.arrival = model.Arrival("arrivalx")
-    host.run(5, alert("DeviceStall", "critical", device="sda", condition="B1"))
+    host.run(5, alert("DeviceStall", "critical", device="sda", condition="device_hang"))
     assert [reason for _, reason, *_ in host.mails] == [Reason.OPENED]
 
 
@@ -559,7 +561,7 @@ def test_a_source_whose_silence_leaves_an_incident_unknown_is_told_with_it() -> 
     unknown = replace(STALL, state=State.UNKNOWN, unknown_seconds=90.0, unknown_reason=reason)
 
     def silent(collector: str) -> Alert:
-        own = alert("CollectorSilent", condition="S1")
+        own = alert("CollectorSilent", condition="collector_stale")
         labels = tuple(sorted((*own.labels, ("collector", collector))))
         return replace(own, labels=labels, subject="iowarden")
 
@@ -573,7 +575,7 @@ def test_what_held_before_the_arrival_mail_and_fires_after_it_was_told_by_it() -
     host.arrival = model.Arrival("arrivalx", 60.0)
     host.now = 3600.0
     early, late = (
-        alert("DirtyRatioLarge", condition="L1", since=10.0),
+        alert("DirtyRatioLarge", condition="dirty_ratio_too_large", since=10.0),
         alert("ZoneReclaim", since=3700.0),
     )
     host.run(300, replace(early, subject="setting DirtyRatioLarge"))
@@ -585,9 +587,11 @@ def test_what_held_before_the_arrival_mail_and_fires_after_it_was_told_by_it() -
 def test_an_array_that_stops_while_it_waits_for_a_new_disk_is_told() -> None:
     """Degraded for a week, critical and told; then it is lost: no open incident may hide that."""
     host = Machine()
-    degraded = alert("ArrayDegraded", "critical", device="md0", condition="M5")
+    degraded = alert("ArrayDegraded", "critical", device="md0", condition="raid_array")
     assert host.run(3 * DAY, degraded, step=60.0) == ["opened"]
-    stopped = alert("ArrayStopped", "critical", device="md0", condition="M5", since=host.now)
+    stopped = alert(
+        "ArrayStopped", "critical", device="md0", condition="raid_array", since=host.now
+    )
     assert host.run(5, degraded, stopped) == ["worse"]
     assert host.run(2 * HOUR, degraded, stopped) == []
 
@@ -595,11 +599,19 @@ def test_an_array_that_stops_while_it_waits_for_a_new_disk_is_told() -> None:
 def test_a_file_system_that_fails_does_not_wait_for_what_was_mailed() -> None:
     """A disk hangs, goes offline and takes its file system along, all in two minutes."""
     host = Machine()
-    hang = alert("DeviceStall", "critical", device="sda", condition="B1")
+    hang = alert("DeviceStall", "critical", device="sda", condition="device_hang")
     assert host.run(60, hang) == ["opened"]
-    offline = alert("DiskOffline", "critical", device="sda", condition="M7", since=60.0)
+    offline = alert(
+        "DiskOffline", "critical", device="sda", condition="device_unavailable", since=60.0
+    )
     assert host.run(60, hang, offline) == ["worse"]
-    failed = alert("FileSystemReadOnly", "critical", device="sda", condition="M2", since=120.0)
+    failed = alert(
+        "FileSystemReadOnly",
+        "critical",
+        device="sda",
+        condition="filesystem_read_only",
+        since=120.0,
+    )
     assert host.run(HOUR, hang, offline, failed) == ["worse"]
     assert [at for at, *_ in host.mails] == [0.0, 60.0, 120.0]
 
@@ -607,20 +619,24 @@ def test_a_file_system_that_fails_does_not_wait_for_what_was_mailed() -> None:
 def test_a_warning_of_another_kind_is_told_while_an_old_one_stays() -> None:
     """Old errors of a file system stay for a year; a disk held down by its read-ahead is news."""
     host = Machine()
-    old = alert("FileSystemHadErrors", device="sda", condition="M1")
+    old = alert("FileSystemHadErrors", device="sda", condition="filesystem_error")
     assert host.run(DAY, old, step=60.0) == ["opened"]
-    slow = alert("ReadAheadTooSmall", device="sda", condition="D1", since=host.now)
+    slow = alert(
+        "ReadAheadTooSmall", device="sda", condition="read_ahead_too_small", since=host.now
+    )
     assert host.run(60, old, slow) == ["worse"]
     assert host.run(HOUR, old) == []
-    again = alert("ReadAheadTooSmall", device="sda", condition="D1", since=host.now)
+    again = alert(
+        "ReadAheadTooSmall", device="sda", condition="read_ahead_too_small", since=host.now
+    )
     assert host.run(DAY, old, again, step=60.0) == []
 
 
 def test_a_second_failure_is_told_although_the_first_member_was_never_taken_out() -> None:
     """A spare took over and the failed member stays listed; months later the next one fails."""
     host = Machine()
-    faulty = alert("ArrayMemberFaulty", device="md0", condition="M5")
-    degraded = alert("ArrayDegraded", "critical", device="md0", condition="M5")
+    faulty = alert("ArrayMemberFaulty", device="md0", condition="raid_array")
+    degraded = alert("ArrayDegraded", "critical", device="md0", condition="raid_array")
     assert host.run(HOUR, faulty, degraded) == ["opened"]
     assert host.run(HOUR, faulty, step=60.0) == ["rebuilt"]
     # It was said to be whole: that it is not any more is news, though it was told today.
@@ -635,8 +651,8 @@ def test_an_array_that_is_whole_for_a_moment_again_and_again_comes_and_goes() ->
     whole, and the next time is news as the first was.
     """
     host = Machine()
-    faulty = alert("ArrayMemberFaulty", device="md0", condition="M5")
-    degraded = alert("ArrayDegraded", "critical", device="md0", condition="M5")
+    faulty = alert("ArrayMemberFaulty", device="md0", condition="raid_array")
+    degraded = alert("ArrayDegraded", "critical", device="md0", condition="raid_array")
     mails = []
     for _ in range(6):
         mails += host.run(HOUR, faulty, replace(degraded, fired_seconds=host.now), step=60.0)
@@ -654,7 +670,7 @@ def test_an_array_that_is_whole_for_a_moment_again_and_again_comes_and_goes() ->
 def test_a_full_disk_that_is_mounted_each_night_does_not_nag() -> None:
     """Mounted for its backup, unmounted in the morning: nobody can read it, and that was said."""
     host = Machine()
-    full = alert("FileSystemFull", "critical", device="sdb", condition="L7")
+    full = alert("FileSystemFull", "critical", device="sdb", condition="space_low")
     gone = replace(
         full, state=State.UNKNOWN, unknown_reason="no longer listed", unknown_seconds=1.0
     )
@@ -665,9 +681,9 @@ def test_a_full_disk_that_is_mounted_each_night_does_not_nag() -> None:
     assert mails == ["opened", "unreadable"]
 
 
-def disk_alert(number: int, condition: str = "B1", since: float = 0.0) -> Alert:
+def disk_alert(number: int, condition: str = "device_hang", since: float = 0.0) -> Alert:
     """A disk of one adapter that hangs."""
-    name = {"B1": "DeviceStall", "M1": "FileSystemHadErrors"}[condition]
+    name = {"device_hang": "DeviceStall", "filesystem_error": "FileSystemHadErrors"}[condition]
     hang = alert(name, "critical", device=f"sd{number}", condition=condition, since=since)
     return replace(hang, adapter="host3")
 
@@ -728,7 +744,9 @@ def test_a_disk_that_hung_alone_before_the_others_is_their_cause() -> None:
     first = disk_alert(0, since=0.0)
     host.run(20, first)
     reset = replace(
-        alert("hba_reset", condition="B5", since=15.0), subject="adapter host3", count=1
+        alert("hba_reset", condition="command_timeout", since=15.0),
+        subject="adapter host3",
+        count=1,
     )
     others = [disk_alert(n, since=20.0) for n in range(1, 8)]
     host.run(120, first, *others, reset)
@@ -748,7 +766,7 @@ def test_two_disks_are_an_adapter_only_if_it_has_no_more() -> None:
 def test_disks_that_fail_on_different_days_or_of_something_else_are_their_own_incidents() -> None:
     """Three broken disks in a month, and old errors on each of three file systems."""
     month = [disk_alert(n, since=-n * 10 * DAY) for n in range(3)]
-    for alerts in (month, [disk_alert(n, "M1") for n in range(3)]):
+    for alerts in (month, [disk_alert(n, "filesystem_error") for n in range(3)]):
         host = Machine()
         host.run(60, *alerts)
         assert len(host.state.by_key) == 3
@@ -771,7 +789,7 @@ def test_what_is_silenced_is_tracked_and_brings_no_mail() -> None:
     """A disk that is on order hangs for nine days: an incident, no mail, not even a reminder."""
     host = Machine()
     host.silence("device=sda", seconds=30 * DAY)
-    critical = alert("DeviceStall", "critical", device="sda", condition="B1")
+    critical = alert("DeviceStall", "critical", device="sda", condition="device_hang")
     assert host.run(9 * DAY, HANG, critical, step=600) == []
     assert host.only().firing
     assert host.changes == ["opened"]
@@ -863,7 +881,7 @@ def test_what_was_silenced_beside_what_was_mailed_is_told_when_its_silence_ends(
     """The mail about the one named the other as silenced: that was not telling it."""
     host = Machine()
     host.silence("DiskErrorsGrow", seconds=2 * HOUR)
-    errors = alert("DiskErrorsGrow", "warning", device="sda", condition="H2")
+    errors = alert("DiskErrorsGrow", "warning", device="sda", condition="smart_errors")
     assert host.run(2 * HOUR, HANG, errors) == ["opened"]
     assert host.run(HOUR, HANG, errors) == ["worse"]
     assert host.run(DAY, HANG, errors, step=600) == []
@@ -873,7 +891,7 @@ def test_an_alert_that_is_not_silenced_is_told_with_its_own_severity() -> None:
     """A silenced critical alert on the same disk does not make the warning a critical mail."""
     host = Machine()
     host.silence("DiskOffline")
-    offline = alert("DiskOffline", "critical", device="sda", condition="M7")
+    offline = alert("DiskOffline", "critical", device="sda", condition="device_unavailable")
     host.run(10 * MINUTE, offline)
     assert host.run(120, offline, HANG) == ["opened"]
     assert host.only().severity is Severity.WARNING
@@ -884,7 +902,9 @@ def test_an_incident_is_opened_by_what_is_told_of_it() -> None:
     """The silenced alert comes first in the list; the critical one beside it waits no minute."""
     host = Machine()
     host.silence("DeviceStall")
-    critical = alert("FileSystemReadOnly", "critical", device="sda", condition="M2")
+    critical = alert(
+        "FileSystemReadOnly", "critical", device="sda", condition="filesystem_read_only"
+    )
     assert host.run(5, HANG, critical) == ["opened"]
     assert host.opened == [Severity.CRITICAL]
 
@@ -892,10 +912,12 @@ def test_an_incident_is_opened_by_what_is_told_of_it() -> None:
 def test_a_further_alert_that_is_silenced_is_no_news() -> None:
     """Another fault of the disk, an hour later, announced by whoever works on it."""
     host = Machine()
-    old = alert("FileSystemHadErrors", device="sda", condition="M1")
+    old = alert("FileSystemHadErrors", device="sda", condition="filesystem_error")
     host.run(2 * HOUR, old)
     host.silence("ReadAheadTooSmall", seconds=HOUR)
-    slow = alert("ReadAheadTooSmall", device="sda", condition="D1", since=host.now)
+    slow = alert(
+        "ReadAheadTooSmall", device="sda", condition="read_ahead_too_small", since=host.now
+    )
     assert host.run(HOUR, old, slow) == []
     assert host.run(HOUR, old, slow) == ["worse"]
 
@@ -903,7 +925,7 @@ def test_a_further_alert_that_is_silenced_is_no_news() -> None:
 def test_a_silenced_alert_that_cannot_be_read_any_more_is_no_mail() -> None:
     """The disk is pulled, as announced, while another warning of it stays."""
     host = Machine()
-    other = alert("ReadAheadTooSmall", device="sda", condition="D1")
+    other = alert("ReadAheadTooSmall", device="sda", condition="read_ahead_too_small")
     host.run(120, HANG, other)
     host.silence("DeviceStall")
     silent = replace(HANG, state=State.UNKNOWN, unknown_reason="no longer listed")
@@ -914,11 +936,11 @@ def test_a_silenced_disk_does_not_unleash_the_stalls_that_it_causes() -> None:
     """It hangs, as is known; that the host's writers wait for it is the same matter."""
     host = Machine()
     host.silence("DeviceStall", "device=sda", seconds=2 * HOUR)
-    reads = replace(alert("CollectorSilent", condition="S1"), subject="iowarden")
-    starved = alert("AdapterStarvesDisks", device="sdb", condition="F2")
+    reads = replace(alert("CollectorSilent", condition="collector_stale"), subject="iowarden")
+    starved = alert("AdapterStarvesDisks", device="sdb", condition="queue_starvation")
     assert host.run(HOUR, HANG, STALL, WORSE, reads, starved) == []
     assert list(host.state.by_key) == ["disk sda"]
-    other = alert("DeviceStall", device="sdc", condition="B1", since=host.now)
+    other = alert("DeviceStall", device="sdc", condition="device_hang", since=host.now)
     assert host.run(HOUR, HANG, STALL, WORSE, other)[0] == "opened"
 
 
@@ -934,7 +956,7 @@ def test_a_stall_is_told_with_the_hanging_disk_that_is_not_silenced() -> None:
     """Two disks hang; the one that hung first is known."""
     host = Machine()
     host.silence("device=sda")
-    other = alert("DeviceStall", device="sdb", condition="B1", since=30.0)
+    other = alert("DeviceStall", device="sdb", condition="device_hang", since=30.0)
     assert host.run(120, HANG, other, STALL) == ["opened"]
     assert host.mails[0][2] == "sdb (serial sdb)"
     assert len(host.state.by_key["disk sdb"].members) == 2
@@ -946,7 +968,9 @@ def test_an_acknowledged_incident_says_nothing_until_its_all_clear() -> None:
     host = Machine()
     host.run(120, HANG)
     host.acknowledge("disk sda")
-    slow = alert("ReadAheadTooSmall", device="sda", condition="D1", since=host.now)
+    slow = alert(
+        "ReadAheadTooSmall", device="sda", condition="read_ahead_too_small", since=host.now
+    )
     assert host.run(8 * DAY, HANG, slow, step=600) == []
     silent = replace(HANG, state=State.UNKNOWN, unknown_reason="diskstats failed")
     assert host.run(HOUR, silent, slow) == []
@@ -1017,7 +1041,7 @@ def test_what_was_shown_silenced_when_it_was_acknowledged_is_known() -> None:
 def test_what_was_acknowledged_and_is_lost_is_not_told_as_worse() -> None:
     """The disk was pulled for good; that it was critical in the end stood on the screen."""
     host = Machine()
-    critical = alert("DeviceStall", "critical", device="sda", condition="B1")
+    critical = alert("DeviceStall", "critical", device="sda", condition="device_hang")
     host.run(120, HANG)
     host.silence("severity=critical", seconds=HOUR)
     host.run(60, HANG, critical)
@@ -1079,7 +1103,9 @@ SAID = st.sampled_from(["", "", "", "stall", "critical", "all", "expire", "ackno
     st.lists(
         st.tuples(
             st.integers(1, 900),
-            st.sets(st.sampled_from([STALL, WORSE, HANG, alert("SwapIn", condition="C1")])),
+            st.sets(
+                st.sampled_from([STALL, WORSE, HANG, alert("SwapIn", condition="reclaim_stall")])
+            ),
             SAID,
         ),
         max_size=25,
@@ -1120,7 +1146,7 @@ def test_whatever_is_silenced_and_acknowledged_what_was_told_ends_in_one_all_cle
 
 def growing(value: float, *, since: float = 0.0) -> Alert:
     """Sectors of a disk that cannot be read: twice as many are news."""
-    pending = alert("Pending", device="sda", condition="H2", since=since)
+    pending = alert("Pending", device="sda", condition="smart_errors", since=since)
     annotations = (*pending.annotations, ("worse_when_doubled", "true"))
     return replace(pending, value=value, annotations=annotations)
 
@@ -1189,7 +1215,7 @@ def test_what_was_known_survives_a_restart_and_what_was_not_is_no_news() -> None
 
 def test_old_errors_of_a_disk_are_told_by_the_arrival_mail() -> None:
     """Old errors of a disk, found when iowarden came: no mail of their own."""
-    found = of_first_sight(alert("Found", device="sda", condition="H2"))
+    found = of_first_sight(alert("Found", device="sda", condition="smart_errors"))
     machine = Machine()
     machine.arrival = model.Arrival("arrival", None)
     assert machine.run(DAY, found, step=60.0) == []
@@ -1208,8 +1234,8 @@ def test_a_count_that_changes_a_little_is_not_written_to_the_disk() -> None:
 
 
 def test_a_users_critical_alert_beside_a_stall_is_mailed_whatever_its_label_says() -> None:
-    """'condition: Database-down' began with the letter of reclaim stalls and was swallowed."""
-    for condition in ("Database-down", "D1", "B1", "A1"):
+    """The label is compared nowhere for a user's rule, also if its text is one of ours."""
+    for condition in ("Database-down", "reclaim_stall", "device_hang", "write_stall"):
         host = Machine()
         own = alert("DatabaseDown", "critical", device="pg", condition=condition)
         assert host.run(120, STALL, own) == ["opened", "opened"]
@@ -1218,8 +1244,8 @@ def test_a_users_critical_alert_beside_a_stall_is_mailed_whatever_its_label_says
 
 def test_a_line_and_the_counter_of_one_fact_are_one_member() -> None:
     """The kernel's log says which task hangs, the counter that one does: whichever comes first."""
-    counter = alert("HungTask", "critical", condition="B4")
-    line = replace(alert("hung_task", "critical", condition="B4"), count=1, last_seconds=0.0)
+    counter = alert("HungTask", "critical", condition="hung_task")
+    line = replace(alert("hung_task", "critical", condition="hung_task"), count=1, last_seconds=0.0)
     for first, second in ((counter, line), (line, counter)):
         host = Machine()
         assert host.run(5, first) == ["opened"]
@@ -1231,8 +1257,8 @@ def test_a_symptom_of_what_was_mailed_is_no_mail() -> None:
     """The disk hangs; then writers stall, tasks hang, commands time out: all in its incident."""
     host = Machine()
     assert host.run(60, HANG) == ["opened"]
-    hung = alert("HungTask", "critical", condition="B4", since=130.0)
-    timeouts = alert("ScsiTimeouts", device="sda", condition="B5", since=60.0)
+    hung = alert("HungTask", "critical", condition="hung_task", since=130.0)
+    timeouts = alert("ScsiTimeouts", device="sda", condition="command_timeout", since=60.0)
     stall = alert("WriteStall", "critical", since=30.0)
     assert host.run(HOUR, HANG, stall, hung, timeouts) == []
     assert {m.name for m in host.only().members} == {
@@ -1283,7 +1309,7 @@ def test_what_is_urgent_has_its_all_clear_a_minute_after_its_true_end() -> None:
     host.run(100, HANG, step=1)
     kept = replace(HANG, missed_seconds=100.0)
     assert host.run(60, kept, step=1) == []
-    window = alert("ScsiTimeouts", device="sda", condition="B5", since=40.0)
+    window = alert("ScsiTimeouts", device="sda", condition="command_timeout", since=40.0)
     assert host.run(15, window, step=1) == ["all clear"]
     assert host.only().active_seconds == 100.0
 
@@ -1309,7 +1335,7 @@ def test_what_comes_back_has_its_all_clear_later_each_time() -> None:
 def test_a_restart_in_the_middle_of_a_hang_reports_nothing_of_the_past() -> None:
     """All that was mailed is kept with its object and kind: no mail is sent twice."""
     host = Machine()
-    hung = alert("HungTask", "critical", condition="B4", since=130.0)
+    hung = alert("HungTask", "critical", condition="hung_task", since=130.0)
     failed = alert("FileSystemReadOnly", "critical", device="sda", since=140.0)
     host.run(200, HANG, hung, failed)
     before, _ = read(documents(Kept(incidents=dict(host.state.by_key))), host.now)
@@ -1321,7 +1347,7 @@ def test_what_is_over_is_not_worse() -> None:
     """Errors of a disk were seen and ended within the 30 s that mails share: none says 'worse'."""
     host = Machine()
     host.run(10, HANG)
-    errors = alert("DiskErrorsGrow", device="sda", condition="H2", since=10.0)
+    errors = alert("DiskErrorsGrow", device="sda", condition="smart_errors", since=10.0)
     host.run(10, HANG, errors)
     assert host.run(HOUR, HANG, replace(errors, missed_seconds=20.0)) == []
 
@@ -1331,7 +1357,7 @@ def test_symptoms_do_not_end_an_acknowledgement() -> None:
     host = Machine()
     host.run(60, HANG)
     host.acknowledge("disk sda")
-    hung = alert("HungTask", "critical", condition="B4", since=130.0)
+    hung = alert("HungTask", "critical", condition="hung_task", since=130.0)
     assert host.run(HOUR, HANG, hung) == []
     assert host.said.acknowledgements
 

@@ -24,7 +24,7 @@ HANG = Alert(
     name="DeviceStall",
     labels=(
         ("alertname", "DeviceStall"),
-        ("condition", "B1"),
+        ("condition", "device_hang"),
         ("device", "sda"),
         ("severity", "critical"),
     ),

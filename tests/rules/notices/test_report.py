@@ -202,7 +202,7 @@ def test_what_an_alert_means_is_told_once_in_a_thread() -> None:
 
 def test_the_mail_that_names_a_hanging_disk_speaks_of_it() -> None:
     """The host's lull was critical before; the news is the disk."""
-    hung = member("DeviceStall", labels=(("condition", "B1"), ("device", "sda")))
+    hung = member("DeviceStall", labels=(("condition", "device_hang"), ("device", "sda")))
     due = Due(Reason.WORSE, incident(member("WriteLull", Severity.CRITICAL), hung, mails=2))
     assert report.notice(due, float, 60.0, (), MACHINE).summary == "DeviceStall happens"
 

@@ -502,7 +502,7 @@ def test_cache_that_becomes_free_while_nothing_is_read_is_a_stall() -> None:
 
 
 def test_emptying_the_cache_is_information() -> None:
-    """GC1 with drop_pagecache +1: condition C3 and nothing else."""
+    """GC1 with drop_pagecache +1: condition page_cache_dropped and nothing else."""
     server = Server()
     server.run(70)
     server.run(30, **{**server.now.collapse(), "drops": 1})

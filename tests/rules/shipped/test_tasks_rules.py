@@ -216,7 +216,7 @@ def view(at: float, *, above: float | None, fresh: bool = True) -> View:
 # --- who waits, in a mail
 
 STALL = Member(
-    labels=(("alertname", "WriteStall"), ("condition", "A1")),
+    labels=(("alertname", "WriteStall"), ("condition", "write_stall")),
     name="WriteStall",
     severity=Severity.WARNING,
     state=State.FIRING,

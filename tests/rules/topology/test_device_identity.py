@@ -124,7 +124,9 @@ def test_what_a_raid_controller_says_is_its_matter_or_that_of_a_disk_that_is_kno
     areca = ("controller", "areca 1")
     assert key(areca, ("slot", "channel 2")) == "disk ACME S1"
     assert key(areca, ("slot", "channel 3")) == "adapter areca 1"
-    assert key(areca, ("condition", "L11"), ("host", "host2")) == "adapter areca 1"
+    assert (
+        key(areca, ("condition", "controller_write_cache"), ("host", "host2")) == "adapter areca 1"
+    )
     assert key(("controller", ""), ("host", "host2")) == "adapter host2"
     alone = alert_subject.subject(None, Devices(), (("controller", "c0"),))
     assert (alone.key, alone.object) == ("adapter c0", "c0 (controller)")
@@ -313,13 +315,13 @@ ON_DISK = {"device": "/dev/sda1", "mountpoint": "/srv"}
         ({"device": "sda1"}, "disk   A"),
         ({**ON_DISK, "alertname": "FileSystemReadOnly"}, "disk   A"),
         ({**ON_DISK, "alertname": "FileSystemFull"}, "file system /srv"),
-        ({**ON_DISK, "alertname": "Mine", "condition": "M2"}, "file system /srv"),
+        ({**ON_DISK, "alertname": "Mine", "condition": "filesystem_read_only"}, "file system /srv"),
         ({"host": "host2"}, "adapter host2"),
         ({"filesystem": "0b1c", "label": "data"}, "file system 0b1c"),
         ({"alertname": "ZoneReclaim"}, "setting ZoneReclaim"),
         ({"alertname": "Mine", "condition": "Low-space"}, ""),
         ({"alertname": "CollectorSilent", "collector": "vmstat"}, "iowarden"),
-        ({"alertname": "Mine", "condition": "S1"}, ""),
+        ({"alertname": "Mine", "condition": "collector_stale"}, ""),
         ({"device": "md0"}, "device md0"),
     ],
 )
