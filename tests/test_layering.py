@@ -279,8 +279,6 @@ collectors.registry: block filesystem kernel kmsg md monitors procfs raid.contro
 collectors.tool_output: event kmsg md model raid.adaptec raid.areca raid.controller raid.megaraid
     raid.mpt raid.output raid.smartarray raid.states raid.threeware smart
 rules.calendar: -
-rules.conditions: -
-rules.faults: conditions
 rules.promql: -
 rules.quantity: -
 rules.scrape_labels: -
@@ -292,8 +290,10 @@ rules.matcher: promql
 rules.notice: severity
 rules.signals.leaves: signals.in_flight
 rules.signals.signal: snapshot
-rules.topology: faults quantity smart
 rules.yaml_nodes: promql
+rules.conditions: yaml_nodes
+rules.faults: conditions
+rules.topology: faults quantity smart
 rules.renames: matcher promql
 rules.signals.activity: signals.signal
 rules.signals.baseline: signals.signal

@@ -1,6 +1,6 @@
 """Conditions: what alerts and events are about, one word each. Label `condition`.
 
-What each means, how it is computed, its thresholds, sources and limits: definitions.yaml.
+Each is defined in definitions.yaml: meaning, computation, thresholds, sources, action, limits.
 """
 
 from __future__ import annotations

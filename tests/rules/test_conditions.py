@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import importlib.resources
+import re
+
 import pytest
 from support.host import shipped_rules
 
-from iowarden.daemon.config.rule_files import load_events
+from iowarden.daemon.config.parser import parse_config
+from iowarden.daemon.config.rule_files import known, load_events
 from iowarden.rules import faults
 from iowarden.rules.conditions.condition import Condition
+from iowarden.rules.conditions.definition import parse_definitions
 from iowarden.rules.renames import RENAMES, Kind
 from iowarden.rules.rulefile.rulefile import Rule
+from iowarden.rules.yaml_nodes import RuleFileError
 
 ALERTS = [rule for group in shipped_rules() for rule in group.rules if isinstance(rule, Rule)]
 EVENTS = load_events().rows.values()
+FILE = importlib.resources.files("iowarden.rules.conditions") / "definitions.yaml"
+TEXT = FILE.read_text(encoding="utf-8")
+METRICS = known(parse_config("", "iowarden.yaml")).names
+DEFINITIONS = parse_definitions(TEXT, "definitions.yaml")
 
 
 def condition_of(rule: Rule) -> str:
@@ -45,3 +55,45 @@ def test_each_condition_has_its_code_of_before_in_the_table_of_renames() -> None
     """One code, one word, else silences of stored state could not be read."""
     words = [each.new for each in RENAMES if each.kind is Kind.CONDITION]
     assert sorted(words) == sorted(Condition)
+
+
+def test_each_condition_is_defined_in_the_order_of_the_enum() -> None:
+    """Meaning, how it is computed, thresholds, guards, sources, what to do, limits: none empty."""
+    assert [*DEFINITIONS] == [*Condition]
+
+
+@pytest.mark.parametrize("condition", Condition)
+def test_a_definition_names_the_severities_of_its_alerts_and_metrics_that_there_are(
+    condition: Condition,
+) -> None:
+    """Who reads that a threshold is critical must find the alert; names follow a rename."""
+    found = DEFINITIONS[condition]
+    own = [rule for rule in ALERTS if condition_of(rule) == condition]
+    severities = {dict(rule.labels)["severity"].text for rule in own}
+    named = set(re.findall(r"\b(critical|warning|notice|info)\b[,:]", found.thresholds))
+    assert severities <= named, found.thresholds
+    text = f"{found.meaning} {found.computed} {found.thresholds} {found.guards} {found.action}"
+    assert set(re.findall(r"iowarden_\w+", text)) <= METRICS
+    used = {name for rule in own for name in re.findall(r"iowarden_\w+", rule.expression.text)}
+    assert not own or used & set(re.findall(r"iowarden_\w+", text)), "none of its rules' metrics"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        ("write_stall:\n  meaning:", "write_stal:\n  meaning:", "unknown key 'write_stal'"),
+        ("write_stall:\n  meaning:", "write_stall:\n  sense:", "write_stall: unknown key 'sense'"),
+        ("write_stall:\n  meaning:", "write_stal:\n  meaning:", "a definition of write_stall; add"),
+        ('  limits: "Monitoring and mails continue from memory meanwhile."\n', "",
+         "state_storage: expected a text; add 'limits:'"),
+        ('    - "netlink(7): ENOBUFS"\n', "", "uevents_lost: expected a list; add 'sources:'"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_or_misspelt_in_the_definitions_is_named(
+    old: str, new: str, error: str
+) -> None:
+    """With its line."""
+    assert old in TEXT
+    with pytest.raises(RuleFileError, match=r"'d.yaml':\d+:\d+: ") as caught:
+        parse_definitions(TEXT.replace(old, new), "d.yaml")
+    assert error in str(caught.value)
