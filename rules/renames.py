@@ -1,9 +1,9 @@
-"""What was called otherwise before: one table of old words and new ones. Pure.
+"""Table of renamed words: old name -> new name. Pure.
 
-What an older version stored, and what users wrote in their files, says the old word. Stored state
-and history are read with the new one; a user's file is told it, with the place.
-Limits: regular expressions are a person's own; a silence's is extended so that it goes on to match
-what it matched, all others stay as they are.
+State, history and files that an older version or a user wrote have old words. Stored state and
+history are read with the new words; a user's file gets a message with the place and the new word.
+Limits: a regular expression stays as it was written; that of a silence is extended, so that it
+matches what it matched before.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.rules.promql.regex import compile_anchored
 
@@ -35,6 +35,13 @@ class Kind(enum.StrEnum):
     FIGURE = "attribute"
     """A number that a drive reports, as `iowarden disk history` takes it."""
     COMMAND = "command"
+    CHOICE = "value of an option"
+    """Narrowed to command and option: 'explain --as'."""
+    KEY = "setting"
+    """A key of iowarden.yaml with its section: 'smart.interval'."""
+    REASON = "reason of a mail"
+    CHANGE = "change of an incident"
+    """State of an incident in a file for `replay --expect`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +49,17 @@ class Rename:
     """A word that was replaced.
 
     `of` narrows it: a label to one metric or alert, by its new name; a value to its label, by that
-    one's new name, which must be given. '' is all of them.
+    one's new name, which must be given; '' is all of them. `series` narrows a value further, to one
+    metric or alert, by its new name. `labels` are what a metric got in addition: several old
+    metrics may become one that has a label more.
     """
 
     kind: Kind
     old: str
     new: str
     of: str = ""
+    series: str = ""
+    labels: Labels = ()
 
 
 RENAMES: tuple[Rename, ...] = (
@@ -113,11 +124,13 @@ RENAMES: tuple[Rename, ...] = (
     Rename(Kind.CONDITION, "S8", "probe_down"),
     Rename(Kind.CONDITION, "S9", "no_disk_monitored"),
 )
-"""All words that ever changed, the oldest first. A line stays for ever: somebody may skip versions.
+"""All words that were ever renamed, oldest first. A line is never removed: versions may be skipped.
 
-A new name may be replaced again later; it is never a name that had another meaning before.
+A new name may be renamed again later; it must never have had another meaning before.
 """
 _NARROWING = frozenset({Kind.METRIC, Kind.ALERT, Kind.EVENT, Kind.LABEL})
+_NARROWED = frozenset({Kind.VALUE, Kind.CHOICE})
+"""What has no meaning without its label, or its option."""
 _ALERT_LABELS = frozenset({"alertname", "rule"})
 """Labels whose value is the name of an alert."""
 _OF_ALERTS = frozenset({"ALERTS", "ALERTS_FOR_STATE"})
@@ -130,18 +143,29 @@ class RenameError(ValueError):
     """The table of renames contradicts itself."""
 
 
+class _Word(NamedTuple):
+    """An old word, with what it is narrowed to."""
+
+    kind: Kind
+    of: str
+    series: str
+    old: str
+
+
 class Renames:
-    """The table, by what is asked of it."""
+    """Lookup of old and new words in a table."""
 
     def __init__(self, table: Iterable[Rename] = RENAMES) -> None:
         """Errors: RenameError."""
-        self._new: dict[tuple[Kind, str, str], str] = {}
-        """The newest name by kind, narrowing and old name."""
+        self._new: dict[_Word, str] = {}
+        """The newest name."""
+        self._added: dict[str, Labels] = {}
+        """Labels that a metric got, by its old name."""
         for each in table:
             self._add(each)
         self._old: dict[tuple[Kind, str], tuple[str, ...]] = {}
-        for (kind, _, old), new in self._new.items():
-            self._old[kind, new] = (*self._old.get((kind, new), ()), old)
+        for word, new in self._new.items():
+            self._old[word.kind, new] = (*self._old.get((word.kind, new), ()), word.old)
 
     def __bool__(self) -> bool:
         """Return whether anything was ever renamed."""
@@ -149,32 +173,62 @@ class Renames:
 
     def _add(self, each: Rename) -> None:
         own = f"rename of {each.kind} '{each.old}' to '{each.new}'"
-        if not each.old or not each.new or (each.kind is Kind.VALUE and not each.of):
+        word = _Word(each.kind, each.of, each.series, each.old)
+        if not each.old or not each.new or (each.kind in _NARROWED and not each.of):
             raise RenameError(f"{own}: expected two names, and of a value its label")
-        if (each.kind, each.of, each.old) in self._new:
-            raise RenameError(f"{own}: expected a name that was not replaced before, got one")
-        if (each.kind, each.of, each.new) in self._new or each.new == each.old:
-            raise RenameError(f"{own}: expected a new name, got one that was replaced before")
-        if any(
-            (kind, new) == (each.kind, each.new) and of == each.of
-            for (kind, of, _), new in self._new.items()
+        if (each.series and each.kind is not Kind.VALUE) or (
+            each.labels and each.kind is not Kind.METRIC
         ):
-            raise RenameError(f"{own}: expected a new name, got one that another became before")
-        if each.kind in _NARROWING and any(of == each.old for _, of, _ in self._new):
+            raise RenameError(f"{own}: expected 'series' of a value, 'labels' of a metric only")
+        if word in self._new:
+            raise RenameError(f"{own}: expected a name that was not replaced before, got one")
+        if word._replace(old=each.new) in self._new or each.new == each.old:
+            raise RenameError(f"{own}: expected a new name, got one that was replaced before")
+        for other, new in self._new.items():
+            if new == each.new and other._replace(old="") == word._replace(old=""):
+                labels = self._added.get(other.old, ())
+                if not (each.labels and labels and each.labels != labels):
+                    raise RenameError(
+                        f"{own}: expected a new name, got one that another became before"
+                    )
+        if each.kind in _NARROWING and any(
+            each.old in {other.of, other.series} for other in self._new
+        ):
             raise RenameError(f"{own}: expected nothing that is narrowed to the old name, got some")
-        for key, new in self._new.items():
-            if key[:2] == (each.kind, each.of) and new == each.old:
-                self._new[key] = each.new
-        self._new[each.kind, each.of, each.old] = each.new
+        for other, new in self._new.items():
+            if new == each.old and other._replace(old="") == word._replace(old=""):
+                self._new[other] = each.new
+                if each.labels:
+                    self._added[other.old] = (*self._added.get(other.old, ()), *each.labels)
+        self._new[word] = each.new
+        if each.labels:
+            self._added[each.old] = each.labels
 
-    def current(self, kind: Kind, name: str, of: str = "") -> str:
-        """Return what a name is called now: itself, where it was not replaced."""
-        narrow = self._new.get((kind, of, name))
-        return narrow or self._new.get((kind, "", name), name)
+    def current(self, kind: Kind, name: str, of: str = "", series: str = "") -> str:
+        """Return the name of today: `name` itself where it was not replaced."""
+        for word in ((of, series), (of, ""), ("", "")):
+            new = self._new.get(_Word(kind, *word, name))
+            if new is not None:
+                return new
+        return name
 
     def before(self, kind: Kind, name: str) -> tuple[str, ...]:
-        """Return what is called so now and was called otherwise."""
+        """Return the old names of what is called `name` today."""
         return self._old.get((kind, name), ())
+
+    def section(self, path: str) -> bool:
+        """Return whether keys of the configuration were renamed in a section of this name."""
+        return any(word.kind is Kind.KEY and word.old.startswith(f"{path}.") for word in self._new)
+
+    def selector(self, name: str) -> str:
+        """Return the PromQL selector for a metric of this name: with the labels that it got."""
+        added = ",".join(f'{label}="{value}"' for label, value in self._added.get(name, ()))
+        return self.current(Kind.METRIC, name) + (f"{{{added}}}" if added else "")
+
+    def series(self, name: str, labels: Labels) -> tuple[str, Labels]:
+        """Return name and labels of a stored series in the words of today."""
+        new = self.current(Kind.METRIC, name)
+        return new, tuple(sorted((*self.labels(labels, new), *self._added.get(name, ()))))
 
     def alert(self, name: str) -> str:
         """Return the name of a rule's alert, or of an event's, which is its class."""
@@ -188,7 +242,7 @@ class Renames:
             return name, self.alert(value)
         if name == "condition":
             return name, self.current(Kind.CONDITION, value)
-        return name, self.current(Kind.VALUE, value, name)
+        return name, self.current(Kind.VALUE, value, name, of)
 
     def labels(self, labels: Labels, of: str) -> Labels:
         """Return the labels of a metric or an alert; of alerts' series, those of the alert."""
@@ -220,7 +274,7 @@ class Renames:
     def matchers(self, matchers: Sequence[Matcher]) -> tuple[Matcher, ...]:
         """Return a silence's matchers in the new words.
 
-        Limits: a label that was renamed of one alert only follows where the alert is named by '='.
+        Limits: what was renamed of one alert only follows where the alert is named by '='.
         """
         named = next((m.text for m in matchers if (m.label, m.operator) == ("alertname", "=")), "")
         return tuple(self._matcher(each, self.alert(named)) for each in matchers)
@@ -232,37 +286,37 @@ class Renames:
         pattern = compile_anchored(matcher.text)
         more = [
             re.escape(new)
-            for old, new in self._values(label)
+            for _, old, new in self._values(label, of)
             if pattern.matches(old) and not pattern.matches(new)
         ]
         text = "|".join(dict.fromkeys((matcher.text, *more)))
         return replace(matcher, label=label, text=text)
 
-    def _values(self, label: str) -> Iterator[tuple[str, str]]:
-        """Give what values of a label were and are."""
-        for (kind, of, old), new in self._new.items():
-            if (
-                (kind in {Kind.ALERT, Kind.EVENT} and label in _ALERT_LABELS)
-                or (kind is Kind.CONDITION and label == "condition")
-                or (kind is Kind.VALUE and of == label)
-            ):
-                yield old, new
+    def _values(self, label: str, of: str) -> Iterator[tuple[Kind, str, str]]:
+        """Yield kind, old and new value of a label of a metric or an alert."""
+        for word, new in self._new.items():
+            if word.kind in {Kind.ALERT, Kind.EVENT} and label in _ALERT_LABELS:
+                yield Kind.ALERT, word.old, new
+            elif word.kind is Kind.CONDITION and label == "condition":
+                yield Kind.CONDITION, word.old, new
+            elif word.kind is Kind.VALUE and word.of == label and word.series in {"", of}:
+                yield Kind.VALUE, word.old, new
 
     def used(self, label: str, operator: str, text: str, of: str) -> list[str]:
-        """Return what to say of a matcher in a user's file that uses an old word."""
+        """Return the messages about a matcher in a user's file that has an old word."""
         name, value = self.label(label, text, of)
-        said = [note(Kind.LABEL, label, name)] if name != label else []
+        notes = [note(Kind.LABEL, label, name)] if name != label else []
         if operator in {"=", "!="} and value != text:
             kind = Kind.CONDITION if name == "condition" else Kind.VALUE
-            said.append(note(Kind.ALERT if name in _ALERT_LABELS else kind, text, value))
+            notes.append(note(Kind.ALERT if name in _ALERT_LABELS else kind, text, value))
         elif operator in {"=~", "!~"}:
             pattern = compile_anchored(text)
-            said += [
-                note(Kind.ALERT if name in _ALERT_LABELS else Kind.VALUE, old, new)
-                for old, new in self._values(name)
+            notes += [
+                note(kind, old, new)
+                for kind, old, new in self._values(name, of)
                 if pattern.matches(old) and not pattern.matches(new)
             ]
-        return said
+        return notes
 
 
 def note(kind: Kind, old: str, new: str) -> str:
@@ -271,4 +325,4 @@ def note(kind: Kind, old: str, new: str) -> str:
 
 
 NAMES = Renames()
-"""All words that ever changed."""
+"""All words that were ever renamed."""

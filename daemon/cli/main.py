@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.metadata
+import itertools
 import sys
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,12 @@ def main(arguments: Sequence[str] | None = None, names: Renames | None = None) -
     if wanted and not _is_known(wanted) and (said := _replaced(wanted, names)):
         sys.stderr.write(f"iowarden: {said}\n")
         return exit_status.USAGE
-    parsed = _parser(wanted).parse_args(words)
+    try:
+        parsed = _parser(wanted).parse_args(words)
+    except SystemExit as stop:
+        if stop.code == exit_status.USAGE:
+            sys.stderr.writelines(f"iowarden: {each}\n" for each in _choices(words, names))
+        raise
     command: Callable[[argparse.Namespace], int] = parsed.command
     try:
         return command(parsed)
@@ -86,6 +92,20 @@ def _replaced(wanted: str, names: Renames | None) -> str:
 
     now = (names or NAMES).current(Kind.COMMAND, wanted)
     return "" if now == wanted else note(Kind.COMMAND, wanted, now)
+
+
+def _choices(words: Sequence[str], names: Renames | None) -> list[str]:
+    """Return the messages about values of options that were renamed, of words that are refused."""
+    from iowarden.rules.renames import NAMES, Kind, note  # noqa: PLC0415
+
+    known, found = names or NAMES, []
+    for word, following in itertools.pairwise((*words, "")):
+        option, equals, value = word.partition("=")
+        value = value if equals else following
+        if option.startswith("-"):
+            now = known.current(Kind.CHOICE, value, f"{words[0]} {option}")
+            found += [] if now == value else [note(Kind.CHOICE, value, now)]
+    return found
 
 
 def _version(_: argparse.Namespace) -> int:

@@ -17,6 +17,7 @@ from iowarden.collectors.smart.options import Options
 from iowarden.daemon.config.keys import KEYS, OVERRIDE_KEYS, SPREAD, Key, read_boolean
 from iowarden.daemon.config.schema import Config, ConfigError, Http, Mail
 from iowarden.rules import calendar, selftest_schedule
+from iowarden.rules.renames import NAMES, Kind, Renames, note
 from iowarden.rules.rulefile.overrides import Override
 from iowarden.rules.yaml_nodes import NotYamlError, root_node
 
@@ -31,8 +32,12 @@ _MOST_TESTS_A_DAY = 24
 _SPREAD_SECONDS = 2 * 3600.0
 
 
-def parse_config(text: str, file: str, machine: str = "localhost") -> Config:
+def parse_config(
+    text: str, file: str, machine: str = "localhost", names: Renames = NAMES
+) -> Config:
     """Return the configuration that a text means; `machine` is the host when none is set.
+
+    `names` has the keys that were renamed: an old one is an error that names the new one.
 
     Limits: one document without aliases, `LIMIT_DEPTH` levels deep.
     Errors: ConfigError with every problem found.
@@ -45,7 +50,7 @@ def parse_config(text: str, file: str, machine: str = "localhost") -> Config:
     except NotYamlError as error:
         raise ConfigError((f"'{file}':{error.line}: {error}",)) from error
     if root is not None:
-        _read_section(root, "", _Reading(file, problems, given, lines))
+        _read_section(root, "", _Reading(file, problems, given, lines, names))
     values = {key.path: given.get(key.path, _default(key)) for key in KEYS}
     for path, problem in _conflicts(values, given):
         problems.append((lines[path], f"'{file}':{lines[path]}: {path}: {problem}"))
@@ -62,6 +67,7 @@ class _Reading:
     problems: list[tuple[int, str]]
     given: dict[str, Any]
     lines: dict[str, int]
+    names: Renames
 
     def report(self, node: yaml.Node, problem: str) -> None:
         line = node.start_mark.line + 1
@@ -97,6 +103,10 @@ def _read_section(node: yaml.Node, prefix: str, reading: _Reading) -> None:
         elif path in keys:
             reading.lines[path] = seen[path]
             _read_value(value_node, keys[path], reading)
+        elif (new := reading.names.current(Kind.KEY, path)) != path:
+            reading.report(name_node, note(Kind.KEY, path, new))
+        elif reading.names.section(path) and isinstance(value_node, yaml.MappingNode):
+            _read_section(value_node, path + ".", reading)
         else:
             # the value is not shown: it may be a password
             reading.report(name_node, f"{_plain(path)}: unknown key; {_suggestion(path)}")

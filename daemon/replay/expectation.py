@@ -171,20 +171,26 @@ class _Reader:
                 begin, end = self._moments(value)
             elif key == "severity":
                 fields[key] = self.severity(value).name.lower()
-            elif key == "state" and word not in _STATES[section]:
-                raise self.wrong(value, f"one of {', '.join(sorted(_STATES[section]))}")
+            elif key == "state" and section == "incidents":
+                fields[key] = self._today(
+                    value, Kind.CHANGE, self._names.current(Kind.CHANGE, word)
+                )
+            elif key == "alert":
+                fields[key] = self._today(value, Kind.ALERT, self._names.alert(word))
             else:
-                fields[key] = self._today(value) if key == "alert" else word
+                fields[key] = word
+            if key == "state" and fields[key] not in _STATES[section]:
+                raise self.wrong(value, f"one of {', '.join(sorted(_STATES[section]))}")
         if not shown:  # anything would fit
             raise self.wrong(node, f"at least one of {', '.join(SECTIONS[section])}")
         return Expected(begin, end, fields, tuple(patterns), ", ".join(shown))
 
-    def _today(self, node: yaml.Node) -> str:
-        """Return the name of an alert as it is now."""
+    def _today(self, node: yaml.Node, kind: Kind, new: str) -> str:
+        """Return the word of today, with a note where the file has an old one."""
         old, mark = self.word(node), node.start_mark
-        if (new := self._names.alert(old)) != old:
+        if new != old:
             place = f"'{self._file}':{mark.line + 1}:{mark.column + 1}"
-            self.notes.append(f"{place}: note: {note(Kind.ALERT, old, new)}")
+            self.notes.append(f"{place}: note: {note(kind, old, new)}")
         return new
 
     def _pattern(self, node: yaml.Node) -> re.Pattern[str]:

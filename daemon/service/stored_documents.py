@@ -40,7 +40,7 @@ from iowarden.rules.incidents.model import Incident, Member
 from iowarden.rules.incidents.recurring import Habit, Habits, Occurrence
 from iowarden.rules.incidents.silences import Acknowledgement, Silence, Silences, finder
 from iowarden.rules.matcher import Matcher
-from iowarden.rules.notice import Evidence
+from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.notices.digest import Digest, Entry
 from iowarden.rules.renames import Kind as Word
 from iowarden.rules.renames import Renames
@@ -217,6 +217,8 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
 )
 """Every record of every document."""
 
+_RENAMED: Mapping[Any, Word] = {Reason: Word.REASON}
+"""Enums whose stored values are read by the table of renames."""
 _UNTIMED = {group.name: group.untimed for group in GROUPS if group.remember is not None}
 
 
@@ -532,6 +534,8 @@ class Reader:
             }
         if issubclass(hint, enum.Enum):
             known = {each.value: each for each in hint}
+            if hint in _RENAMED and isinstance(value, str):
+                value = self._renames.current(_RENAMED[hint], value)
             if isinstance(value, bool) or not isinstance(value, str | int) or value not in known:
                 raise ValueError(f"'{place}': expected one of {[*known]}, got {value!r:.60}")
             return known[value]

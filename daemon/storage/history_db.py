@@ -417,7 +417,7 @@ class _File:
             if count > MOST_SAMPLES:
                 break
             old = kept > LONG_SECONDS and last + runs[run][1] < latest - WHOLE_SECONDS
-            found.append((name, data, runs[run][1], old and not thinned))
+            found.append((stored, data, runs[run][1], old and not thinned))
         damaged: list[str] = []
         rows = chunks.joined(_unpacked(reversed(found), damaged, self._names))
         return TailLoaded(rows, None if damaged else watched), "; ".join(damaged[:1])
@@ -616,7 +616,7 @@ def _unpacked(
             damaged.append(f"samples of '{name}' are damaged ({problem}) and left out")
             continue
         if names:
-            rows = [(name, names.labels(own, name), at, values) for _, own, at, values in rows]
+            rows = [(*names.series(name, own), at, values) for _, own, at, values in rows]
         if long_ago:
             _thin(rows)
         yield rows
@@ -670,11 +670,15 @@ def _watched(text: str, ahead: float, names: Renames) -> Watched | None:
     """Return what was watched, by the wall clock; None where that is damaged."""
     try:
         since, until, breaks = json.loads(text)
+        found: dict[str, float] = {}
+        for (
+            stored,
+            at,
+        ) in since.items():  # several may be one metric now: all since the last of them
+            name = names.current(Kind.METRIC, str(stored))
+            found[name] = max(float(at) + ahead, found.get(name, -math.inf))
         return Watched(
-            {
-                names.current(Kind.METRIC, str(name)): float(at) + ahead
-                for name, at in since.items()
-            },
+            found,
             until + ahead,
             tuple((float(start) + ahead, float(end) + ahead) for start, end in breaks),
         )

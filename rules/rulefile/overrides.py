@@ -73,16 +73,13 @@ def replaced(overrides: Iterable[Override], names: Renames = NAMES) -> list[tupl
     for each in overrides:
         now, place = _renamed(each, names), f"{each.place}:{each.column}"
         pairs = [(Kind.ALERT, each.rule, now.rule)]
-        pairs += [
-            (Kind.METRIC, old, new)
-            for (old, _), (new, _) in zip(each.thresholds, now.thresholds, strict=True)
-        ]
+        pairs += [(Kind.METRIC, old, names.selector(old)) for old, _ in each.thresholds]
         found += [(place, note(kind, old, new)) for kind, old, new in pairs if old != new]
         if names and each.expression is not None:
             found += [
                 (place, f"expr: {note(Kind.METRIC, name, new)}")
                 for name in dict.fromkeys(_metrics(parse(each.expression)))
-                if (new := names.current(Kind.METRIC, name)) != name
+                if (new := names.selector(name)) != name
             ]
     return found
 

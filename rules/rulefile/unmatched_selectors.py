@@ -60,7 +60,7 @@ def renamed(groups: Iterable[RuleGroup], names: Renames = NAMES) -> list[Unmatch
 def _replaced(selector: Selector, names: Renames) -> Iterator[str]:
     name = names.current(Kind.METRIC, selector.name)
     if name != selector.name:
-        yield note(Kind.METRIC, selector.name, name)
+        yield note(Kind.METRIC, selector.name, names.selector(selector.name))
     of = name
     if name in _OF_ALERTS:
         exact = (m.value for m in selector.matchers if (m.label, m.operator) == ("alertname", "="))

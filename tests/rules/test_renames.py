@@ -48,6 +48,12 @@ def test_a_name_that_was_replaced_twice_is_the_last_one() -> None:
         (Rename(M, "", "b"),),
         (Rename(V, "a", "b"),),
         (Rename(L, "a", "b", of="m"), Rename(M, "m", "n")),
+        (Rename(V, "a", "b", of="l", series="m"), Rename(M, "m", "n")),
+        (Rename(M, "a", "b", labels=(("l", "1"),)), Rename(M, "c", "b")),
+        (Rename(M, "a", "b", labels=(("l", "1"),)), Rename(M, "c", "b", labels=(("l", "1"),))),
+        (Rename(A, "a", "b", labels=(("l", "1"),)),),
+        (Rename(L, "a", "b", series="m"),),
+        (Rename(Kind.CHOICE, "a", "b"),),
     ],
 )
 def test_a_table_that_contradicts_itself_is_refused(table: tuple[Rename, ...]) -> None:
@@ -126,6 +132,55 @@ def test_a_silence_of_one_alert_follows_its_label() -> None:
     assert NEW.matchers(mine[1:]) == mine[1:]
 
 
+SPLIT = Renames(
+    (
+        Rename(M, "old_notice", "threshold", labels=(("severity", "notice"),)),
+        Rename(M, "old_warning", "limit", labels=(("severity", "warning"),)),
+        Rename(M, "limit", "threshold", labels=(("unit", "s"),)),
+        Rename(M, "old_state", "disk_state"),
+        Rename(L, "cover", "state"),
+        Rename(V, "failed", "unreadable", of="state", series="disk_state"),
+        Rename(V, "told", "noted", of="state"),
+        Rename(Kind.KEY, "periods.block", "intervals.block"),
+    )
+)
+
+
+def test_several_metrics_become_one_with_a_label_more() -> None:
+    """Also where the name was replaced again: what each got is kept."""
+    own = (("device", "sda"),)
+    assert SPLIT.series("old_notice", own) == ("threshold", (*own, ("severity", "notice")))
+    both = (("severity", "warning"), ("unit", "s"))
+    assert SPLIT.series("old_warning", own) == ("threshold", (*own, *both))
+    assert SPLIT.series("other", own) == ("other", own)
+    assert SPLIT.selector("old_notice") == 'threshold{severity="notice"}'
+    assert SPLIT.selector("old_warning") == 'threshold{severity="warning",unit="s"}'
+    assert [SPLIT.selector(name) for name in ("old_state", "other")] == ["disk_state", "other"]
+    assert set(SPLIT.before(M, "threshold")) == {"old_notice", "old_warning", "limit"}
+
+
+def test_a_value_of_one_metric_only_is_no_other_metrics() -> None:
+    """'failed' of a controller's disk stays, in series, messages and regular expressions."""
+    failed = (("state", "failed"),)
+    assert SPLIT.series("old_state", (("cover", "failed"),)) == (
+        "disk_state",
+        (("state", "unreadable"),),
+    )
+    assert SPLIT.labels(failed, "controller_disk_state") == failed
+    assert SPLIT.labels((("state", "told"),), "controller_disk_state") == (("state", "noted"),)
+    expected = "the label value 'failed' is called 'unreadable' now; write that"
+    for operator in ("=", "=~"):
+        assert SPLIT.used("state", operator, "failed", "disk_state") == [expected]
+        assert SPLIT.used("state", operator, "failed", "controller_disk_state") == []
+
+
+def test_a_section_of_settings_is_known_by_its_keys() -> None:
+    """Of a section that is gone each key is named with its new one."""
+    assert SPLIT.section("periods")
+    assert not SPLIT.section("period")
+    assert not SPLIT.section("intervals")
+
+
 RULES = """\
 groups:
   - name: shipped
@@ -142,6 +197,21 @@ groups:
 def shipped() -> list[RuleGroup]:
     """Return rules in the words of today."""
     return parse_rule_file(RULES, "shipped x.yaml")
+
+
+def test_an_override_names_the_label_that_a_metric_got() -> None:
+    """The new name alone would select the limits of all severities."""
+    own = (
+        Override("New", "'c.yaml':3", thresholds=(("old_notice", 7.0),), column=5),
+        Override("New", "'c.yaml':4", expression="rate(old_warning[5m]) > 8", column=5),
+    )
+    assert [text for _, text in replaced(own, SPLIT)] == [
+        "the metric 'old_notice' is called 'threshold{severity=\"notice\"}' now; write that",
+        (
+            "expr: the metric 'old_warning' is called 'threshold{severity=\"warning\",unit=\"s\"}'"
+            " now; write that"
+        ),
+    ]
 
 
 def test_overrides_in_old_words_hold_and_the_new_ones_are_named() -> None:

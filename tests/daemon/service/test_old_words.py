@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from iowarden.daemon.cli import exit_status, main
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules, notes
+from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.replay import expectation
 from iowarden.rules.renames import Kind, Rename, Renames
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 NAMES = Renames(
     (
@@ -24,6 +25,13 @@ NAMES = Renames(
         Rename(Kind.VALUE, "idle_state", "idle", of="sync_action"),
         Rename(Kind.CONDITION, "B9", "B1"),
         Rename(Kind.COMMAND, "tell", "status"),
+        Rename(Kind.METRIC, "iowarden_late", "iowarden_limit", labels=(("severity", "warning"),)),
+        Rename(Kind.METRIC, "iowarden_dead", "iowarden_limit", labels=(("severity", "critical"),)),
+        Rename(Kind.CHANGE, "worse_now", "worse"),
+        Rename(Kind.CHOICE, "storcli_log", "storcli", of="explain --as"),
+        Rename(Kind.KEY, "rule_period", "rule_interval"),
+        Rename(Kind.KEY, "smart.every", "smart.period"),
+        Rename(Kind.KEY, "every.block", "periods.block"),
     )
 )
 RULES = """\
@@ -34,6 +42,8 @@ groups:
         expr: >-
           iowarden_queued{disk_name="sda"} > 5
           and on () ALERTS{alertname=~"Stall|Other", condition="B9"}
+      - alert: Late
+        expr: iowarden_device_stalled_seconds > on (device) iowarden_late
       - alert: Good
         expr: iowarden_md_sync_action_info{sync_action!="idle_state"} > 0
 """
@@ -55,7 +65,11 @@ def test_a_rule_file_with_old_words_is_told_the_new_ones(tmp_path: Path) -> None
         f"{place}7:21: note: Mine: the alert 'Stall' is called 'WriteStall' now; write that",
         f"{place}7:21: note: Mine: the condition 'B9' is called 'B1' now; write that",
     ]
-    assert found[4].startswith(f"{place}9:15: note: Good: the label value 'idle_state' is called")
+    assert found[4].startswith(
+        f"{place}9:61: note: Late: the metric 'iowarden_late' is called"
+        " 'iowarden_limit{severity=\"warning\"}' now"
+    )
+    assert found[5].startswith(f"{place}11:15: note: Good: the label value 'idle_state' is called")
     assert not [line for line in found if "nothing here is named 'iowarden_queued'" in line]
 
 
@@ -80,13 +94,23 @@ def test_overrides_with_old_words_hold_and_are_told_the_new_ones(tmp_path: Path)
 def test_an_expectation_with_old_words_expects_the_new_ones_and_names_them() -> None:
     """A test of a recording that somebody wrote years ago goes on to test."""
     found = expectation.parse(
-        "alerts:\n  - {at: 43s, alert: Stall, state: firing}\n", "x.yaml", NAMES
+        "alerts:\n  - {at: 43s, alert: Stall, state: firing}\n"
+        "incidents:\n  - {at: 43s, state: worse_now}\n",
+        "x.yaml",
+        NAMES,
     )
     fields = {"alert": "WriteStall", "state": "firing"}
-    told = [expectation.Told("alerts", 43.0, Severity.WARNING, fields, "WriteStall")]
+    told = [
+        expectation.Told("alerts", 43.0, Severity.WARNING, fields, "WriteStall"),
+        expectation.Told("incidents", 43.0, Severity.WARNING, {"state": "worse"}, "worse"),
+    ]
     assert expectation.differences(found, told) == []
     assert found.notes == (
         "'x.yaml':2:22: note: the alert 'Stall' is called 'WriteStall' now; write that",
+        (
+            "'x.yaml':4:22: note: the change of an incident 'worse_now' is called 'worse' now;"
+            " write that"
+        ),
     )
 
 
@@ -95,3 +119,38 @@ def test_a_command_that_is_called_otherwise_is_named(capsys: pytest.CaptureFixtu
     assert main.main(["tell", "--json"], NAMES) == exit_status.USAGE
     expected = "iowarden: the command 'tell' is called 'status' now; write that\n"
     assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize("words", [("--as", "storcli_log"), ("--as=storcli_log",)])
+def test_a_value_of_an_option_that_is_called_otherwise_is_named(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After what argparse makes of it; a value that never was one is no more than refused."""
+    with pytest.raises(SystemExit) as stop:
+        main.main(["explain", *words], NAMES)
+    assert stop.value.code == exit_status.USAGE
+    expected = "iowarden: the value of an option 'storcli_log' is called 'storcli' now; write that"
+    assert capsys.readouterr().err.splitlines()[-1] == expected
+    with pytest.raises(SystemExit):
+        main.main(["explain", "--as", "never"], NAMES)
+    assert "is called" not in capsys.readouterr().err
+
+
+def test_a_setting_that_is_called_otherwise_is_refused_with_the_new_name() -> None:
+    """By its line, each key of a section that is gone; the values are not shown."""
+    text = (
+        "rule_period: 2s\nsmart:\n  every: 30m\nevery:\n  block: 9s\n  blok: 9s\n"
+        "never: {block: 9s}\n"
+    )
+    with pytest.raises(ConfigError) as error:
+        parse_config(text, "c.yaml", names=NAMES)
+    assert [line for line in error.value.problems if "is called" in line] == [
+        "'c.yaml':1: the setting 'rule_period' is called 'rule_interval' now; write that",
+        "'c.yaml':3: the setting 'smart.every' is called 'smart.period' now; write that",
+        "'c.yaml':5: the setting 'every.block' is called 'periods.block' now; write that",
+    ]
+    unknown = [line for line in error.value.problems if "unknown key" in line]
+    assert [line.partition(": unknown")[0] for line in unknown] == [
+        "'c.yaml':6: every.blok",
+        "'c.yaml':7: never",
+    ]

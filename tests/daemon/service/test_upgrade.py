@@ -127,6 +127,7 @@ OLD = {
     '"fullness":': '"how_full":',
     "alertname=md_array_degraded condition=M5": "alertname=md_degraded kind_of_fault=Z5",
     "block_.*": "block_bad.*",
+    '"last_reason":"opened"': '"last_reason":"begun"',
 }
 NAMES = Renames(
     (
@@ -139,6 +140,8 @@ NAMES = Renames(
         Rename(Kind.CONDITION, "Z5", "M5"),
         Rename(Kind.GROUP, "how_full", "fullness"),
         Rename(Kind.METRIC, "iowarden_used", HISTORY[0]),
+        Rename(Kind.METRIC, "iowarden_raw", HISTORY[1], labels=(("unit", "1"),)),
+        Rename(Kind.REASON, "begun", "opened"),
         Rename(Kind.LABEL, "mountpoint", "mounted_at", of=HISTORY[0]),
         Rename(Kind.VALUE, "ext4", "ext5", of="fstype"),
         Rename(Kind.FIGURE, "temperature_celsius", "drive_celsius"),
@@ -314,13 +317,17 @@ def test_seven_days_of_history_are_there(tmp_path: Path) -> None:
 
 
 def test_seven_days_of_history_are_there_under_new_names(tmp_path: Path) -> None:
-    """A metric, its label and a value, an attribute and an event class are called otherwise now."""
+    """Metrics, a label and a value, an attribute and an event class are called otherwise now.
+
+    One metric has a label more.
+    """
     put_state(tmp_path)
     path = str(tmp_path / "history.db")
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE chunk SET name = 'iowarden_used' WHERE name = ?", HISTORY[:1])
         connection.execute("UPDATE run SET watched = replace(watched, ?, 'iowarden_used')",
                            HISTORY[:1])  # fmt: skip
+        connection.execute("UPDATE chunk SET name = 'iowarden_raw' WHERE name = ?", HISTORY[1:])
         connection.execute("UPDATE event SET kind = 'block_bad_sector'")
     found = loaded(tmp_path, NAMES)
     assert found.watched is not None
@@ -328,6 +335,10 @@ def test_seven_days_of_history_are_there_under_new_names(tmp_path: Path) -> None
     ((labels, times),) = ((own, at) for name, own, at, _ in found.rows if name == HISTORY[0])
     assert labels == (("device", "/dev/md0"), ("fstype", "ext5"), ("mounted_at", "/srv"))
     assert times[0] == ENDED - 7 * DAY
+    (raw,) = (own for name, own, _, _ in found.rows if name == HISTORY[1])
+    assert [pair for pair in raw if pair[0] != "attribute"] == [
+        ("disk", "S-sda"), ("id", "197"), ("unit", "1"),
+    ]  # fmt: skip
     assert len(loaded(tmp_path, NAMES).rows) == 3, "it is not thrown away with the next write"
     assert len(history_db.read(path, "S-sda", "drive_celsius", NAMES)) == 8
     wanted = event_rows.Wanted(AskEvents(100))

@@ -6,6 +6,7 @@ Expectations follow from the table of renames; those marked 'NOW' are written ou
 from __future__ import annotations
 
 import json
+import queue
 import re
 import sqlite3
 from contextlib import closing
@@ -21,9 +22,11 @@ from support.upgraded import NAMES_ENDED, machine_of_names, put_state, unpacked
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules, notes
+from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.control.documents import AskEvents
 from iowarden.daemon.service import persisted_state
-from iowarden.daemon.storage import event_rows, history_db
+from iowarden.daemon.storage import chunks, event_rows, history_db
+from iowarden.daemon.storage.history_db import History, TailLoaded
 from iowarden.rules.incidents import silences
 from iowarden.rules.renames import NAMES, Kind
 from iowarden.rules.rulefile.rulefile import Rule
@@ -182,12 +185,25 @@ def test_history_is_read_by_the_names_of_today(tmp_path: Path) -> None:
     put_state(tmp_path, STATE)
     path = str(tmp_path / "history.db")
     with closing(sqlite3.connect(path)) as connection:
-        stored = {name for (name,) in connection.execute("SELECT DISTINCT name FROM chunk")}
+        data = connection.execute("SELECT name, data FROM chunk").fetchall()
         rows = connection.execute("SELECT kind FROM event ORDER BY realtime_seconds")
         kinds = [kind for (kind,) in rows]
+    stored = {(name, own) for name, each in data for _, own, *_ in chunks.unpack(name, each)}
     assert len(stored) == 4
-    now = {NAMES.current(Kind.METRIC, name) for name in stored}
+    now = {NAMES.current(Kind.METRIC, name) for name, _ in stored}
     assert {NO_PROGRESS_METRIC, INCREASE} <= now
+    answers: queue.Queue[object] = queue.Queue()
+    thread = History(path, answers.put)
+    try:
+        thread.load({**dict.fromkeys(now, 8 * DAY), "": 0.0})
+        found = answers.get(timeout=20.0)
+    finally:
+        assert thread.close(20.0)
+    assert isinstance(found, TailLoaded)
+    assert found.watched is not None
+    assert found.watched.since == dict.fromkeys(now, NAMES_ENDED - 7 * DAY)
+    assert {row[:2] for row in found.rows} == {NAMES.series(*each) for each in stored}
+    assert {times[0] for _, _, times, _ in found.rows} == {NAMES_ENDED - 7 * DAY}
     days = [NAMES_ENDED - day * DAY for day in range(7, -1, -1)]
     assert [at for at, _ in history_db.read(path, "S-sda", "temperature_celsius")] == days
     assert [value for _, value in history_db.read(path, "S-sda", "197 raw")] == [0.0, 8.0]
@@ -233,6 +249,30 @@ def test_overrides_hold_and_each_old_word_is_named(tmp_path: Path) -> None:
         lines = [line for line in found if f"'{old}" in line]
         assert bool(lines) is (new != old), old
         assert all(f"'{new}" in line for line in lines), old
+
+
+def test_settings_of_before_are_refused_with_their_new_names(tmp_path: Path) -> None:
+    """Each of them that is called otherwise by now, and no other."""
+    put_texts(tmp_path)
+    text = (tmp_path / "settings.yaml").read_text()
+    keys = [
+        *re.findall(r"^(\w+): [^{\n]+$", text, re.MULTILINE),
+        *(
+            f"{section}.{key}"
+            for section, keys in re.findall(r"^(\w+): \{(.*)\}$", text, re.MULTILINE)
+            for key in re.findall(r"(\w+): ", keys)
+        ),
+    ]
+    assert len(keys) == 11
+    renamed = {key: new for key in keys if (new := NAMES.current(Kind.KEY, key)) != key}
+    problems: tuple[str, ...] = ()
+    try:
+        parse_config(text, "iowarden.yaml")
+    except ConfigError as error:
+        problems = error.problems
+    assert {line.partition(": ")[2] for line in problems} == {
+        f"the setting '{key}' is called '{new}' now; write that" for key, new in renamed.items()
+    }
 
 
 def test_an_expectation_of_before_is_met(
