@@ -63,6 +63,24 @@ class Rename:
 
 
 RENAMES: tuple[Rename, ...] = (
+    Rename(
+        Kind.METRIC,
+        "iowarden_device_stall_notice_seconds",
+        "iowarden_device_hang_threshold_seconds",
+        labels=(("severity", "notice"),),
+    ),
+    Rename(
+        Kind.METRIC,
+        "iowarden_device_stall_warning_seconds",
+        "iowarden_device_hang_threshold_seconds",
+        labels=(("severity", "warning"),),
+    ),
+    Rename(
+        Kind.METRIC,
+        "iowarden_device_stall_critical_seconds",
+        "iowarden_device_hang_threshold_seconds",
+        labels=(("severity", "critical"),),
+    ),
     Rename(Kind.CONDITION, "A1", "write_stall"),
     Rename(Kind.CONDITION, "A2", "dirty_limit_too_large"),
     Rename(Kind.CONDITION, "A3", "bdi_throttle"),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.leaves import LeafHistory
     from iowarden.rules.signals.signal import Derived, Pairs, View
 
+THRESHOLD = "iowarden_device_hang_threshold_seconds"
 IDLE_SECONDS = 20.0
 """A spinning disk without a completion for so long may be asleep."""
 SPIN_UP_SECONDS = 30.0
@@ -223,11 +224,11 @@ def samples(state: DeviceState) -> list[Sample]:
             if progress.discarding:
                 critical = max(critical, DISCARD_CRITICAL_SECONDS)
         result += [
-            (metric, labels, seconds)
-            for metric, seconds in (
-                ("iowarden_device_stall_notice_seconds", limits.notice_seconds),
-                ("iowarden_device_stall_warning_seconds", warning),
-                ("iowarden_device_stall_critical_seconds", critical),
+            (THRESHOLD, (*labels, ("severity", severity)), seconds)
+            for severity, seconds in (
+                ("notice", limits.notice_seconds),
+                ("warning", warning),
+                ("critical", critical),
             )
             if seconds is not None
         ]
@@ -369,22 +370,12 @@ GROUP = Group(
             "Seconds with requests in flight and none completed.",
         ),
         Family(
-            "iowarden_device_stall_notice_seconds",
+            THRESHOLD,
             "gauge",
-            "Stall from which it is counted only: of virtual disks, LUNs and multipath paths.",
-        ),
-        Family(
-            "iowarden_device_stall_warning_seconds",
-            "gauge",
-            "Stall from which a warning is due: 10, more where the disk may have to spin up"
-            " first, is"
-            " virtual, a LUN, a multipath map or removable, or has discards queued.",
-        ),
-        Family(
-            "iowarden_device_stall_critical_seconds",
-            "gauge",
-            "Stall from which it is critical: the device's command time-out, at least 30, at most"
-            " 180.",
+            "Seconds without a completion from which a hang is reported, by severity. notice:"
+            " virtual disks, LUNs and multipath paths; warning: 10, more where the disk may have to"
+            " spin up first, is virtual, a LUN, a multipath map or removable, or has discards"
+            " queued; critical: the device's command timeout, at least 30, at most 180.",
         ),
     ),
     step=_step,

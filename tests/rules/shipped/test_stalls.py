@@ -76,11 +76,18 @@ class Watch:
             if name == f"iowarden_device_{metric}"
         }
 
+    def thresholds(self, severity: str) -> dict[str, float]:
+        """Return from when on a hang has a severity, by device."""
+        return {
+            dict(labels)["device"]: value
+            for name, labels, value in device.samples(self.state)
+            if name == device.THRESHOLD and dict(labels)["severity"] == severity
+        }
+
     def limits(self, name: str = "sda") -> tuple[float | None, ...]:
         """Return from when on a stall is a notice, a warning, critical."""
         return tuple(
-            self.values(f"stall_{severity}_seconds").get(name)
-            for severity in ("notice", "warning", "critical")
+            self.thresholds(severity).get(name) for severity in ("notice", "warning", "critical")
         )
 
     def restart(self) -> None:
@@ -188,9 +195,11 @@ def test_the_table_notices_a_suspend_by_the_clock_that_counts_it() -> None:
         blocks = {"sda": block("sda", writes=writes, in_flight=1)}
         inputs = Inputs(BOOTED + second, 50.0, Snapshot(diskstats=blocks), asleep_seconds=asleep)
         state, found = table.step(state, inputs, machine)
-    values = {name: value for name, _, value in found["device"]}
-    assert values["iowarden_device_stalled_seconds"] == 0.0
-    assert values["iowarden_device_stall_warning_seconds"] == 30.0
+    values = {
+        (name, dict(labels).get("severity")): value for name, labels, value in found["device"]
+    }
+    assert values["iowarden_device_stalled_seconds", None] == 0.0
+    assert values[device.THRESHOLD, "warning"] == 30.0
 
 
 # --- requests in flight that are none
