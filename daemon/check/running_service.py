@@ -159,7 +159,8 @@ def _standing_of(samples: _Metrics) -> str:
     words = [f"alerts firing: {firing}"]
     if ages:
         words.append(f"data from {duration(min(ages))} to {duration(max(ages))} old")
-    words.append(f"mails waiting: {values.get('iowarden_mails_waiting', 0.0):.0f}")
+    waiting = sum(value for name, _, value in samples if name == "iowarden_mails_waiting")
+    words.append(f"mails waiting: {waiting:.0f}")
     if unwritten := values.get("iowarden_state_unwritten_seconds"):
         words.append(f"state not written for {duration(unwritten)}")
     if at := values.get("iowarden_config_last_reload_success_timestamp_seconds"):

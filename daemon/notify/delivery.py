@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
     from iowarden.daemon.transition_log import Telling
 
+RECEIVER = (("receiver", "mail"),)
+"""Label of the metrics of notifications: mail is the only receiver today."""
 HUNG_SECONDS = 10.0
 
 
@@ -213,11 +215,15 @@ class Delivery:
         since = self._state.unwritten_since
         waited = 0.0 if since is None else time.monotonic() - since
         return [
-            (metrics.MAILS.name, (("result", "delivered"),), float(self.delivered_total)),
-            (metrics.MAILS.name, (("result", "failed"),), float(self._failed_total)),
-            (metrics.MAILS_WAITING.name, (), float(len(self._outbox))),
-            (metrics.MAILS_REFUSED.name, (), float(self._outbox.refused())),
-            (metrics.MAIL_OLDEST_UNSENT.name, (), self._outbox.oldest_unsent_seconds(now) or 0.0),
+            (metrics.MAILS.name, (*RECEIVER, ("result", "delivered")), float(self.delivered_total)),
+            (metrics.MAILS.name, (*RECEIVER, ("result", "failed")), float(self._failed_total)),
+            (metrics.MAILS_WAITING.name, RECEIVER, float(len(self._outbox))),
+            (metrics.MAILS_REFUSED.name, RECEIVER, float(self._outbox.refused())),
+            (
+                metrics.MAIL_OLDEST_UNSENT.name,
+                RECEIVER,
+                self._outbox.oldest_unsent_seconds(now) or 0.0,
+            ),
             (metrics.STATE_UNWRITTEN.name, (), round(waited, 3)),
         ]
 

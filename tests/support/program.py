@@ -470,7 +470,7 @@ class Program(_Written):
 
     def sent(self) -> bool:
         """Return whether no mail waits."""
-        return self.metrics().get("iowarden_mails_waiting") == 0.0
+        return self.metrics().get('iowarden_mails_waiting{receiver="mail"}') == 0.0
 
     def hang_up(self) -> None:
         """Have it read its configuration anew."""

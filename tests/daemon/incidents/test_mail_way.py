@@ -68,7 +68,7 @@ def test_who_gets_a_mail_late_reads_how_it_is_now(tmp_path: Path) -> None:
         down.wait(2 * MINUTE)
         down.live.change(STOPPED)
         down.wait(20)
-        assert down.program.metrics()["iowarden_mails_waiting"] == 1
+        assert down.program.metrics()['iowarden_mails_waiting{receiver="mail"}'] == 1
         (mail,) = down.ends()
     assert mail["Subject"].startswith("[CRITICAL] db1.example.com: md0")
     assert "WORSE" not in mail["Subject"]  # than what? nobody was told

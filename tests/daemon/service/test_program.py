@@ -129,7 +129,7 @@ def test_a_healthy_machine_is_silent(name: str, tmp_path: Path, programs: Progra
         program = started(programs, Played(tmp_path, feed, smtp_port=port))
         feed.give()
         program.caught_up()
-        assert program.metrics()["iowarden_mails_waiting"] == 0.0
+        assert program.metrics()['iowarden_mails_waiting{receiver="mail"}'] == 0.0
         assert rest(answers) == []
     assert "<4>" not in program.text()
 
@@ -143,7 +143,8 @@ def test_a_kill_loses_no_mail_that_had_not_been_sent(
     stall.give(110)
     killed.until(lambda: "Connection refused" in killed.text(), "the refusal to be told")
     killed.until(
-        lambda: killed.metrics().get("iowarden_mails_waiting") == 1.0, "the mail to be counted"
+        lambda: killed.metrics().get('iowarden_mails_waiting{receiver="mail"}') == 1.0,
+        "the mail to be counted",
     )
     killed.end(signal.SIGKILL)
     with contextlib.closing(sqlite3.connect(killed.state / "state.db")) as database:
@@ -185,7 +186,7 @@ def test_a_server_that_refuses_for_good_is_told_and_the_mail_is_kept(
         program = started(programs, Played(tmp_path, stall, smtp_port=port))
         stall.give(110)
         program.until(lambda: "no such user" in program.text(), "the refusal to be told")
-        assert program.metrics()["iowarden_mails_waiting"] == 1.0
+        assert program.metrics()['iowarden_mails_waiting{receiver="mail"}'] == 1.0
         assert program.end() == 0
     with contextlib.closing(sqlite3.connect(program.state / "state.db")) as database:
         assert database.execute("SELECT count(*) FROM outbox").fetchone() == (1,)
@@ -300,7 +301,10 @@ def test_a_state_that_comes_late_is_not_overwritten(
         program = started(programs, Played(tmp_path, stall, smtp_port=port))
         stall.give(110)
         first = parsed(program.mail(answers))
-        program.until(lambda: program.metrics().get("iowarden_mails_waiting") == 0, "the mail")
+        program.until(
+            lambda: program.metrics().get('iowarden_mails_waiting{receiver="mail"}') == 0,
+            "the mail",
+        )
         assert program.end() == 0
         with contextlib.closing(sqlite3.connect(program.state / "state.db")) as held:
             held.execute("BEGIN EXCLUSIVE")

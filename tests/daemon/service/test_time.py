@@ -54,7 +54,7 @@ def test_a_mail_is_not_overdue_because_the_clock_was_set(tmp_path: Path) -> None
         host.wait_only(20)
         live.degrade()
         host.wait_only(20)
-        age = "iowarden_mail_oldest_unsent_seconds"
+        age = 'iowarden_mail_oldest_unsent_seconds{receiver="mail"}'
         for by in (YEAR, -2 * YEAR):
             live.leap(1.0, 1.0 + by)
             host.wait_only(MINUTE)
@@ -103,7 +103,7 @@ def test_a_machine_that_boots_in_1970_gets_its_time_later(tmp_path: Path) -> Non
         now = moment(2026, 11, 21, 12, 0, 0)
         live.leap(1.0, now - live.wall)
         assert host.wait(MINUTE) == []
-        assert host.program.metrics()["iowarden_mail_oldest_unsent_seconds"] == 0.0
+        assert host.program.metrics()['iowarden_mail_oldest_unsent_seconds{receiver="mail"}'] == 0.0
         loaded = "iowarden_config_last_reload_success_timestamp_seconds"
         assert abs(host.program.metrics()[loaded] - now) < 5 * MINUTE
         host.restart()

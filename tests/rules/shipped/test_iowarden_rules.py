@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 START = 1_800_000_000.0
 RULE = (("rule", "MyRule"),)
+MAIL = (("receiver", "mail"),)
 UNREAD = (("document", "incidents"), ("reason", "unreadable"))
 CASES: tuple[tuple[str, Labels, float, float, str, str], ...] = (
     ("iowarden_state_unwritten_seconds", (), 59, 60, "StateNotDurable", "warning"),
-    ("iowarden_mail_oldest_unsent_seconds", (), 3599, 3600, "MailUnsent", "critical"),
+    ("iowarden_mail_oldest_unsent_seconds", MAIL, 3599, 3600, "MailUnsent", "critical"),
     ("iowarden_state_unread", UNREAD, 0, 1, "StateUnread", "warning"),
     ("iowarden_rule_failing", RULE, 0, 1, "RuleFails", "warning"),
     ("iowarden_config_last_reload_successful", (), 1, 0, "ConfigReloadFailed", "warning"),
