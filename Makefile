@@ -19,7 +19,7 @@ PYTEST = PATH="$(CURDIR)/build/tools:$$PATH" $(BIN)/python -m pytest --ignore=te
     --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help run env test test-system lint format bench example test-bare test-vm wheels install uninstall system-packages clean
+.PHONY: help run env test test-system lint format bench example docs test-bare test-vm wheels install uninstall system-packages clean
 
 help:
 	@echo "make run          start iowarden here, in the foreground, with the example configuration"
@@ -30,6 +30,7 @@ help:
 	@echo "make test-vm      the tests in a virtual machine with failing disks (QEMU); SUITE=bookworm"
 	@echo "make bench        the budgets: processor time, memory, scrape, alert"
 	@echo "make example      packaging/iowarden.yaml, from the keys of the configuration"
+	@echo "make docs         the generated pages of packaging/doc, from the code"
 	@echo "make wheels       all that is installed, as wheels in build/wheels"
 	@echo "make install      from these, as root, without a network; uninstall removes it (PURGE=1)"
 	@echo "make env          only the environment in .venv"
@@ -82,6 +83,10 @@ bench: env
 example: env
 	$(BIN)/python -c 'from iowarden.daemon.config.keys import example; print(example(), end="")' >build/example
 	@mv build/example packaging/iowarden.yaml
+
+# The pages of packaging/doc that follow from the code; a test compares them.
+docs: env
+	$(BIN)/python -m iowarden.daemon.reference packaging/doc
 
 test-bare:
 	@packaging/install-system-packages bare

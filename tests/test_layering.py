@@ -345,6 +345,7 @@ daemon.replay: clock config duration http journal json_codec notify polling sani
     storage
 daemon.cli: check clock config control duration http journal json_codec locate mlock notify
     polling probe_client process_metrics replay sanitize service storage transition_log
+daemon.reference: cli config http metrics process_metrics service storage
 """
 """The rooms of each layer, the lowest first, and what of its layer each may import, for types as
 well: a room imports only those above its line here, so that no circle can be. A room is a folder;

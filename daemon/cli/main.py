@@ -59,6 +59,11 @@ def main(arguments: Sequence[str] | None = None, names: Renames | None = None) -
     return exit_status.CONFIG
 
 
+def full_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands, for the documentation."""
+    return _parser("")
+
+
 def _parser(wanted: str) -> argparse.ArgumentParser:
     """Return the parser of a subcommand; of all, where it is none of them."""
     parser = argparse.ArgumentParser(

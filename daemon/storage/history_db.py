@@ -83,7 +83,7 @@ CREATE TABLE changed (
 # comes first in 'daily': what is written over and over, and what goes first, lies together.
 _SCHEMA_VERSION = 2
 """Raise it with the tables, and convert the version before; as state.SCHEMA_VERSION."""
-_KIND = sqlite.Kind(
+KIND = sqlite.Kind(
     "history",
     _SCHEMA_VERSION,
     _TABLES + ";".join((*event_rows.TABLES, "")),
@@ -319,7 +319,7 @@ class History:
             if not sqlite.corrupt(problem):
                 raise
             self._close()
-            said, _ = sqlite.set_aside(self._path, _KIND, str(problem))
+            said, _ = sqlite.set_aside(self._path, KIND, str(problem))
             self._open(create=True)
             copied = self._use(self._file, asked)
         return said or copied
@@ -347,7 +347,7 @@ class History:
         self._close()
         if not create and not os.path.exists(self._path):
             return ""
-        file, said = sqlite.opened(self._path, _KIND)
+        file, said = sqlite.opened(self._path, KIND)
         self._file = _File(file, self._names)
         self._anew = self._anew or (file.empty and self._known)
         self._known = True

@@ -57,7 +57,7 @@ _FROM_VERSION_1 = (
 )
 """Version 1 did not know whether a mail may have been taken: so it may."""
 # Exclusive: a second daemon on the same directory must not send every mail twice.
-_KIND = sqlite.Kind(
+KIND = sqlite.Kind(
     "state",
     SCHEMA_VERSION,
     _SCHEMA,
@@ -528,7 +528,7 @@ def open_file(path: str) -> tuple[_File, str]:
 
     Errors: database.FAULTS.
     """
-    file, set_aside = sqlite.opened(path, _KIND)
+    file, set_aside = sqlite.opened(path, KIND)
     return _File(file), set_aside
 
 

@@ -251,6 +251,11 @@ class _Limit:
     metrics: frozenset[str]
 
 
+def thresholds(text: str) -> list[str]:
+    """Return the comparisons with a number in an expression, each once: 'METRIC > 0.8'."""
+    return list(dict.fromkeys(limit.shown for limit in _limits(parse(text), text)))
+
+
 def _with_threshold(text: str, metric: str, value: float) -> str:
     tree = parse(text)
     limits = list(_limits(tree, text))

@@ -1,0 +1,25 @@
+"""All generated pages of the documentation, by file name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from iowarden.daemon.reference import alerts, commands, configuration, metrics, stored_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "alerts.md": alerts.text,
+    "commands.md": commands.text,
+    "configuration.md": configuration.text,
+    "metrics.md": metrics.text,
+    "stored-schema.md": stored_schema.text,
+}
+
+
+def write(directory: str) -> None:
+    """Write every page into a directory."""
+    for name, text in PAGES.items():
+        Path(directory, name).write_text(text(), encoding="utf-8")

@@ -1,0 +1,73 @@
+"""The generated pages of packaging/doc are those of this code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from iowarden.daemon.reference import alerts, metrics
+from iowarden.daemon.reference.metric_labels import LABELS
+from iowarden.daemon.reference.pages import PAGES, write
+
+DIRECTORY = Path(__file__).parents[3] / "packaging/doc"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_that_of_the_code(name: str) -> None:
+    """Whoever changes a rule, metric, key, command or stored field updates the reference."""
+    written = (DIRECTORY / name).read_text() if (DIRECTORY / name).exists() else ""
+    assert written == PAGES[name](), (
+        f"packaging/doc/{name} is not that of the code: run 'make docs'"
+    )
+
+
+def test_write_writes_every_page(tmp_path: Path) -> None:
+    """'make docs' leaves none out."""
+    write(str(tmp_path))
+    assert {path.name for path in tmp_path.iterdir()} == set(PAGES)
+
+
+def test_every_family_has_its_labels_and_a_meaning() -> None:
+    """A new metric needs a line in daemon/reference/metric_labels.py; a removed one has none."""
+    families = metrics.families()
+    assert {family.name for family in families} == set(LABELS)
+    assert [family.name for family in families if not family.help] == []
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{{ $labels.device }} hangs for {{ $value }} s", "`<device>` hangs for ... s"),
+        ('{{ with query "x" }}{{ . }} left{{ else }}unknown{{ end }}.', "... left."),
+        ("{{ if $value }}{{ if $value }}a{{ else }}b{{ end }}{{ else }}c{{ end }}d", "ad"),
+        ("{{ range query `x` }} {{ .Labels.disk }}{{ end }}", "`<disk>`"),
+        ("{{ $x := 1 }}{{- $labels.a | title -}}", "`<a>`"),
+        ("one\n  two", "one two"),
+    ],
+)
+def test_an_annotation_is_shown_without_its_template(template: str, expected: str) -> None:
+    """The first branch of a condition, one turn of a loop, names of labels."""
+    assert alerts.filled(template) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(1, "1s"), (90, "1m30s"), (86_400, "1d"), (0.5, "0.5s")]
+)
+def test_a_time_is_written_as_in_a_rule_file(seconds: float, expected: str) -> None:
+    """So that it can be copied into an override."""
+    assert alerts.span(seconds) == expected
+
+
+def test_no_page_has_a_gap() -> None:
+    """No empty table, no unfilled template, no link to a heading of the page that is not there."""
+    for name, text in PAGES.items():
+        page = text()
+        anchors = {
+            re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+            for title in re.findall(r"^#+ (.+)$", page, re.MULTILINE)
+        }
+        assert set(re.findall(r"\]\(#([^)]+)\)", page)) - anchors == set(), name
+        assert "{{ $" not in page, name
+        assert not re.search(r"\| --- \|\n(?!\|)", page), name
