@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 _FAMILIES = """
 none:
@@ -544,6 +544,14 @@ def _parsed(text: str) -> dict[str, tuple[str, ...]]:
         else:
             found[line.strip()] = labels
     return found
+
+
+def fits(name: str, labels: Collection[str]) -> bool:
+    """Return whether a sample of a family may have these labels."""
+    expected = LABELS[name]
+    known = {each.strip("[]") for each in expected}
+    required = {each for each in expected if each.isidentifier()}
+    return required <= {*labels} and ("..." in known or {*labels} <= known)
 
 
 LABELS: Mapping[str, tuple[str, ...]] = _parsed(_FAMILIES)

@@ -6,10 +6,16 @@ import re
 from pathlib import Path
 
 import pytest
+from support.recordings import open_fixture
 
+from iowarden.collectors.recording.recording import Recording
+from iowarden.daemon.config.parser import parse_config
+from iowarden.daemon.config.rule_files import load_shipped
+from iowarden.daemon.http.exposition import Exposition, Snapshot
 from iowarden.daemon.reference import alerts, metrics
-from iowarden.daemon.reference.metric_labels import LABELS
+from iowarden.daemon.reference.metric_labels import LABELS, fits
 from iowarden.daemon.reference.pages import PAGES, write
+from iowarden.daemon.replay import replay
 
 DIRECTORY = Path(__file__).parents[3] / "packaging/doc"
 
@@ -34,6 +40,28 @@ def test_every_family_has_its_labels_and_a_meaning() -> None:
     families = metrics.families()
     assert {family.name for family in families} == set(LABELS)
     assert [family.name for family in families if not family.help] == []
+
+
+def test_the_labels_of_a_played_machine_are_those_of_the_table(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """'/metrics' while a disk hangs; every collector: tests/rules/engine/test_unknown.py."""
+    shown: dict[str, set[tuple[str, ...]]] = {}
+
+    class Spy(Exposition):
+        def publish(self, snapshot: Snapshot) -> None:
+            for chunk in snapshot.chunks:
+                for family, samples in chunk.families:
+                    keys = {tuple(key for key, _ in labels) for _, labels, _ in samples}
+                    shown.setdefault(family.name, set()).update(keys)
+
+    monkeypatch.setattr(replay, "Exposition", Spy)
+    settings = parse_config("", "defaults")
+    played = Recording(open_fixture("hung-disk", tmp_path))
+    replay.replay(played, settings, load_shipped(settings))
+    assert len(shown) > 100
+    odd = [(name, keys) for name, found in shown.items() for keys in found if not fits(name, keys)]
+    assert odd == []
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.smart import smartctl_runner
 from iowarden.collectors.smart.drive import Target
 from iowarden.collectors.source import Source, collect
+from iowarden.daemon.reference.metric_labels import fits
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.engine.source_status import HELD_PERIODS
 from iowarden.rules.incidents import incidents, model
@@ -98,6 +99,16 @@ class Watch:
         )
         self.reasons += [due.reason.value for due in dues]
         return {alert.state.value for alert in self.engine.rules.alerts()}
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+def test_the_reference_has_the_labels_of_every_series(
+    source: Source, readings: dict[str, Reading]
+) -> None:
+    """Who writes a rule looks them up in packaging/doc/metrics.md."""
+    samples = source.samples(readings[source.name].value, frozenset({"sda", "sdb"}))
+    odd = {(name, tuple(dict(labels))) for name, labels, _ in samples}
+    assert {each for each in odd if not fits(*each)} == set()
 
 
 @pytest.mark.parametrize("outcome", SILENT, ids=lambda outcome: outcome.value)
