@@ -184,11 +184,11 @@ def test_the_overrides_of_the_example_file_are_good(tmp_path: Path) -> None:
     assert not [rule for rule in after if isinstance(rule, Rule) and rule.alert == "NoSwap"]
 
 
-def test_the_overrides_of_the_readme_are_good(tmp_path: Path) -> None:
+def test_the_overrides_of_the_documentation_are_good(tmp_path: Path) -> None:
     """What is shown there can be copied."""
-    readme = Path(__file__).parents[3].joinpath("README.md").read_text()
-    _, _, section = readme.partition("\n    overrides:\n")
-    section = section.partition("\n\n")[0]
+    text = Path(__file__).parents[3].joinpath("packaging/doc/rules.md").read_text()
+    _, _, section = text.partition("\noverrides:\n")
+    section = section.partition("\n```")[0]
     text = f"rules_directory: {tmp_path}\noverrides:\n{section}"
     after = rules(load_rules(parse_config(text, "c.yaml")))
     assert sum(bool(rule.overridden) for rule in after) == 5
