@@ -545,6 +545,16 @@ def test_the_map_for_contributors_names_every_room_and_no_other() -> None:
     named = set(re.findall(r"^\| `([a-z_/]+)/` \|", text, re.MULTILINE))
     folders = {each.path.rpartition("/")[0] for each in product() if each.lines}
     assert named == folders
+    rows = re.findall(r"^\| `([a-z_/]+)/` \| .* \| ([^|]+) \|$", text, re.MULTILINE)
+    arrows_of = allowed(ARROWS)
+    for folder, shown in rows:
+        layer, _, rest = folder.partition("/")
+        room = f"{layer}.{rest.replace('/', '.')}"
+        words = {} if shown == "-" else {f"{layer}.{name}" for name in shown.split()}
+        if room in arrows_of:
+            assert set(arrows_of[room]) == set(words), folder
+        else:
+            assert shown == "each module is a room", folder
     paths = re.findall(r"\b(?:collectors|rules|daemon|tests|packaging)/[\w/.*<>-]+", text)
     plain = {path.rstrip(".") for path in paths if not set(path) & set("*<>")}
     assert sorted(path for path in plain if not (TOP / path).exists()) == []

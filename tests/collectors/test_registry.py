@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import importlib
 import itertools
+import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +20,7 @@ from support.recordings import STALL, corpus, stall
 from support.sources import SOURCES
 from support.tiers import examples
 
+from iowarden.collectors import registry
 from iowarden.collectors.machine import LIMIT_BYTES, Root
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.source import Source, collect
@@ -176,3 +180,16 @@ def test_no_content_is_a_bug(files: dict[str, bytes]) -> None:
         assert reading.outcome is not Outcome.BUG, reading.error
         if reading.outcome is Outcome.OK:
             assert isinstance(source.emit(reading.value), list)
+
+
+def test_every_source_is_registered() -> None:
+    """A collector that the registry forgets is never read, and nothing would say so."""
+    top = Path(__file__).parents[2]
+    declared = [
+        importlib.import_module("iowarden." + ".".join(path.with_suffix("").relative_to(top).parts))
+        for path in sorted((top / "collectors").rglob("*.py"))
+        if re.search(r"^SOURCE\b.* = Source", path.read_text(), re.MULTILINE)
+    ]
+    assert len(declared) > 20
+    names = {source.name for source in registry.SOURCES}
+    assert [module.__name__ for module in declared if module.SOURCE.name not in names] == []

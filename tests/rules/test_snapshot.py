@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -69,3 +71,15 @@ def test_mypy_refuses_a_misspelt_source(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert '"Snapshot" has no attribute "vmstats"' in done.stdout
     assert "Found 1 error in 1 file" in done.stdout
+
+
+def test_every_group_of_signals_is_in_the_table() -> None:
+    """One that the table forgets is never stepped, and nothing would say so."""
+    found = 0
+    for path in sorted((TOP / "rules/signals").rglob("*.py")):
+        for name in re.findall(r"^([A-Z0-9_]+_)?GROUP\b.* = ", path.read_text(), re.MULTILINE):
+            parts = path.with_suffix("").relative_to(TOP).parts
+            module = importlib.import_module("iowarden." + ".".join(parts))
+            assert getattr(module, f"{name}GROUP") in GROUPS, path
+            found += 1
+    assert found == len(GROUPS)
