@@ -5,7 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.reference import alerts, commands, configuration, metrics, stored_schema
+from iowarden.daemon.reference import (
+    alerts,
+    commands,
+    configuration,
+    metrics,
+    renamed,
+    stored_schema,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -15,6 +22,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "commands.md": commands.text,
     "configuration.md": configuration.text,
     "metrics.md": metrics.text,
+    "renamed.md": renamed.text,
     "stored-schema.md": stored_schema.text,
 }
 
