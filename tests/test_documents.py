@@ -7,11 +7,16 @@ import email
 import email.policy
 import re
 import shlex
+import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.recordings import FIXTURES
+from support.recordings import FIXTURES, open_fixture
+from support.smtp import DEADLINE_SECONDS, free_port, smtp_server
 
 from iowarden.daemon.cli.main import full_parser, main
 from iowarden.daemon.config.parser import parse_config
@@ -162,3 +167,46 @@ def test_the_mail_in_readme_is_the_one_of_the_recording(
     assert body is not None
     lines = iter([line.rstrip() for line in body.get_content().splitlines()])
     assert [line for line in shown[1:] if line not in lines] == []
+
+
+@pytest.mark.system
+def test_the_status_in_readme_is_the_one_of_the_recording(tmp_path: Path) -> None:
+    """After its first 95 seconds, with a mail server that takes mail; the ID is random."""
+    recording = Path(open_fixture("write-stall", tmp_path / "recorded"))
+    for frame in sorted(recording.glob("[0-9]*"))[95:]:
+        shutil.rmtree(frame)
+    config, state = tmp_path / "iowarden.yaml", tmp_path / "state"
+    program = Path(sys.executable).with_name("iowarden")
+    with smtp_server() as (port, _):
+        config.write_text(
+            f"host: db1.example.com\nlisten: 127.0.0.1:{free_port()}\nprobe: false\n"
+            f"mail: {{server: localhost, port: {port}, to: storage@example.com}}\n"
+        )
+        own = ["--state-directory", str(state)]
+        service = subprocess.Popen(
+            [program, "run", "--config", config, *own, "--play", recording],
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            lines = settled([str(program), "status", *own])
+        finally:
+            service.terminate()
+            service.wait(DEADLINE_SECONDS)
+    shown = [
+        re.sub(r"  [0-9a-f]{10}  ", "  ID  ", line).replace(":25", f":{port}")
+        for line in shown_in_readme("status")
+    ]
+    found = iter([re.sub(r"  [0-9a-f]{10}  ", "  ID  ", line).rstrip() for line in lines])
+    assert [line for line in shown if line not in found] == []
+
+
+def settled(command: list[str]) -> list[str]:
+    """What a command prints once the recording is over: the same twice, a second apart."""
+    before, end = "", time.monotonic() + DEADLINE_SECONDS
+    while time.monotonic() < end:
+        time.sleep(1.0)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0 and done.stdout == before and "none waits" in before:
+            break
+        before = done.stdout
+    return before.splitlines()
