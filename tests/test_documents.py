@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import email
 import email.policy
+import io
 import re
 import shlex
 import shutil
@@ -20,6 +21,7 @@ from support.smtp import DEADLINE_SECONDS, free_port, smtp_server
 
 from iowarden.daemon.cli.main import full_parser, main
 from iowarden.daemon.config.parser import parse_config
+from iowarden.daemon.reference.metric_labels import fits
 from iowarden.daemon.replay import expectation
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 
@@ -139,9 +141,9 @@ def test_only_yaml_has_a_fence() -> None:
     assert kinds == {"yaml"}
 
 
-def shown_in_readme(name: str) -> list[str]:
-    """The lines of a picture of README.md, without those that stand for something left out."""
-    _, _, rest = (TOP / "README.md").read_text().partition(f"<!-- {name} -->\n\n")
+def shown(path: Path, name: str) -> list[str]:
+    """The lines of a picture, without those that stand for something left out."""
+    _, _, rest = path.read_text().partition(f"<!-- {name} -->\n\n")
     block = re.match(r"(?:(?:    .*)?\n)+", rest)
     assert block, name
     lines = [line[4:].rstrip() for line in block[0].splitlines()]
@@ -161,52 +163,82 @@ def test_the_mail_in_readme_is_the_one_of_the_recording(
         email.message_from_bytes(path.read_bytes(), policy=email.policy.default)
         for path in sorted((tmp_path / "mails").iterdir())
     ]
-    shown = shown_in_readme("mail")
-    (mail,) = [each for each in sent if f"Subject: {each['subject']}" == shown[0]]
+    expected = shown(TOP / "README.md", "mail")
+    (mail,) = [each for each in sent if f"Subject: {each['subject']}" == expected[0]]
     body = mail.get_body(("plain",))
     assert body is not None
     lines = iter([line.rstrip() for line in body.get_content().splitlines()])
-    assert [line for line in shown[1:] if line not in lines] == []
+    assert [line for line in expected[1:] if line not in lines] == []
+
+
+PICTURES = (
+    (TOP / "README.md", "status", ("status",)),
+    (TOP / "packaging/doc/events-and-incidents.md", "events", ("events", "-n", "8")),
+    (TOP / "packaging/doc/events-and-incidents.md", "incident", ("incident", "show", "ID")),
+)
 
 
 @pytest.mark.system
-def test_the_status_in_readme_is_the_one_of_the_recording(tmp_path: Path) -> None:
+def test_answers_of_the_service_are_those_of_the_recording(tmp_path: Path) -> None:
     """After its first 95 seconds, with a mail server that takes mail; the ID is random."""
     recording = Path(open_fixture("write-stall", tmp_path / "recorded"))
     for frame in sorted(recording.glob("[0-9]*"))[95:]:
         shutil.rmtree(frame)
     config, state = tmp_path / "iowarden.yaml", tmp_path / "state"
     program = Path(sys.executable).with_name("iowarden")
+
+    def answer(*words: str) -> str:
+        command = (program, *words, "--state-directory", state)
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
     with smtp_server() as (port, _):
         config.write_text(
             f"host: db1.example.com\nlisten: 127.0.0.1:{free_port()}\nprobe: false\n"
             f"mail: {{server: localhost, port: {port}, to: storage@example.com}}\n"
         )
-        own = ["--state-directory", str(state)]
         service = subprocess.Popen(
-            [program, "run", "--config", config, *own, "--play", recording],
+            [program, "run", "--config", config, "--state-directory", state, "--play", recording],
             stderr=subprocess.DEVNULL,
         )
         try:
-            lines = settled([str(program), "status", *own])
+            before, end = "", time.monotonic() + DEADLINE_SECONDS
+            while not (before == (now := answer("status")) and "none waits" in now):
+                assert time.monotonic() < end, now
+                before = now
+                time.sleep(1.0)
+            found = re.search(r"  ([0-9a-f]{10})  ", now)
+            assert found
+            answers = {
+                name: answer(*(word.replace("ID", found[1]) for word in words))
+                for _, name, words in PICTURES
+            }
         finally:
             service.terminate()
             service.wait(DEADLINE_SECONDS)
-    shown = [
-        re.sub(r"  [0-9a-f]{10}  ", "  ID  ", line).replace(":25", f":{port}")
-        for line in shown_in_readme("status")
-    ]
-    found = iter([re.sub(r"  [0-9a-f]{10}  ", "  ID  ", line).rstrip() for line in lines])
-    assert [line for line in shown if line not in found] == []
+    for path, name, _ in PICTURES:
+        text = re.sub(r"\b[0-9a-f]{10}\b", "ID", answers[name]).replace(f":{port}", ":25")
+        lines = iter([line.rstrip() for line in text.splitlines()])
+        picture = [re.sub(r"\b[0-9a-f]{10}\b", "ID", line) for line in shown(path, name)]
+        assert [line for line in picture if line not in lines] == [], name
 
 
-def settled(command: list[str]) -> list[str]:
-    """What a command prints once the recording is over: the same twice, a second apart."""
-    before, end = "", time.monotonic() + DEADLINE_SECONDS
-    while time.monotonic() < end:
-        time.sleep(1.0)
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode == 0 and done.stdout == before and "none waits" in before:
-            break
-        before = done.stdout
-    return before.splitlines()
+@pytest.mark.parametrize("path", PAGES, ids=names(PAGES))
+def test_an_explanation_is_what_explain_prints(
+    path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a page shows what iowarden makes of a line."""
+    pattern = r"^    \$ echo '(.*)' \| iowarden explain\n((?:(?:    .*)?\n)+)"
+    for line, output in re.findall(pattern, path.read_text(), re.MULTILINE):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{line}\n".encode())))
+        main(["explain"])
+        printed = [each.rstrip() for each in capsys.readouterr().out.splitlines()]
+        assert [each[4:].rstrip() for each in output.splitlines()][: len(printed)] == printed
+
+
+@pytest.mark.parametrize("path", PAGES, ids=names(PAGES))
+def test_a_shown_sample_has_its_labels(path: Path) -> None:
+    """Name and labels are those of '/metrics'."""
+    for name, labels in re.findall(
+        r"^    (iowarden_\w+)\{(.*)\} \S+$", path.read_text(), re.MULTILINE
+    ):
+        assert fits(name, re.findall(r'(\w+)="', labels)), name

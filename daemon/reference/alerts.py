@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 _INTRODUCTION = """\
-Each alert of the shipped rules: its condition ([conditions](conditions.md) says how that is
-computed and what its limits are), severity, meaning, expression and threshold. In the texts `...`
+Each alert of the shipped rules: its condition ([conditions](conditions.md) defines how that is
+computed and its limits), severity, meaning, expression and threshold. In the texts `...`
 stands for a value, and `<device>` for a label's value, that iowarden fills in.
 
 Critical alerts, and those for which programs stand still, are mailed at once; warnings after 60 s,
 together with others; notice and info are listed in the weekly digest and never mailed alone.
-"For" is how long the expression must hold before the alert fires, "kept" how long it fires after
-that. A [change of a threshold](rules.md#change-a-shipped-rule) names the alert as `NAME` or
+"For" is how long the expression must hold before the alert fires, "keep firing" how long it fires
+after that. A [change of a threshold](rules.md#change-a-shipped-rule) names the alert as `NAME` or
 `NAME/SEVERITY`. `iowarden rules list` shows the rules that are in force on a host."""
 _EVENTS = """\
 An event is a line of the kernel's log, an entry of a RAID controller's log or a change of an md
@@ -107,7 +107,7 @@ def _rule(group: RuleGroup, rule: Rule) -> Iterator[str]:
     interval = f"evaluated every {span(group.interval_seconds)}" if group.interval_seconds else ""
     facts = [
         f"for {span(rule.for_seconds)}" if rule.for_seconds else "",
-        f"kept {span(rule.keep_firing_for_seconds)}" if rule.keep_firing_for_seconds else "",
+        f"keep firing {span(rule.keep_firing_for_seconds)}" if rule.keep_firing_for_seconds else "",
         interval,
         f"threshold {literals(found)}" if (found := _thresholds(rule)) else "",
         f"source: {annotations['source']}",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _INTRODUCTION = """\
-`iowarden COMMAND --help` shows the same. Commands with `--socket` ask the running service through
+`iowarden COMMAND --help` shows the same. Commands with `--socket` query the running service through
 its control socket: root and members of the group `iowarden` may do that. The others read files and
 need no service.
 

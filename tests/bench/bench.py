@@ -180,9 +180,9 @@ def bench_machine(disks: int, seconds: int) -> None:
         rules.append((time.process_time_ns() - began) / 1e6)
     turns = machine.timed(lambda: machine.service.loop.do_duties(machine.clock.now()), seconds)
     mean = statistics.fmean
-    row(f"{disks} disks: sampling and signals, ms a second", f"{mean(sampling):.2f}", budget[0])
-    row(f"{disks} disks: all rule groups, ms a second", f"{mean(rules):.2f}", budget[1])
-    row(f"{disks} disks: everything, ms a second", f"{mean(turns):.2f}", budget[2])
+    row(f"{disks} disks: sampling and signals, ms per second", f"{mean(sampling):.2f}", budget[0])
+    row(f"{disks} disks: all rule groups, ms per second", f"{mean(rules):.2f}", budget[1])
+    row(f"{disks} disks: everything, ms per second", f"{mean(turns):.2f}", budget[2])
     machine.close()
 
 
@@ -233,7 +233,7 @@ def bench_replay(seconds: int) -> None:
         took += time.process_time_ns() - began
     recorder.close()
     kept = recent.size_bytes() / 2**20
-    row("4 disks: flight recorder, ms a second", f"{took / seconds / 1e6:.2f}", "<= 1 (24 disks)")
+    row("4 disks: flight recorder, ms per second", f"{took / seconds / 1e6:.2f}", "<= 1 (24 disks)")
     row("4 disks: flight recorder, MB", f"{kept:.2f}", "<= 8")
     row("4 disks: a recorded day, MB", f"{os.path.getsize(path) / 2**20 * 86400 / seconds:.1f}")
     began = time.process_time_ns()
@@ -247,7 +247,7 @@ SETTLE_SECONDS, MEASURE_SECONDS = 15, 20
 
 
 def bench_daemon() -> None:
-    """Measure the real program on this machine, alone and scraped, and node_exporter beside it."""
+    """Measure the real program on this machine, alone and scraped, and node_exporter there."""
     directory = tempfile.mkdtemp(prefix="iowarden-bench-")
     settings, port = Path(directory, "iowarden.yaml"), free_port()
     settings.write_text(
@@ -262,22 +262,22 @@ def bench_daemon() -> None:
             f"{private_megabytes(process.pid):.1f}",
             "< 40",
         )
-        row("this machine: the program, ms of processor a second", f"{alone:.1f}", "<= 10")
+        row("this machine: the program, ms of processor per second", f"{alone:.1f}", "<= 10")
         scraped, median = _used(process.pid, port)
-        row("  scraped every second, ms a second", f"{scraped:.1f}")
+        row("  scraped every second, ms per second", f"{scraped:.1f}")
         row("  one scrape, node_exporter's names as well, ms", f"{median:.1f}")
     shutil.rmtree(directory, ignore_errors=True)
     path = os.pathsep.join((str(TOOLS), os.environ.get("PATH", "")))
     peer = shutil.which("prometheus-node-exporter", path=path)
     if peer is None:
-        row("  node_exporter beside it", "not here: make test fetches it")
+        row("  node_exporter on this host", "not here: make test fetches it")
         return
     port = free_port()
     with _running([peer, f"--web.listen-address=127.0.0.1:{port}"]) as process:
         time.sleep(2)
         scraped, median = _used(process.pid, port)
         anonymous = private_megabytes(process.pid)
-        row("  node_exporter beside it, scraped every second, ms a second", f"{scraped:.1f}")
+        row("  node_exporter on this host, scraped every second, ms per second", f"{scraped:.1f}")
         row("  node_exporter: one scrape, ms", f"{median:.1f}")
         row("  node_exporter: RssAnon, MB", f"{anonymous:.1f}")
 
@@ -295,7 +295,7 @@ def _running(command: list[str], **environment: str) -> Iterator[subprocess.Pope
 
 
 def _used(pid: int, port: int | None = None) -> tuple[float, float]:
-    """Return ms of processor a second of a process, and the median ms of a scrape a second."""
+    """Return ms of processor per second of a process, and the median ms of a scrape a second."""
     began, took = _cpu_seconds(pid), [0.0]
     for _ in range(MEASURE_SECONDS):
         if port is not None:
@@ -323,7 +323,7 @@ SERIES, CHANGED, PER_FAMILY = 5000, 1000, 50
 
 
 def bench_scrape(scrapes: int) -> None:
-    """Measure scrapes of 5,000 series of which 1,000 changed, alone and beside 200 idle clients."""
+    """Measure scrapes of 5,000 series of which 1,000 changed, alone and with 200 idle clients."""
     exposition = Exposition(print)
     labels = [((("device", f"sd{i}"), ("serial", f"S{i:012}"))) for i in range(PER_FAMILY)]
 
@@ -363,8 +363,8 @@ def bench_scrape(scrapes: int) -> None:
     p99 = int(scrapes * 0.99) - 1
     row("scrape of 5,000 series, 1,000 changed: median, ms", f"{alone[scrapes // 2]:.2f}")
     row("scrape of 5,000 series, 1,000 changed: p99, ms", f"{alone[p99]:.2f}", "<= 10")
-    row("beside 200 idle clients: p99, ms", f"{beside[p99]:.2f}")
-    row("beside 200 idle clients: p99, ratio", f"{beside[p99] / alone[p99]:.2f}", "<= 1.5")
+    row("with 200 idle clients: p99, ms", f"{beside[p99]:.2f}")
+    row("with 200 idle clients: p99, ratio", f"{beside[p99] / alone[p99]:.2f}", "<= 1.5")
     for client in idle:
         client.close()
     server.close()
@@ -406,7 +406,7 @@ def bench_rules() -> None:
         store.append_many(1.8e9 + at, samples)
     held = tracemalloc.get_traced_memory()[0] / (241 * len(metrics) * len(labels))
     tracemalloc.stop()
-    row("history of 1,000 series, bytes a sample", f"{held:.1f}", "<= 24")
+    row("history of 1,000 series, bytes per sample", f"{held:.1f}", "<= 24")
     mixed = [
         compile_expression(
             MIXED_RULES[i % 20].format(m=metrics[i % 20], n=metrics[(i + i // 20) % 20])
@@ -414,7 +414,7 @@ def bench_rules() -> None:
         for i in range(100)
     ]
     took = cpu_milliseconds(lambda: [rule.evaluate(store, now) for rule in mixed], 9)
-    row("100 mixed rules over 1,000 series, ms a round", f"{took:.2f}", "< 20")
+    row("100 mixed rules over 1,000 series, ms per round", f"{took:.2f}", "< 20")
     all_of_them = compile_expression('predict_linear({device!=""}[1h], 14400)')
     wide = Store({"m": 3900.0})
     for at in range(0, 3601, 15):
@@ -512,10 +512,10 @@ def bench_smart(rounds: int) -> None:
         worst = max(statistics.median(changed), statistics.median(still))
         row(f"500 drives, {what}: on '/metrics'", f"{series:,}", ">= 50,000")
         row(
-            "  the loop, ms a look (each 15 s) with new values", f"{statistics.median(changed):.1f}"
+            "  the loop, ms per update (each 15 s), new values", f"{statistics.median(changed):.1f}"
         )
-        row("  the loop, ms a look without", f"{statistics.median(still):.1f}")
-        row("  the loop, ms a second at most", f"{worst / 15:.2f}", "<= 100 with 480 disks")
+        row("  the loop, ms per update, unchanged values", f"{statistics.median(still):.1f}")
+        row("  the loop, ms per second at most", f"{worst / 15:.2f}", "<= 100 with 480 disks")
         row("  a scrape, ms; the first", f"{statistics.median(scraped):.0f}; {scraped[0]:.0f}")
         row("  RssAnon that takes, MB", f"{private_megabytes() - before:.0f}")
 
