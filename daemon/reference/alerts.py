@@ -126,7 +126,9 @@ def _events() -> Iterator[str]:
     for row in load_events().rows.values():
         by_condition.setdefault(row.condition, []).append(row)
     for word, rows in sorted(by_condition.items()):
-        yield f"### Condition {condition(word)}" if word else "### No condition"
+        yield f"### Condition `{word}`" if word else "### No condition"
+        if word:
+            yield f"Defined in {condition(word)}."
         yield table(
             ("class", "severity", "meaning"),
             ((literal(row.kind), _severity_of(row), row.meaning) for row in rows),
