@@ -16,10 +16,11 @@ _INTRODUCTION = """\
 The configuration file is `/etc/iowarden/iowarden.yaml` (YAML). Every key is optional: a file that
 is empty or missing means the defaults below. `packaging/iowarden.yaml` has all keys as comments.
 
-`iowarden config check` tests the file and all rule files; exit status 78 names file, line, key,
-value and what is expected. `systemctl reload iowarden` applies a changed file, or refuses it with
-the reason in the journal and continues with the old one. A change of `state_directory`, `listen`,
-`http`, `expose`, `targets` or `probe` needs `systemctl restart iowarden`.
+`iowarden config check` tests the file and all rule files, as root with the permissions of the user
+`iowarden`; with exit status 78 it names file, line, key, value and what is expected. `systemctl
+reload iowarden` applies a changed file, or refuses it with the reason in the journal and continues
+with the old one. A change of `state_directory`, `listen`, `http`, `expose`, `targets`, `probe` or
+of a password credential needs `systemctl restart iowarden`.
 
 A duration is a number with a unit, as in Prometheus: `500ms`, `90s`, `1h30m`, `7d`."""
 _OVERRIDES = """\
