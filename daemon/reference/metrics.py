@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.registry import SOURCES
 from iowarden.daemon import metrics, process_metrics
+from iowarden.daemon.config.keys import KEYS
 from iowarden.daemon.http import exposition
 from iowarden.daemon.reference.markdown import literal, literals, page, table
 from iowarden.daemon.reference.metric_labels import LABELS
@@ -97,9 +98,10 @@ def _collectors() -> Iterator[str]:
 
 
 def _interval(source: Source[Any]) -> str:
-    if not source.period_help:
-        return ""
-    return f" Every {source.period_seconds:g} s (`periods.{source.name}`)."
+    for key in KEYS:
+        if key.path.endswith(f".{source.name}") and key.explanation == source.period_help:
+            return f" Every {source.period_seconds:g} s (`{key.path}`)."
+    return ""
 
 
 def _signals() -> Iterator[str]:
