@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from iowarden.daemon.reference import (
     alerts,
     commands,
+    conditions,
     configuration,
     metrics,
     renamed,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 PAGES: Mapping[str, Callable[[], str]] = {
     "alerts.md": alerts.text,
     "commands.md": commands.text,
+    "conditions.md": conditions.text,
     "configuration.md": configuration.text,
     "metrics.md": metrics.text,
     "renamed.md": renamed.text,
