@@ -1,6 +1,6 @@
-"""What people type on the command line, read: durations, times, counts.
+"""Types of command-line arguments for argparse: durations, times, counts.
 
-Errors: argparse.ArgumentTypeError, with what was expected.
+Errors: argparse.ArgumentTypeError, which states the expected form.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def duration(text: str) -> float:
 
 
 def time_to_come(text: str) -> float:
-    """Return the Unix time of ISO 8601, which is not over."""
+    """Return the Unix time of an ISO 8601 time in the future."""
     try:
         at = _iso_8601(text)
     except ValueError:
@@ -33,12 +33,12 @@ def time_to_come(text: str) -> float:
             f"expected a time such as 2026-11-22T06:00, got '{text}'"
         ) from None
     if at <= time.time():
-        raise argparse.ArgumentTypeError(f"expected a time to come, got '{text}'")
+        raise argparse.ArgumentTypeError(f"expected a time in the future, got '{text}'")
     return at
 
 
 def time_past(text: str) -> float:
-    """Return the Unix time of a duration ago, or of ISO 8601."""
+    """Return the Unix time of '2d' (ago), or of an ISO 8601 time."""
     try:
         return time.time() - duration_seconds(text)
     except ValueError:
@@ -52,13 +52,13 @@ def time_past(text: str) -> float:
 
 
 def count(text: str) -> int:
-    """Return a number that was typed."""
+    """Return a number from 0 to 999999."""
     if not (text.isascii() and text.isdigit()) or len(text) > 6:
         raise argparse.ArgumentTypeError(f"expected a number up to 999999, got '{text}'")
     return int(text)
 
 
 def _iso_8601(text: str) -> float:
-    """Return a Unix time; without an offset it is local time. Errors: ValueError."""
+    """Return the Unix time of ISO 8601, local time if it has no offset. Errors: ValueError."""
     found = datetime.fromisoformat(text)
     return (found if found.tzinfo else found.replace(tzinfo=local_zone())).timestamp()

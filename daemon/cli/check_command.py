@@ -35,30 +35,35 @@ def add_commands(add: Add) -> None:
     actions = add("config", _config_check, "check the configuration").add_subparsers(
         required=True, metavar="ACTION"
     )
-    action = actions.add_parser("check", help="read the configuration and every rule file")
+    action = actions.add_parser("check", help="check the configuration and every rule file")
     action.set_defaults(command=_config_check)
-    action.add_argument("file", nargs="?", default=None, help=f"default: {command.DEFAULT_CONFIG}")
-    look = command.configured(
-        add("check", _check, "look at this machine once and say what is wrong")
+    action.add_argument(
+        "file",
+        nargs="?",
+        default=None,
+        help=f"configuration file; default: {command.DEFAULT_CONFIG}",
     )
-    look.add_argument("--play", metavar="RECORDING", help="look at a recording's end instead")
-    look.add_argument("--json", action="store_true", help="the report as data")
+    look = command.configured(
+        add("check", _check, "check this machine once and list what is wrong")
+    )
+    look.add_argument("--play", metavar="RECORDING", help="check the end of a recording instead")
+    look.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
 SERVICE_USER = "iowarden"
-"""As whom the service runs. Source: systemd/iowarden.service."""
+"""The user as which the service runs. Source: systemd/iowarden.service."""
 
 
 def _config_check(arguments: argparse.Namespace) -> int:
-    """Judge as the service's user will: root may read what that one may not."""
+    """Check the configuration as the service's user: root can read files that it cannot."""
     path = arguments.file or command.DEFAULT_CONFIG
     settings = parse_config(read_config(path), path, machine_name())
-    if settings.mail.password_credential is not None:  # that one systemd reads, as root
+    if settings.mail.password_credential is not None:  # systemd reads it, as root
         settings = with_password(settings, path)
     user = _other_user()
     if user is None:
         return _judge(settings, path)
-    # Who became another user does not become root again, and must not write for root either.
+    # In a child process: one that has changed its user cannot become root again.
     child = os.fork()
     if child == 0:
         _end_as(user, lambda: _judge(settings, path, user))
@@ -66,7 +71,7 @@ def _config_check(arguments: argparse.Namespace) -> int:
 
 
 def _other_user() -> pwd.struct_passwd | None:
-    """Return the service's user where we are root and there is one."""
+    """Return the service's user if this process is root and the user exists."""
     try:
         return None if os.geteuid() else pwd.getpwnam(SERVICE_USER)
     except KeyError:
@@ -74,7 +79,7 @@ def _other_user() -> pwd.struct_passwd | None:
 
 
 def _end_as(user: pwd.struct_passwd, judge: Callable[[], int]) -> NoReturn:
-    """Become another user, judge, and end this process with what came of it."""
+    """Become another user, check, and exit with the resulting status."""
     status = exit_status.FAILED
     try:
         os.initgroups(user.pw_name, user.pw_gid)
@@ -85,8 +90,8 @@ def _end_as(user: pwd.struct_passwd, judge: Callable[[], int]) -> NoReturn:
         sys.stderr.write(f"{error}\n")
         status = exit_status.CONFIG
     except OSError as error:
-        sys.stderr.write(f"user '{user.pw_name}': expected to judge as it, got: {error}\n")
-    except Exception:  # noqa: BLE001 - shown as one in the parent would be, which never sees it
+        sys.stderr.write(f"user '{user.pw_name}': expected to check as this user, got: {error}\n")
+    except Exception:  # noqa: BLE001 - printed here: the parent never gets it
         traceback.print_exc()
     finally:
         sys.stdout.flush()
@@ -95,23 +100,23 @@ def _end_as(user: pwd.struct_passwd, judge: Callable[[], int]) -> NoReturn:
 
 
 def _judge(settings: Config, path: str, user: pwd.struct_passwd | None = None) -> int:
-    """Read what the configuration names, and say what is to be said. Errors: GivenError."""
-    if path == command.DEFAULT_CONFIG:  # another one may be a draft, in a closed directory
+    """Load all files that the configuration names; print the result. Errors: GivenError."""
+    if path == command.DEFAULT_CONFIG:  # another file may be a draft that this user may not read
         read_config(path)
     if settings.mail.password is None:
         settings = with_password(settings, path)
     groups = load_rules(settings)
     rules = sum(len(group.rules) for group in groups)
-    judged = f", as user '{user.pw_name}' reads them" if user else ""
-    print(f"'{path}' is good; {rules} rules in {len(groups)} groups{judged}")
+    judged = f" (checked as user '{user.pw_name}')" if user else ""
+    print(f"'{path}' is valid: {rules} rules in {len(groups)} groups{judged}")
     for note in notes(groups, settings):
         print(note)
     if said := mail_path(settings):
         print(said)
     if settings.mail.password_file is not None and user is None and not os.geteuid():
         print(
-            "whether the service may read 'mail.password_file' is not known: there is no user"
-            f" '{SERVICE_USER}' before 'make install'"
+            "not checked whether the service can read 'mail.password_file': user"
+            f" '{SERVICE_USER}' does not exist before 'make install'"
         )
     return 0
 
@@ -127,7 +132,7 @@ def _check(arguments: argparse.Namespace) -> int:
             report = Report((_unusable("recording", str(error)),))
         found = report.findings
         if any(problem.topic == "configuration" for problem in problems):
-            # What defaults say of mail and state would be taken for what is configured.
+            # Findings about mail and state would be about the defaults, not the configuration.
             found = tuple(f for f in found if f.topic not in {"mail", "state"})
         return dataclasses.replace(report, findings=(*problems, *found))
 
@@ -138,7 +143,7 @@ def _check(arguments: argparse.Namespace) -> int:
             report = guard.answered(examine, lambda _: None)
         width = shutil.get_terminal_size((WIDTH, 0)).columns
         print(report.json() if arguments.json else "\n".join(report.lines(width)), flush=True)
-    except BrokenPipeError:  # 'iowarden check | head': what is left to say must not fail, too
+    except BrokenPipeError:  # 'iowarden check | head': the flush at exit must not fail as well
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         return exit_status.INTERRUPTED
@@ -148,7 +153,7 @@ def _check(arguments: argparse.Namespace) -> int:
 def _whatever_is_good(
     arguments: argparse.Namespace,
 ) -> tuple[Config, list[RuleGroup], list[Finding]]:
-    """Return configuration and rules, defaults and shipped rules instead of what is bad."""
+    """Return configuration and rules; defaults and shipped rules in place of invalid ones."""
     problems: list[Finding] = []
     try:
         settings = command.settings(arguments)

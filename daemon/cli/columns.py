@@ -1,6 +1,6 @@
-"""How the documents of the control socket are shown: the columns of their tables, each once. Pure.
+"""Table columns for incidents, alerts and silences of the control socket. Pure.
 
-A table of `daemon.cli.console` has all of them, or those that it names.
+A table of `daemon.cli.console` shows all of them, or those that it names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def of_incidents(now: float) -> Columns[IncidentLine]:
         "object": lambda i: i.object,
         "since": lambda i: since_text(i.opened_seconds, now),
         "closed": lambda i: since_text(i.closed_seconds, now),
-        "mails": lambda i: mails_text(i, now),
+        "notifications": lambda i: mails_text(i, now),
         "summary": lambda i: _incident(i, now),
     }
 
@@ -43,7 +43,7 @@ def of_alerts(now: float) -> Columns[AlertLine]:
 
 
 def of_silences(now: float) -> Columns[SilenceLine]:
-    """Return the columns of silences that hold."""
+    """Return the columns of active silences."""
     return {
         "silence": lambda s: s.identifier,
         "alerts": lambda s: matchers_text(s.matchers),
@@ -54,38 +54,39 @@ def of_silences(now: float) -> Columns[SilenceLine]:
 
 
 def mails_text(incident: IncidentLine, now: float) -> str:
-    """Return how many mails there were about an incident, and the last one."""
+    """Return the number of notifications of an incident, and reason and time of the last one."""
     if not incident.mails:
         return "none yet"
-    last = f" ('{incident.last_reason}')" if incident.last_reason else ""
-    at = "" if incident.mailed_seconds is None else f", {since_text(incident.mailed_seconds, now)}"
-    return f"{incident.mails}, last{last}{at}"
+    reason = f": {incident.last_reason}" if incident.last_reason else ""
+    at = incident.mailed_seconds
+    when = "" if at is None else f" at {since_text(at, now)}"
+    return f"{incident.mails}, last{reason}{when}"
 
 
 def matchers_text(matchers: Sequence[Matcher]) -> str:
-    """Return matchers as they would be typed."""
+    """Return matchers as they are typed on the command line."""
     return " ".join(f"{m.label}{m.operator}{quoted(m.text)}" for m in matchers)
 
 
 def quoted(text: str) -> str:
-    """Return a label's value as PromQL has it."""
+    """Return a label's value, quoted and escaped as in PromQL."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
 def _incident(incident: IncidentLine, now: float) -> str:
-    """Return what an incident is, and what is done about it."""
+    """Return the summary of an incident; in brackets acknowledgement and silences."""
     marks = [] if incident.firing else ["not resolved yet"]
     if (known := incident.acknowledged) is not None:
         reason = f": {known.reason}" if known.reason else ""
         marks.append(f"acknowledged by {known.who}{reason}")
     marks += _silenced(incident.silences)
-    marks += [] if incident.mails else ["not mailed yet"]
+    marks += [] if incident.mails else ["not notified yet"]
     return _marked(incident.summary, incident.cleared_seconds, now, marks)
 
 
 def _alert(alert: AlertLine, now: float) -> str:
-    """Return what an alert says, what it said until it was cleared, and who silenced it."""
+    """Return the summary of an alert, of a cleared one the last; in brackets its silences."""
     marks = [alert.unknown_reason] if alert.unknown_reason else []
     marks += _silenced(alert.silences)
     return _marked(alert.summary or alert.value, alert.cleared_seconds, now, marks)

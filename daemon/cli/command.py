@@ -1,4 +1,4 @@
-"""What commands share: the configuration they are given, the probe they ask."""
+"""What commands share: the configuration, the probe client, the machine or recording."""
 
 from __future__ import annotations
 
@@ -29,20 +29,24 @@ if TYPE_CHECKING:
 
 DEFAULT_CONFIG = "/etc/iowarden/iowarden.yaml"
 PROBE_SOCKET = "/run/iowarden-probe.socket"
-"""Where systemd listens for the probe."""
+"""Socket of the probe's systemd unit."""
 PROBE_DIRECTORY = "/run/iowarden-probe"
-"""Where a probe that we start as a child notes what hangs."""
+"""Where a probe that this program starts as a child records stuck programs."""
 
 
 def configured(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """Return the parser of a command, with the options that `settings` reads."""
-    command.add_argument("--config", metavar="FILE", help=f"default: {DEFAULT_CONFIG}, if there")
-    command.add_argument("--state-directory", metavar="DIR", help="instead of the configured one")
+    command.add_argument(
+        "--config", metavar="FILE", help=f"configuration file; default: {DEFAULT_CONFIG}"
+    )
+    command.add_argument(
+        "--state-directory", metavar="DIR", help="use this state directory instead"
+    )
     return command
 
 
 def settings(arguments: argparse.Namespace) -> Config:
-    """Return the configuration that a command is to use. Errors: ConfigError."""
+    """Return the configuration that a command uses, defaults if no file. Errors: ConfigError."""
     path = arguments.config
     if path is None and not Path(DEFAULT_CONFIG).exists():
         found = parse_config("", DEFAULT_CONFIG, machine_name())
@@ -55,9 +59,9 @@ def settings(arguments: argparse.Namespace) -> Config:
 
 
 def probe(config: Config, clock: SystemClock, *, under_systemd: bool = False) -> Client | None:
-    """Return who asks the probe: systemd's, or one that we start; None where neither may be.
+    """Return a client of systemd's probe, or of one that is started; None if neither is permitted.
 
-    As a service we expect its socket: one that is not there is told, and found when it comes.
+    The service always uses systemd's socket: a missing one is reported, and used once it exists.
     """
     if not config.probe:
         return None
@@ -70,7 +74,7 @@ def probe(config: Config, clock: SystemClock, *, under_systemd: bool = False) ->
 
 
 def machine(recording: str | None) -> tuple[SystemClock, Player | None, Callable[[], Root]]:
-    """Return the clock and the files of this machine, or of a recording and what plays it."""
+    """Return clock, player and files: of this machine (no player), or of a recording."""
     if recording is None:
         return SystemClock(), None, Root
     directory = tempfile.mkdtemp(prefix="iowarden-play-")

@@ -1,8 +1,8 @@
-"""What commands write: text and tables, moments and durations, data as JSON.
+"""Output of commands: text, tables, times, durations, JSON.
 
-On a terminal tables are drawn by rich; else the same is plain text in columns, nothing cut off.
-What came from elsewhere - device names, kernel lines, reasons people typed - reaches no terminal
-before its control characters are spelled out.
+On a terminal rich draws the tables; otherwise they are plain text in columns, nothing cut off.
+Control characters in text of others (device names, kernel lines, reasons that users typed) are
+escaped before it reaches a terminal.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from iowarden.rules.quantity import quantity
 
 Shown = TypeVar("Shown")
 Columns = Mapping[str, Callable[[Shown], str]]
-"""By its title, what a column has of a thing that is a row."""
+"""Column title -> function that returns a row's cell."""
 MOST_CELL_CHARACTERS = 100_000
 WRAPPED = frozenset(
     {
         *("object", "summary", "error", "program", "alerts", "by", "reason", "source"),
-        *("expression", "since", "ends", "last ok", "value", "way", "known by", "does not say"),
-        *("last read", "raw", "status", "time", "text", "closed", "mails", "cleared", "last"),
+        *("expression", "since", "ends", "last ok", "value", "access method", "listed by"),
+        *("unavailable", "last polled", "raw", "status", "time", "text", "closed", "notifications"),
+        *("cleared", "last"),
     }
 )
 """Columns that may take several lines on a narrow terminal."""
@@ -43,11 +44,11 @@ class Table:
 
 
 Sections = list[str | Table]
-"""What a screen shows, in its order."""
+"""The content of a screen, in order."""
 
 
 def show(sections: Iterable[str | Table]) -> None:
-    """Print text and tables: drawn on a terminal, else in columns."""
+    """Print text and tables: drawn by rich on a terminal, plain columns otherwise."""
     if sys.stdout.isatty():
         _draw(sections)
         return
@@ -73,7 +74,7 @@ def columns(table: Table) -> list[str]:
 
 
 def _draw(sections: Iterable[str | Table]) -> None:
-    # Only here: the import costs 100 ms, and the service has no use for it.
+    # Imported only here: it costs 100 ms, and the service does not need it.
     from rich import table  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -103,7 +104,7 @@ def _draw(sections: Iterable[str | Table]) -> None:
 
 
 def printable(text: str) -> str:
-    """Return text on one line without what a terminal would obey."""
+    """Return text on one line, with control characters escaped."""
     indent = len(text) - len(text.lstrip(" "))
     return " " * indent + one_line(text, MOST_CELL_CHARACTERS)
 
@@ -111,9 +112,9 @@ def printable(text: str) -> str:
 def table_of(
     title: str, rows: Iterable[Shown], columns: Columns[Shown], *chosen: str
 ) -> list[Table]:
-    """Return a table of things, made safe for a terminal; none if there are none.
+    """Return a table of rows, escaped for a terminal; [] without rows.
 
-    It has the columns that are `chosen` by title, or all.
+    It has the columns with the titles in `chosen`, or all.
     """
     titles = chosen or tuple(columns)
     found = tuple(tuple(printable(columns[each](row)) for each in titles) for row in rows)
@@ -121,7 +122,7 @@ def table_of(
 
 
 def since_text(at_seconds: float | None, now: float) -> str:
-    """Return a moment, and how long ago it was."""
+    """Return a time, and in parentheses how long ago it was."""
     if at_seconds is None:
         return "never"
     at, today = at_text(at_seconds), at_text(now)[: len("2026-11-21")]
@@ -129,28 +130,28 @@ def since_text(at_seconds: float | None, now: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """Return a duration, 0 of one that is negative."""
+    """Return a duration as text; a negative one is 0."""
     return quantity("_seconds", max(seconds, 0.0))
 
 
 def at_text(at_seconds: float) -> str:
-    """Return a moment, in local time."""
+    """Return a time as local date and time."""
     try:
         return f"{datetime.fromtimestamp(at_seconds, local_zone()):%Y-%m-%d %H:%M:%S}"
-    except (ValueError, OverflowError, OSError):  # no time that a calendar has
+    except (ValueError, OverflowError, OSError):  # beyond the calendar
         return f"{at_seconds:.0f} s"
 
 
 def say(text: str) -> None:
-    """Print a line, safe for a terminal."""
+    """Print a line, escaped for a terminal."""
     say_raw(printable(text))
 
 
 def say_raw(text: str) -> None:
-    """Print a line as it is."""
+    """Print a line without escaping."""
     sys.stdout.write(f"{text.rstrip()}\n")
 
 
 def say_json(answer: object) -> None:
-    """Print an answer as data."""
-    say_raw(json.dumps(answer, indent=2))  # ASCII: no terminal obeys anything in it
+    """Print an answer as JSON."""
+    say_raw(json.dumps(answer, indent=2))  # ASCII: nothing in it needs escaping

@@ -1,8 +1,8 @@
-"""'iowarden coverage' and 'iowarden disk': which disks there are, which are read, all of one.
+"""'iowarden coverage' and 'iowarden disk': monitoring status of all disks, details of one.
 
-Exit status of 'coverage', as that of 'check': 0 every physical disk is read or asleep, 1 one is
-not, 2 one that the configuration names is missing, 3 nothing is read, or nobody answers. The others
-as in daemon.cli.service_client.
+Exit status of 'coverage', as that of 'check': 0 every physical disk is monitored or asleep, 1 one
+is not, 2 one that the configuration names is missing, 3 no disk is monitored, or the service does
+not answer. The others as in daemon.cli.service_client.
 """
 
 from __future__ import annotations
@@ -48,24 +48,26 @@ MOST_ROWS = 40
 
 def add_commands(add: Add) -> None:
     """Add the commands of this module, by a function that takes name, what runs, and help."""
-    words = "which disks are read, which are not, and why; exit status 0 only if all are"
+    words = "show which disks are monitored, and why others are not; exit status 0 only if all are"
     command_of(add("coverage", _coverage, words), _coverage, data=True)
-    disk = add("disk", _list, "the disks of this machine, and what they say of themselves")
+    disk = add("disk", _list, "list disks, show the SMART data and history of one")
     actions = disk.add_subparsers(required=True, metavar="ACTION")
-    command_of(actions.add_parser("list", help="all disks, one a line"), _list, data=True)
-    one = actions.add_parser("show", help="all that is known of a disk")
-    past = actions.add_parser("history", help="what an attribute of a disk was over time")
-    gone = actions.add_parser("forget", help="say that a missing disk was taken out")
+    command_of(actions.add_parser("list", help="list all disks, one per line"), _list, data=True)
+    one = actions.add_parser("show", help="show SMART data, self-tests and alerts of a disk")
+    past = actions.add_parser("history", help="show how an attribute of a disk changed")
+    gone = actions.add_parser("forget", help="stop reporting a disk that was removed as missing")
     for parser, run in ((one, _show), (past, _history), (gone, _forget)):
         command_of(parser, run, data=parser is not gone).add_argument(
-            "disk", metavar="SERIAL", help="its serial number, the beginning of it, or its device"
+            "disk", metavar="SERIAL", help="serial number, the beginning of it, or device"
         )
     past.add_argument(
         "attribute",
         metavar="ATTRIBUTE",
-        help="such as 197, Current_Pending_Sector, '197 value', temperature_celsius",
+        help="for example 197, Current_Pending_Sector, '197 value', temperature_celsius",
     )
-    past.add_argument("--all", action="store_true", help=f"not only the last {MOST_ROWS} values")
+    past.add_argument(
+        "--all", action="store_true", help=f"show all changes, not only the last {MOST_ROWS}"
+    )
 
 
 # --- the commands
@@ -75,7 +77,7 @@ def _coverage(arguments: argparse.Namespace) -> int:
     try:
         answer = requested(arguments, "coverage")
         found = decoded(Coverage, answer)
-    except ServiceError as error:  # that nobody answers is no 'warning'
+    except ServiceError as error:  # a service that does not answer is 'unknown', not 'warning'
         sys.stderr.write(f"{printable(str(error))}\n")
         return EXIT_STATUS["unknown"]
     if arguments.json:
@@ -109,7 +111,7 @@ def _history(arguments: argparse.Namespace) -> int:
 
 def _forget(arguments: argparse.Namespace) -> int:
     line = decoded(DiskLine, requested(arguments, "disk forget", {"disk": arguments.disk}))
-    say(f"{line.object} is missed no longer; if it comes back, it is known again")
+    say(f"{line.object} is no longer reported as missing; if it comes back, it is monitored again")
     return 0
 
 
@@ -117,31 +119,37 @@ def _forget(arguments: argparse.Namespace) -> int:
 
 
 def coverage_sections(found: Coverage) -> Sections:
-    """Return what is shown of the coverage: who is not read comes first, with the reason."""
+    """Return the monitoring status of all disks: unmonitored ones first, with the reason."""
     of_disks = _columns(found.now_seconds)
     physical = [d for d in found.disks if d.physical]
     silent = [d for d in physical if d.cover not in _FINE]
     fine = [d for d in physical if d.cover in _FINE]
     others = [d for d in found.disks if not d.physical]
-    lost = ("disk", "serial", "cover", "last read", "reason")
-    read = ("disk", "serial", "cover", "last read", "way", "known by", "does not say")
+    lost = ("disk", "serial", "monitoring", "last polled", "reason")
+    read = (
+        *("disk", "serial", "monitoring", "last polled", "access method", "listed by"),
+        "unavailable",
+    )
     cures = {d.cover: d.cure for d in silent if d.cure}
     never = found.found_seconds is None
     looked = "not yet" if never else since_text(found.found_seconds, found.now_seconds)
     return [
         f"{found.verdict}: {found.summary}",
-        *(f"trouble: {problem}" for problem in found.problems),
-        *table_of("not read", silent, of_disks, *lost),
+        *(f"problem: {problem}" for problem in found.problems),
+        *table_of("not monitored", silent, of_disks, *lost),
         *(f"{cover}: {cure}" for cover, cure in cures.items()),
-        *table_of("read", fine, of_disks, *read),
-        *table_of("nothing to read", others, of_disks, "disk", "cover", "reason"),
-        f"disks were looked for: {looked}",
+        *table_of("monitored", fine, of_disks, *read),
+        *table_of("no SMART data of their own", others, of_disks, "disk", "monitoring", "reason"),
+        f"last disk discovery: {looked}",
     ]
 
 
 def list_sections(found: Coverage) -> Sections:
-    """Return all disks, one a line."""
-    titles = ("disk", "serial", "model", "size", "kind", "health", "now", "on", "cover", "alerts")
+    """Return all disks, one per line."""
+    titles = (
+        *("disk", "serial", "model", "size", "kind", "health", "temperature", "power-on"),
+        *("monitoring", "alerts"),
+    )
     disks = table_of("disks", found.disks, _columns(found.now_seconds), *titles)
     return [*(disks or ("no disk",)), found.summary]
 
@@ -154,30 +162,34 @@ def _columns(now: float) -> Columns[DiskLine]:
         "size": lambda d: "-" if d.capacity_bytes is None else size(d.capacity_bytes),
         "kind": lambda d: d.kind or "-",
         "health": lambda d: d.health or "-",
-        "now": lambda d: "-" if d.temperature_celsius is None else f"{d.temperature_celsius:g} C",
-        "on": lambda d: "-" if d.power_on_hours is None else f"{d.power_on_hours:g} h",
-        "cover": lambda d: d.cover,
-        "last read": lambda d: _last_read(d, now),
+        "temperature": lambda d: (
+            "-" if d.temperature_celsius is None else f"{d.temperature_celsius:g} C"
+        ),
+        "power-on": lambda d: "-" if d.power_on_hours is None else f"{d.power_on_hours:g} h",
+        "monitoring": lambda d: d.cover,
+        "last polled": lambda d: _last_read(d, now),
         "reason": lambda d: d.reason,
-        "way": lambda d: d.how,
-        "known by": lambda d: ", ".join(d.expected_by),
-        "does not say": lambda d: "; ".join(d.not_read) or "-",
+        "access method": lambda d: d.how,
+        "listed by": lambda d: ", ".join(d.expected_by),
+        "unavailable": lambda d: "; ".join(d.not_read) or "-",
         "alerts": lambda d: ", ".join(d.alerts) or "-",
     }
 
 
 def detail_sections(found: DiskDetail) -> Sections:
-    """Return all that is known of a disk, what is wrong first."""
+    """Return the details of a disk: monitoring status and alerts first."""
     line, now = found.line, found.now_seconds
-    last = "" if line.read_seconds is None else f"; last read {since_text(line.read_seconds, now)}"
+    last = (
+        "" if line.read_seconds is None else f"; last polled {since_text(line.read_seconds, now)}"
+    )
     facts = {
-        "cover": f"{line.cover}{last}",
+        "monitoring": f"{line.cover}{last}",
         "reason": line.reason,
         "what to do": line.cure,
-        "known by": ", ".join(line.expected_by),
+        "listed by": ", ".join(line.expected_by),
         "slot": line.slot,
-        "carries": ", ".join(found.carries),
-        "does not say": "; ".join(line.not_read),
+        "used by": ", ".join(found.carries),
+        "unavailable": "; ".join(line.not_read),
     }
     of_alerts = ("severity", "state", "alert", "since", "summary")
     return [
@@ -185,10 +197,10 @@ def detail_sections(found: DiskDetail) -> Sections:
         *(
             f"  {name}: {text}"
             for name, text in facts.items()
-            if text or name in ("cover", "known by")
+            if text or name in ("monitoring", "listed by")
         ),
         *table_of("alerts", found.alerts, columns.of_alerts(now), *of_alerts),
-        *table_of("what it says", found.facts, {"what": lambda f: f[0], "value": lambda f: f[1]}),
+        *table_of("drive data", found.facts, {"name": lambda f: f[0], "value": lambda f: f[1]}),
         *table_of(
             "attributes",
             found.attributes,
@@ -198,28 +210,28 @@ def detail_sections(found: DiskDetail) -> Sections:
                 "value": lambda a: a.value,
                 "worst": lambda a: a.worst,
                 "threshold": lambda a: a.threshold,
-                "failed": lambda a: a.failed or "-",
+                "when failed": lambda a: a.failed or "-",
                 "raw": lambda a: a.raw or "hidden",
             },
         ),
         *table_of(
-            "self-tests, the newest first",
+            "self-test log, newest first",
             found.self_tests,
             {
                 "self-test": lambda t: t.kind,
                 "result": lambda t: t.result or "-",
                 "status": lambda t: t.status,
-                "at": lambda t: "-" if t.hours is None else f"{t.hours} h",
-                "first bad sector": lambda t: "-" if t.lba is None else str(t.lba),
+                "power-on": lambda t: "-" if t.hours is None else f"{t.hours} h",
+                "LBA of first error": lambda t: "-" if t.lba is None else str(t.lba),
             },
         ),
-        *(f"other way: {way}" for way in found.ways),
+        *(f"other access method: {way}" for way in found.ways),
         *(f"smartctl: {text}" for text in found.messages),
     ]
 
 
 def history_sections(found: DiskHistory, most_rows: float, encoding: str | None) -> Sections:
-    """Return what an attribute was: a line of bars, then a row for each time that it changed."""
+    """Return the history of an attribute: a sparkline, then a row for each change."""
     values = [value for _, value in found.samples]
     unit = found.attribute
     lowest, highest = quantity(unit, min(values)), quantity(unit, max(values))
@@ -240,14 +252,14 @@ def history_sections(found: DiskHistory, most_rows: float, encoding: str | None)
         f"{found.disk}: {found.attribute}, from {lowest} to {highest}",
         f"  {sparkline(found.samples, encoding)}",
         *table_of("changes", rows[int(left) :], of_changes),
-        *([f"{left:.0f} earlier ones: --all"] if left else []),
+        *([f"{left:.0f} earlier changes not shown; use --all"] if left else []),
     ]
 
 
 def sparkline(samples: Sequence[tuple[float, float]], encoding: str | None) -> str:
-    """Return values over time as bars of eight heights, at equal distances of time.
+    """Return values over time as bars of eight heights, at equal time steps.
 
-    A value holds until the next. Plain characters stand in where the terminal has no bars.
+    A value is valid until the next. ASCII characters replace bars that the terminal cannot show.
     """
     bars = _BARS
     try:
@@ -257,7 +269,7 @@ def sparkline(samples: Sequence[tuple[float, float]], encoding: str | None) -> s
     first, last = samples[0][0], samples[-1][0]
     lowest = min(value for _, value in samples)
     span = max(value for _, value in samples) - lowest
-    # Of all values in a bar's time the highest is shown: one bad day must not fall between two.
+    # A bar shows the highest value of its time: one bad day must not get lost between two bars.
     width = min(MOST_BARS, len(samples)) if last > first else 1
     heights: list[float] = []
     position, held = 0, samples[0][1]
@@ -275,14 +287,14 @@ def sparkline(samples: Sequence[tuple[float, float]], encoding: str | None) -> s
 
 
 def _last_read(disk: DiskLine, now: float) -> str:
-    """Return when a disk was read last; of one that vanished that is not kept."""
+    """Return when a disk was last polled; of a missing disk that is not stored."""
     if disk.read_seconds is None and disk.cover == "missing":
-        return "not known"
+        return "unknown"
     return since_text(disk.read_seconds, now)
 
 
 def _name(disk: DiskLine) -> str:
-    """Return what a disk is called in a table: its device, else how it is asked."""
+    """Return the name of a disk in a table: its device, else its access method and slot."""
     return disk.device or " ".join(
         w for w in (disk.how, f"({disk.slot})" if disk.slot else "") if w
     )

@@ -1,4 +1,4 @@
-"""'iowarden events' and 'iowarden incident': what happened, and what became of it.
+"""'iowarden events' and 'iowarden incident': list events, list and show incidents.
 
 Exit status as in daemon.cli.service_client.
 """
@@ -52,42 +52,50 @@ LAST = 50
 
 def add_commands(add: Add) -> None:
     """Add the commands of this module, by a function that takes name, what runs, and help."""
-    happened = command_of(add("events", _events, "what happened last"), _events)
-    happened.add_argument(
-        "-n", "--last", type=count, default=LAST, help=f"how many; default: {LAST}"
+    happened = command_of(
+        add("events", _events, "list the latest events of storage and of iowarden"), _events
     )
-    for name, words in (("--since", "from then on"), ("--until", "until then")):
+    happened.add_argument(
+        "-n", "--last", type=count, default=LAST, help=f"number of events; default: {LAST}"
+    )
+    for name, words in (("--since", "from TIME on"), ("--until", "up to TIME")):
         happened.add_argument(
-            name, type=time_past, metavar="TIME", help=f"{words}: 2d (ago), or 2026-11-22T06:00"
+            name, type=time_past, metavar="TIME", help=f"{words}: 2d (ago) or 2026-11-22T06:00"
         )
     happened.add_argument(
         "--disk",
         default="",
         metavar="SERIAL",
-        help="of a disk: its serial number, the beginning of it, or its device",
+        help="only of this disk: serial number, the beginning of it, or device",
     )
     happened.add_argument(
-        "--incident", default="", metavar="ID", help="as listed, or its beginning"
+        "--incident",
+        default="",
+        metavar="ID",
+        help="only of this incident: ID or the beginning of it",
     )
     happened.add_argument(
-        "--source", default="", metavar="NAME", help=f"kernel, md, areca, 3ware ... or {OWN}"
+        "--source",
+        default="",
+        metavar="NAME",
+        help=f"only from kernel, md, areca, 3ware ... or {OWN}",
     )
     happened.add_argument(
         "--severity",
         default="",
         choices=[each.name.lower() for each in Severity],
-        help="the least one",
+        help="minimum severity",
     )
-    happened.add_argument("--follow", action="store_true", help="and what happens from now on")
-    happened.add_argument("--json", action="store_true", help="each event as data, one a line")
-    incident = add("incident", _list, "what is wrong and was lately, one cause each")
+    happened.add_argument("--follow", action="store_true", help="continue with new events")
+    happened.add_argument("--json", action="store_true", help="print JSON, one event per line")
+    incident = add("incident", _list, "list and show incidents (alerts and events of one cause)")
     actions = incident.add_subparsers(required=True, metavar="ACTION")
-    listed = command_of(actions.add_parser("list", help="the open incidents"), _list)
-    listed.add_argument("--all", action="store_true", help="and those that were closed lately")
+    listed = command_of(actions.add_parser("list", help="list open incidents"), _list)
+    listed.add_argument("--all", action="store_true", help="also list recently closed incidents")
     take_json(listed)
-    one = actions.add_parser("show", help="all that is known of one")
+    one = actions.add_parser("show", help="show an incident: alerts, evidence, what to do, events")
     command_of(one, _show, data=True)
-    one.add_argument("incident", metavar="INCIDENT", help="as listed, or its beginning")
+    one.add_argument("incident", metavar="INCIDENT", help="ID or the beginning of it")
 
 
 # --- the commands
@@ -106,17 +114,17 @@ def _events(arguments: argparse.Namespace) -> int:
     )
     lines = exchange(arguments, "events", asked, follow=arguments.follow)
     found = decoded(Events, next(lines)["answer"])
-    # The disk as the service knows it.
+    # The label that the service uses for the disk.
     disk = (found.disk or asked.disk.removeprefix("/dev/")) if asked.disk else ""
     wanted = Wanted(dataclasses.replace(asked, disk=disk), found.devices if disk else None)
     if found.note:
         sys.stderr.write(f"{printable(found.note)}\n")
-    # A service of before knows nothing of what is asked for but how many.
+    # A service of an older version applies no filter but the number of events.
     told = [event for event in found.events if wanted.tells(event)]
     for event in told:
         _say_event(event, arguments)
     if not told and not arguments.follow:
-        sys.stderr.write("no such event is known\n")
+        sys.stderr.write("no matching events\n")
     sys.stdout.flush()
     for line in lines:
         for event in decoded(Events, {"events": [line["event"]]}).events:
@@ -147,7 +155,7 @@ def _say_event(event: EventLine, arguments: argparse.Namespace) -> None:
 
 
 def event_text(event: EventLine) -> str:
-    """Return an event as a line: time, severity, source, what it is about, incident, text."""
+    """Return an event as a line: time, severity, source, object, incident, text."""
     cells = (
         f"{printable(event.severity) or '?':<8}",
         f"{printable(event.source) or OWN:<8}",
@@ -159,7 +167,7 @@ def event_text(event: EventLine) -> str:
 
 
 def _about(event: EventLine) -> str:
-    """Return what an event is about, in short: 'sda (ACME SLOW-HDD, serial SLOW1)' is 'sda'."""
+    """Return the object of an event, in short: 'sda (ACME SLOW-HDD, serial SLOW1)' is 'sda'."""
     return printable(event.device or event.object.partition(" (")[0]) or "-"
 
 
@@ -168,20 +176,20 @@ def _text(event: EventLine) -> str:
 
 
 def list_sections(found: Incidents) -> Sections:
-    """Return incidents, one a line, those that are closed below."""
+    """Return open incidents, one per line, then recently closed ones."""
     of_incidents = columns.of_incidents(found.now_seconds)
     opened = [i for i in found.incidents if i.closed_seconds is None]
     closed = [i for i in found.incidents if i.closed_seconds is not None]
-    of_open = ("severity", "incident", "object", "since", "mails", "summary")
-    of_closed = ("incident", "object", "since", "closed", "mails")
+    of_open = ("severity", "incident", "object", "since", "notifications", "summary")
+    of_closed = ("incident", "object", "since", "closed", "notifications")
     return [
-        *(table_of("open incidents", opened, of_incidents, *of_open) or ("no incident is open",)),
-        *table_of("closed lately", closed, of_incidents, *of_closed),
+        *(table_of("open incidents", opened, of_incidents, *of_open) or ("no open incidents",)),
+        *table_of("recently closed incidents", closed, of_incidents, *of_closed),
     ]
 
 
 def detail_sections(found: IncidentDetail) -> Sections:
-    """Return all of an incident, in the order of its mails."""
+    """Return the details of an incident, in the order of its mails."""
     line = found.line
     severity = f"{line.severity}: " if line.severity else ""
     sections: Sections = [f"{severity}incident {line.identifier}: {line.object}"]
@@ -189,7 +197,7 @@ def detail_sections(found: IncidentDetail) -> Sections:
     sections += [f"  {text}" for text in _facts(found)]
     for title, texts in (("what happened:", found.happened), ("what it means:", found.meaning)):
         sections += _paragraph(sections, title, texts) if texts else []
-    sections += table_of("times", found.members, _times(found.now_seconds))
+    sections += table_of("alerts and events", found.members, _times(found.now_seconds))
     of_evidence: Columns[EvidenceLine] = {
         "time": lambda e: at_text(e.at_seconds),
         "source": lambda e: e.source,
@@ -197,9 +205,9 @@ def detail_sections(found: IncidentDetail) -> Sections:
     }
     sections += table_of("evidence", found.evidence, of_evidence)
     for title, texts in (
-        ("what it hits:", found.affected),
+        ("what is affected:", found.affected),
         ("what to do:", found.advice),
-        ("what is not known:", found.unknown),
+        ("what is unknown:", found.unknown),
     ):
         lines = [each for text in texts for each in text.splitlines() if each.strip()]
         sections += _paragraph(sections, title, lines) if texts else []
@@ -210,29 +218,29 @@ def detail_sections(found: IncidentDetail) -> Sections:
         "object": _about,
         "text": _text,
     }
-    sections += table_of("its last events", found.events, of_events)
+    sections += table_of("latest events", found.events, of_events)
     sections += _paragraph(sections, found.note) if found.note else []
     return [*sections, *_paragraph(sections, f"journalctl IOWARDEN_INCIDENT={line.identifier}")]
 
 
 def _paragraph(before: Sections, title: str, lines: Sequence[str] = ()) -> list[str]:
-    """Return lines below a title; tables have an empty line around them anyway."""
+    """Return a title and its lines, with an empty line before; tables have one of their own."""
     return [*([""] if isinstance(before[-1], str) else []), title, *(f"  {each}" for each in lines)]
 
 
 def _facts(found: IncidentDetail) -> list[str]:
     line, now = found.line, found.now_seconds
-    state = "open" if line.firing else "open, cleared: not resolved yet"
+    state = "open" if line.firing else "open; cleared, not resolved yet"
     if line.closed_seconds is not None:
         state = f"closed since {since_text(line.closed_seconds, now)}"
     facts = [f"state: {state}", f"opened: {since_text(line.opened_seconds, now)}"]
-    facts += [f"came again: {line.recurrences} times"] if line.recurrences else []
-    facts.append(f"mails: {mails_text(line, now)}")
+    facts += [f"reopened: {line.recurrences} times"] if line.recurrences else []
+    facts.append(f"notifications: {mails_text(line, now)}")
     if (known := line.acknowledged) is not None:
         reason = f": {known.reason}" if known.reason else ""
         facts.append(f"acknowledged by {known.who}, {since_text(known.at_seconds, now)}{reason}")
     facts += [
-        f"silenced by {s.identifier} of {s.who} until {at_text(s.ends_seconds)}:"
+        f"silenced by {s.identifier}, added by {s.who}, until {at_text(s.ends_seconds)}:"
         f" {matchers_text(s.matchers)}: {s.reason}"
         for s in found.silences
     ]
@@ -240,7 +248,7 @@ def _facts(found: IncidentDetail) -> list[str]:
 
 
 def _times(now: float) -> Columns[MemberLine]:
-    """Return when each alert of an incident was."""
+    """Return the columns of an incident's alerts and events: state and times."""
 
     def state(member: MemberLine) -> str:
         words = member.state if member.over_seconds is None else "cleared"

@@ -1,11 +1,11 @@
-"""Exit statuses that commands have in common."""
+"""Exit statuses of all commands."""
 
 from __future__ import annotations
 
 FAILED = 1
 USAGE = 2
-"""As argparse has it."""
+"""Wrong usage, as argparse exits."""
 CONFIG = 78
-"""sysexits.h EX_CONFIG, what a person gave: the unit does not restart on it."""
+"""EX_CONFIG of sysexits.h, an error in configuration or input: the unit does not restart on it."""
 INTERRUPTED = 130
-"""As a shell says of a program that Ctrl-C ended."""
+"""Ctrl-C, as a shell reports it: 128 + SIGINT."""

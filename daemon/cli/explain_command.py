@@ -1,7 +1,7 @@
 """The command `iowarden explain`.
 
 Exit status: 0 nothing is wrong; 1 something is wrong, or a text contradicts itself; 2 nothing is
-wrong in what was understood, and that was not all, or the command was not called as it should be.
+wrong in the part that was parsed, but not all of it was, or wrong usage.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ examples:
   smartctl -x /dev/sda | iowarden explain --json
 
 exit status:
-  0  nothing is wrong, and all of it was understood
-  1  something is wrong: an alert, a state, an event of the kernel's log from notice up, or a text
-     that contradicts itself
-  2  nothing is wrong in what was understood, and that was not all of it; or wrong usage
+  0  nothing is wrong, and all of it was parsed
+  1  something is wrong: an alert, a state, an event of severity notice or higher, or a text that
+     contradicts itself
+  2  nothing is wrong in the part that was parsed, but not all of it was; or wrong usage
 """
 SHOWN_EVENTS = 10
-"""So many of a class on one object have a line of their own for people."""
+"""Events of one class and object that are listed; then a line says how many more there are."""
 SHOWN_UNREAD = 20
 
 
 def add_commands(add: Add) -> None:
     """Add the command, by a function that takes name, what runs, and help."""
-    words = "say what iowarden makes of a text that a tool or the kernel printed"
+    words = "explain the output of a storage tool or of the kernel: states, events, alerts"
     parser = add("explain", functools.partial(guarded, _explain), words)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLES
@@ -62,11 +62,13 @@ def add_commands(add: Add) -> None:
         "--as",
         dest="kind",
         choices=[kind.value for kind in Kind],
-        help="who printed it; needed where the text does not tell for certain",
+        help="the program that printed it; needed if it cannot be recognized",
     )
-    parser.add_argument("--log", action="store_true", help="it is the controller's event log")
-    parser.add_argument("--json", action="store_true", help="the answer as data")
-    parser.add_argument("file", nargs="?", default="-", metavar="FILE", help="default: -, stdin")
+    parser.add_argument(
+        "--log", action="store_true", help="the text is the event log of the controller"
+    )
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+    parser.add_argument("file", nargs="?", default="-", metavar="FILE", help="default: - (stdin)")
 
 
 def _explain(arguments: argparse.Namespace) -> int:
@@ -89,11 +91,11 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _content(path: str) -> bytes:
-    """Return a file's bytes, or those of standard input: one more than may be at most."""
+    """Return the bytes of a file or of standard input, at most one more than the limit."""
     most = MOST_BYTES + 1
     if path == "-":
         return sys.stdin.buffer.read(most)
-    # A FIFO without a writer would never answer.
+    # O_NONBLOCK: opening a FIFO without a writer would block for ever.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         return file.read(most) or b""
 
@@ -103,7 +105,7 @@ def _content(path: str) -> bytes:
 
 def sections(found: Explanation) -> Iterator[str | Table]:
     """Return what `iowarden explain` shows."""
-    yield f"{found.kind}: {', '.join(found.outputs) or 'not understood'}"
+    yield f"{found.kind}: {', '.join(found.outputs) or 'not recognized'}"
     yield from table_of(
         "objects",
         found.objects,
@@ -129,11 +131,11 @@ def sections(found: Explanation) -> Iterator[str | Table]:
     yield from dict.fromkeys(f"  {each.kind}: {each.meaning}" for each in found.events)
     if found.lines_read:
         yield (
-            f"{count(found.lines_read, 'line')} of a log, {found.lines_other} of them no event"
-            " of storage"
+            f"{count(found.lines_read, 'line')} of a log, {found.lines_other} of them not about"
+            " storage"
         )
     yield from table_of(
-        "alerts at first sight",
+        "alerts",
         found.alerts,
         {
             "severity": lambda a: a.severity,
@@ -144,21 +146,21 @@ def sections(found: Explanation) -> Iterator[str | Table]:
         },
     )
     yield from table_of(
-        "not understood",
+        "not parsed",
         found.unread[:SHOWN_UNREAD],
         {
             "line": lambda u: "-" if u.line is None else str(u.line),
             "text": lambda u: u.text or "-",
-            "why": lambda u: u.reason,
+            "reason": lambda u: u.reason,
         },
     )
     if (more := len(found.unread) - SHOWN_UNREAD) > 0:
-        yield f"  and {more} more: --json has them all"
+        yield f"  and {more} more: use --json to list all"
     yield found.summary()
 
 
 def _shown(events: Sequence[EventLine]) -> Iterator[tuple[EventLine, str]]:
-    """Yield events with their texts, of a storm the first ones and how many more there are."""
+    """Yield events with their texts; of an event storm the first ones, the last, and the number."""
     totals = Counter((each.kind, each.object) for each in events)
     shown: Counter[tuple[str, str]] = Counter()
     for each in events:
@@ -168,7 +170,7 @@ def _shown(events: Sequence[EventLine]) -> Iterator[tuple[EventLine, str]]:
             yield each, each.text
         elif shown[own] == totals[own]:
             more = totals[own] - SHOWN_EVENTS
-            yield each, f"... {more} more of these, this is the last: {each.text}"
+            yield each, f"... {more} more of these, the last: {each.text}"
 
 
 def _range(event: EventLine) -> str:

@@ -1,9 +1,9 @@
-"""'iowarden locate DEVICE SECTOR[+COUNT]': which file a sector is of, and what to do about it.
+"""'iowarden locate DEVICE SECTOR[+COUNT]': find the file that owns a sector, and what to do.
 
-Asks this machine itself, as root by a probe of its own or, as a member of the service's group, by
-the service's; the service need not run. Nothing is written.
-Exit status: 0 all of it could be told, 1 some could not or the question has no answer, 2 for a
-command line that is none, 130 after Ctrl-C.
+Reads this machine itself: as root through a probe of its own, as a member of the service's group
+through the service's probe; the service need not run. Nothing is written.
+Exit status: 0 all sectors were located, 1 some or all could not be, 2 for wrong usage, 130 after
+Ctrl-C.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ _DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:!/-]{0,99}", re.ASCII)
 
 def add_commands(add: Add) -> None:
     """Add the command, by a function that takes name, what runs, and help."""
-    words = "say which file a sector of a disk is of, and what to do about it"
+    words = "find the file that owns a sector of a disk, and what to do about it"
     located = add("locate", lambda arguments: guarded(_locate, arguments), words)
     command.configured(located)
     located.add_argument(
-        "device", type=_device, metavar="DEVICE", help="as the kernel's log names it: sdb, md0"
+        "device", type=_device, metavar="DEVICE", help="name as in the kernel's log: sdb, md0"
     )
     located.add_argument(
         "range",
         type=_range,
         metavar="SECTOR[+COUNT]",
-        help="in sectors of 512 bytes from its beginning, whatever the drive's own are",
+        help="in sectors of 512 bytes from the start of the device, also on 4K drives",
     )
-    located.add_argument("--json", action="store_true", help="the answer as data")
+    located.add_argument("--json", action="store_true", help="print the answer as JSON")
 
 
 def _device(text: str) -> str:
-    """Return the kernel's name of a device: links, as in '/dev/mapper', are followed."""
+    """Return the kernel's name of a device; symbolic links, as in '/dev/mapper', are resolved."""
     path = os.path.realpath(text) if text.startswith("/") else f"/dev/{text}"
     name = path.removeprefix("/dev/")
     if not path.startswith("/dev/") or not _DEVICE.fullmatch(name) or ".." in name:
         raise argparse.ArgumentTypeError(
-            f"expected a block device as sdb or /dev/sdb, got '{text}'"
+            f"expected a block device such as sdb or /dev/sdb, got '{text}'"
         )
     return name
 
@@ -68,13 +68,13 @@ def _range(text: str) -> tuple[int, int]:
     found = _RANGE.fullmatch(text)
     if found is None:
         raise argparse.ArgumentTypeError(
-            f"expected SECTOR or SECTOR+COUNT as 363296+8, got '{text}'"
+            f"expected SECTOR or SECTOR+COUNT such as 363296+8, got '{text}'"
         )
     count = int(found[2] or 1)
     if not 0 < count <= MOST_SECTORS:
         raise argparse.ArgumentTypeError(
-            f"expected a COUNT of 1 to {MOST_SECTORS} sectors, got {count}; ask for more of them in"
-            f" parts, the next one as '{int(found[1]) + MOST_SECTORS}+{MOST_SECTORS}'"
+            f"expected a COUNT of 1 to {MOST_SECTORS} sectors, got {count}; locate more in parts,"
+            f" the next one as '{int(found[1]) + MOST_SECTORS}+{MOST_SECTORS}'"
         )
     return int(found[1]), count
 
@@ -84,11 +84,11 @@ def _locate(arguments: argparse.Namespace) -> int:
     client = command.probe(config, SystemClock())
     if client is None:
         raise ServiceError(
-            "locate: expected to be root, or one who may ask iowarden's probe, got neither; run it"
+            "locate: expected root, or a user with access to iowarden's probe, got neither; run it"
             " with sudo" + ("" if config.probe else ", and see 'probe' in the configuration")
         )
     if sys.stderr.isatty():
-        sys.stderr.write("asking who owns it; on a large file system that takes minutes\n")
+        sys.stderr.write("searching for the owner; on a large file system this takes minutes\n")
     start, count = arguments.range
     client.begin()
     try:
@@ -107,7 +107,7 @@ def _locate(arguments: argparse.Namespace) -> int:
 
 
 def as_data(found: Located) -> dict[str, object]:
-    """Return what was located as JSON has it: each answer with its steps."""
+    """Return the result for JSON: each answer with the steps to take."""
     sure = len(found.answers) == 1
     return {
         "device": found.device,
@@ -128,19 +128,19 @@ def as_data(found: Located) -> dict[str, object]:
 
 
 def lines(found: Located) -> list[str]:
-    """Return what was located as text: each answer, the way to it, and what to do."""
+    """Return the result as text: each answer, the devices it was traced through, what to do."""
     text = []
     sure = len(found.answers) == 1
     if not sure:
         step = unreadable(found.device, found.start, found.start + found.count, found.sector_bytes)
-        text += [f"several things lie there; {step.text}", f"  {step.command}"]
+        text += [f"the sectors have several owners; {step.text}", f"  {step.command}"]
     for answer in found.answers:
         last = answer.end - 1
         place = f"sector {answer.start}" + (f" to {last}" if last != answer.start else "")
         text.append(f"{found.device} {place} ({size(answer.count * 512)}): {sentence(answer)}")
-        text += [f"  another name: {path}" for path in answer.other_paths]
+        text += [f"  other name of the file: {path}" for path in answer.other_paths]
         if len(answer.chain) > 1:
-            text.append(f"  way: {' > '.join(answer.chain)}")
+            text.append(f"  path: {' > '.join(answer.chain)}")
         for step in steps(answer, found.disk, found.sector_bytes, sure=sure):
             text.append(f"  {step.text}")
             if step.destroys:

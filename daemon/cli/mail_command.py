@@ -1,4 +1,4 @@
-"""The command `iowarden test-mail`, and the mail it sends, with which the service warms up."""
+"""The command `iowarden test-mail`, and its mail, which the service renders once at start."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 EXIT_NO_SERVER = 2
-"""No mail server is configured: the mail is in the Maildir, and nobody has it."""
+"""No mail server is configured: the mail is in the Maildir, not delivered to a person."""
 
 
 def add_commands(add: Add) -> None:
     """Add the command, by a function that takes name, what runs, and help."""
-    words = "send a test mail and say what the server answered"
+    words = "send a test mail and show the answer of the server"
     command.configured(add("test-mail", _test_mail, words))
 
 
@@ -46,7 +46,7 @@ def _test_mail(arguments: argparse.Namespace) -> int:
 
 
 def mail_settings(settings: Config) -> smtp.MailSettings | MaildirSettings:
-    """Return where mail goes, as `mail` has it."""
+    """Return the mail server's settings, or those of the Maildir if there is no server."""
     chosen = settings.mail
     if chosen.server is None:
         return MaildirSettings(str(Path(settings.state_directory) / "Maildir"))
@@ -63,7 +63,7 @@ def mail_settings(settings: Config) -> smtp.MailSettings | MaildirSettings:
 
 
 def test_notice(now: float) -> Notice:
-    """Return the mail of `iowarden test-mail`; it is also the dry run of the alert path."""
+    """Return the notice of `iowarden test-mail`; `dry_run` uses it as well."""
     return Notice(
         incident=f"test{int(now):x}",
         number=1,
@@ -75,14 +75,16 @@ def test_notice(now: float) -> Notice:
         opened_seconds=now,
         realtime_seconds=now,
         recurrences=0,
-        happened=("somebody ran 'iowarden test-mail'",),
-        evidence=(Evidence(now, "test", "the mail you are reading"),),
+        happened=("'iowarden test-mail' was run",),
+        evidence=(Evidence(now, "test", "this mail"),),
         affected=(),
-        advice=("Nothing to do. If you did not expect it, ask who administers this machine.",),
+        advice=(
+            "No action needed. If this mail is unexpected, contact the machine's administrator.",
+        ),
         unknown=(),
     )
 
 
 def dry_run(host: str, sender: str, recipients: tuple[str, ...], now: float) -> None:
-    """Render a mail, so that whatever is imported or read for the first one is in memory."""
+    """Render a mail, so that all modules and files that the first one needs are in memory."""
     render(test_notice(now), host, sender, recipients).as_bytes()

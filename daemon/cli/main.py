@@ -1,7 +1,7 @@
-"""The command `iowarden`: finds the module of a subcommand, and loads no other.
+"""The command `iowarden`: imports only the module of the subcommand that is run.
 
-Who asks a running service waits for no rule engine to be loaded, and the service carries no command
-but its own.
+So 'iowarden status' does not wait until the rule engine is imported, and the service has only
+its own command in memory.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MODULES = {
     "mail_command": ("test-mail",),
     "unparsed_command": ("unparsed",),
 }
-"""The subcommands of each module: what its `add_commands` adds."""
+"""The subcommands that `add_commands` of each module adds."""
 
 
 def main(arguments: Sequence[str] | None = None, names: Renames | None = None) -> int:
@@ -65,9 +65,10 @@ def full_parser() -> argparse.ArgumentParser:
 
 
 def _parser(wanted: str) -> argparse.ArgumentParser:
-    """Return the parser of a subcommand; of all, where it is none of them."""
+    """Return the parser of a subcommand; of all subcommands if it is not one."""
     parser = argparse.ArgumentParser(
-        prog="iowarden", description="Watches a Linux host's storage path and tells in time."
+        prog="iowarden",
+        description="Monitors disks, RAID and file systems of a Linux host, and reports problems.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -91,8 +92,8 @@ def _is_known(wanted: str) -> bool:
 
 
 def _replaced(wanted: str, names: Renames | None) -> str:
-    """Return what to say of a command that is called otherwise now, '' of any other."""
-    # Only here: who uses the words of today does not wait for it.
+    """Return a note about a renamed command with its new name, '' for any other."""
+    # Imported only here: the names of today do not need it.
     from iowarden.rules.renames import NAMES, Kind, note  # noqa: PLC0415
 
     now = (names or NAMES).current(Kind.COMMAND, wanted)

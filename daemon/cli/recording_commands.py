@@ -34,43 +34,52 @@ if TYPE_CHECKING:
     from iowarden.daemon.replay.expectation import Expectation
 
 CLOSE_SECONDS = 1.0
-"""What the probe's thread has to end."""
+"""Time limit for the probe's thread to end."""
 _MAIL_SUFFIX = ".eml"
 
 
 def add_commands(add: Add) -> None:
     """Add the commands, by a function that takes name, what runs, and help."""
-    words = "write down what iowarden reads of this machine, to be replayed"
+    words = "record what iowarden reads on this machine, for 'iowarden replay'"
     recorded = command.configured(add("record", _record, words))
-    recorded.add_argument("recording", metavar="OUT", help="a new file NAME.tar.xz or NAME.tar.gz")
+    recorded.add_argument("recording", metavar="OUT", help="new file NAME.tar.xz or NAME.tar.gz")
     recorded.add_argument(
         "--for",
         metavar="TIME",
         dest="seconds",
         type=_seconds,
         default=float("inf"),
-        help="how long, as 10m; default: until Ctrl-C",
+        help="duration, for example 10m; default: until Ctrl-C",
     )
-    again = add("replay", _replay, "run a recording again and say what iowarden would have said")
-    again.add_argument("recording", metavar="IN", help="a recording: a directory or an archive")
+    words = "replay a recording: show its alerts, incidents and mails"
+    again = add("replay", _replay, words)
+    again.add_argument("recording", metavar="IN", help="recording: a directory or an archive")
     again.add_argument(
-        "--rules", metavar="FILE", action="append", default=[], help="more rules; may be repeated"
+        "--rules", metavar="FILE", action="append", default=[], help="add rules; may be repeated"
     )
     again.add_argument(
-        "--expect", metavar="FILE", help="what it must tell; the exit status is 1 if it differs"
+        "--expect", metavar="FILE", help="expected result; the exit status is 1 if it differs"
     )
-    again.add_argument("--json", action="store_true", help="the outcome as data")
-    again.add_argument("--mails", metavar="DIR", help="keep the mails there, each as a file")
-    again.add_argument("--config", metavar="FILE", help="default: none, but for the shipped rules")
+    again.add_argument("--json", action="store_true", help="print the result as JSON")
+    again.add_argument(
+        "--mails", metavar="DIR", help="write the mails to this directory, one file each"
+    )
+    again.add_argument(
+        "--config",
+        metavar="FILE",
+        help="configuration file; default: built-in defaults and shipped rules",
+    )
 
 
 def _seconds(text: str) -> float:
     try:
         seconds = duration_seconds(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"expected a time as 10m, got '{text}'") from error
+        raise argparse.ArgumentTypeError(
+            f"expected a duration such as 10m, got '{text}'"
+        ) from error
     if not seconds:
-        raise argparse.ArgumentTypeError(f"expected a time above 0 as 10m, got '{text}'")
+        raise argparse.ArgumentTypeError(f"expected a duration above 0 such as 10m, got '{text}'")
     return seconds
 
 
@@ -91,8 +100,9 @@ def _record(arguments: argparse.Namespace) -> int:
         probe.begin()
     hotplug.listen(events.put)
     sys.stderr.write(
-        f"recording this machine to '{path}'; Ctrl-C ends it\n"
-        "It names disks, mounts, servers of network file systems, and programs that wait for I/O.\n"
+        f"recording this machine to '{path}'; Ctrl-C stops it\n"
+        "The recording names disks, mounts, servers of network file systems, and programs that wait"
+        " for I/O.\n"
     )
     page_size_bytes = os.sysconf("SC_PAGE_SIZE")
     periods_seconds, seconds = config.period_seconds, arguments.seconds
@@ -130,7 +140,7 @@ def _replay(arguments: argparse.Namespace) -> int:
     different = [] if expected is None else expectation.differences(expected, outcome.compared())
     lines = [outcome.json(different)] if arguments.json else [*outcome.lines()]
     if different and not arguments.json:
-        lines.append(f"\nnot as '{arguments.expect}' expects ('-' expected, '+' told):")
+        lines.append(f"\nthe result differs from '{arguments.expect}' ('-' expected, '+' got):")
         lines += different
     if problem := _say(lines):
         return _failed(problem, exit_status.FAILED)
@@ -160,9 +170,9 @@ def _expectation(path: str) -> Expectation:
 
 
 def _begin_mails(directory: str) -> str:
-    """Make the directory; return why it will not do, or ''.
+    """Create the directory; return why it cannot be used, or ''.
 
-    Mails of another replay would be taken for some of this one.
+    It must not hold mails of another replay: they would be confused with those of this one.
     """
     try:
         os.makedirs(directory, exist_ok=True)
@@ -183,13 +193,13 @@ def _keep(directory: str, mails: Iterable[replay.Mail]) -> None:
 
 
 def _say(lines: Iterable[str]) -> str:
-    """Write lines to standard output; return what is wrong with it, or ''."""
+    """Write lines to standard output; return the error, or ''."""
     try:
         for line in lines:
             sys.stdout.write(line + "\n")
         sys.stdout.flush()
     except OSError as error:
-        # What is left to say must not fail, too.
+        # The flush at exit must not fail as well.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):  # that is 'iowarden replay | head'
             return f"standard output: expected to write to it, got: {error.strerror}"

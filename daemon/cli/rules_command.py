@@ -1,6 +1,6 @@
 """The commands `iowarden rules check`, `rules test` and `rules list`.
 
-Exit status: 0; `check` 78 when a rule cannot be loaded, `test` 1 when one is not as expected.
+Exit status: 0; `check` 78 if a rule cannot be loaded, `test` 1 if a test fails.
 """
 
 from __future__ import annotations
@@ -37,22 +37,24 @@ WORST_FIRST = ("firing", "unknown", "pending")
 
 def add_commands(add: Add) -> None:
     """Add the commands, by a function that takes name, what runs, and help."""
-    actions = add("rules", lambda _: 0, "the rules that say what is wrong").add_subparsers(
+    actions = add("rules", lambda _: 0, "check, test and list rules").add_subparsers(
         required=True, metavar="ACTION"
     )
     check = command.configured(
-        actions.add_parser("check", help="read rule files and say all that is wrong with them")
+        actions.add_parser("check", help="check rule files and list all errors")
     )
     check.set_defaults(command=_check)
     check.add_argument(
-        "files", nargs="*", metavar="FILE", help="default: what the service would load"
+        "files", nargs="*", metavar="FILE", help="rule file; default: those that the service loads"
     )
-    test = actions.add_parser("test", help="run unit tests of rules, as promtool has them")
+    test = actions.add_parser("test", help="run unit tests of rules (promtool's format)")
     test.set_defaults(command=_test)
-    test.add_argument("files", nargs="+", metavar="FILE", help="with tests")
-    listed = command.configured(actions.add_parser("list", help="the rules, and how they stand"))
+    test.add_argument("files", nargs="+", metavar="FILE", help="file with unit tests")
+    listed = command.configured(
+        actions.add_parser("list", help="list rules with the state of their alerts")
+    )
     listed.set_defaults(command=lambda arguments: guarded(_list, arguments))
-    listed.add_argument("--json", action="store_true", help="as data")
+    listed.add_argument("--json", action="store_true", help="print JSON")
     listed.add_argument("--socket", metavar="PATH", help=f"default: {listen.SOCKET}")
 
 
@@ -61,7 +63,7 @@ def _check(arguments: argparse.Namespace) -> int:
         groups = load_files(map(Path, arguments.files))
         try:
             config = command.settings(arguments)
-        except ConfigError:  # of which only the names of jobs would be asked
+        except ConfigError:  # only its job names would be used
             config = parse_config("", "defaults", machine_name())
     else:
         config = command.settings(arguments)
@@ -80,7 +82,7 @@ def _test(arguments: argparse.Namespace) -> int:
     failed = False
     for file in arguments.files:
         sys.stdout.write(f"Unit Testing:  {file}\n")
-        sys.stdout.flush()  # What failed goes to the other stream, and belongs below this line.
+        sys.stdout.flush()  # Failures go to stderr and must appear below this line.
         if failures := _failures(Path(file)):
             failed = True
             sys.stderr.write("  FAILED:\n" + "\n\n".join(failures) + "\n\n")
@@ -90,8 +92,8 @@ def _test(arguments: argparse.Namespace) -> int:
 
 
 def _failures(path: Path) -> Sequence[str]:
-    """Return what of a file of unit tests failed."""
-    # Only here: it is a megabyte that the service has no use for.
+    """Run a file of unit tests; return its failures."""
+    # Imported only here: it takes a megabyte, and the service does not need it.
     from iowarden.rules.alerting import unit_tests  # noqa: PLC0415
 
     try:
@@ -128,7 +130,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _alerts(arguments: argparse.Namespace) -> Sequence[AlertLine] | None:
-    """Return the alerts of the service; None when it does not answer."""
+    """Return the alerts of the service; None if it does not answer."""
     try:
         return decoded(Status, requested(arguments, "status")).alerts
     except ServiceError:
@@ -167,7 +169,7 @@ def _source(rule: Rule | RecordingRule) -> str:
 
 
 def _state(rule: Rule | RecordingRule, alerts: Sequence[AlertLine] | None) -> str:
-    """Return how the alerts of a rule stand, the worst state of them."""
+    """Return the worst state of a rule's alerts, and how many have it."""
     if alerts is None or not isinstance(rule, Rule):
         return NOT_KNOWN
     own = severity(rule)

@@ -1,4 +1,4 @@
-"""The command `iowarden run`: all parts of the service, put together."""
+"""The command `iowarden run`: assembles and runs the service."""
 
 from __future__ import annotations
 
@@ -56,22 +56,26 @@ VERSION = importlib.metadata.version("iowarden")
 
 def add_commands(add: Add) -> None:
     """Add the command, by a function that takes name, what runs, and help."""
-    run = command.configured(add("run", _run, "watch this machine until told to stop"))
-    run.add_argument("--play", metavar="RECORDING", help="play a recording instead of this machine")
+    run = command.configured(
+        add("run", _run, "run the monitoring service in the foreground until Ctrl-C")
+    )
+    run.add_argument(
+        "--play", metavar="RECORDING", help="monitor a recording instead of this machine"
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
-    # At once: it would end us, and to systemd that is a good end after which it starts nobody anew.
+    # First: unhandled, SIGHUP would end us, which to systemd is a clean exit without restart.
     signal.signal(signal.SIGHUP, lambda *_: events.put(Reload()))
     settings = command.settings(arguments)
     groups = load_rules(settings)
     try:
-        # Held until this process ends, however it does.
+        # A lock that lasts until this process ends, however it does.
         held = claim.claim(settings.state_directory)
     except claim.TakenError as error:
         sys.stderr.write(f"{error}\n")
-        return exit_status.FAILED  # not for good, as a configuration: systemd tries again
+        return exit_status.FAILED  # not EX_CONFIG: systemd retries
     threading.stack_size(mlock.THREAD_STACK_BYTES)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
@@ -85,7 +89,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if probe is not None:
         root = functools.partial(Root, probe=probe.ask)
     mail_command.dry_run(settings.host, settings.mail.sender, recipients(settings), clock.now())
-    # Before the threads: of their stacks only what is touched is locked, not the half megabyte.
+    # Before the threads start: of their stacks only touched pages are locked, not 512 kB each.
     if problem := mlock.lock():
         events.put(Trouble("memory", problem))
     service, server = assembled(
@@ -115,7 +119,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What is watched: its clock, what makes a root of its files, and who plays a recording."""
+    """The monitored machine: clock, factory of its files, page size, player of a recording."""
 
     clock: SystemClock
     root: Callable[[], Root]
@@ -134,10 +138,10 @@ def assembled(
     probe: Client | None = None,
     listening: socket.socket | None = None,
 ) -> tuple[Service, Server]:
-    """Return the loop and the HTTP server of a service, with threads that wait for it to run.
+    """Return the main loop and the HTTP server of a service; their threads wait until it runs.
 
-    `read` reads the configuration anew; `listening` is the control socket that systemd made, if it
-    did.
+    `read` reads the configuration again, for a reload; `listening` is the control socket that
+    systemd passed, if it did.
     """
     clock, root = machine.clock, machine.root
     asked = pollers.make(
@@ -231,9 +235,9 @@ def assembled(
 
 
 def _notify(text: str) -> bool:
-    """Send a datagram to systemd, if it started us; anew where a signal came between.
+    """Send a notification to systemd, if it started us; retry after EINTR.
 
-    Source: sd_notify(3), which returns -EINTR then; Python's own calls go on (PEP 475).
+    Source: sd_notify(3) returns -EINTR after a signal; Python's own calls retry (PEP 475).
     """
     while True:
         try:
@@ -243,7 +247,7 @@ def _notify(text: str) -> bool:
 
 
 def _noted(groups: Sequence[RuleGroup], settings: Config) -> str:
-    """Return what to say of rules that load but can find nothing; '' if there are none."""
+    """Return a note about rules that load but match no series; '' if there are none."""
     found = notes(groups, settings)
     more = "; and more: see 'iowarden rules check'" if found[1:] else ""
     return f"rules: {found[0]}{more}" if found else ""
@@ -254,7 +258,7 @@ def _control(
     settings: Config,
     post: Callable[[object], object],
 ) -> control_socket.Control | None:
-    """Serve the socket that systemd made, or one in the state directory; say why there is none."""
+    """Serve the socket that systemd passed, or one in the state directory; report a failure."""
     path = ""
     try:
         if listening is None:
@@ -270,13 +274,13 @@ def _control(
 
 
 def _is_journal(descriptor: int) -> bool:
-    """Say whether a descriptor leads to the journal. Source: systemd.exec(5), JOURNAL_STREAM."""
+    """Whether a descriptor is connected to the journal. Source: systemd.exec(5), JOURNAL_STREAM."""
     status = os.fstat(descriptor)
     return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
 
 
 def _where(settings: Config) -> list[str]:
-    """Return the lines that say where to look."""
+    """Return the lines that show a foreground user where metrics, mail, state and status are."""
     host, port = settings.listen[0]
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     server = settings.mail.server

@@ -1,7 +1,7 @@
-"""'iowarden selftest': begin a drive's self-test, see how far it is and what came of it, end it.
+"""'iowarden selftest': start a drive's self-test, show its progress and result, abort it.
 
-Exit status: 0 begun, or with '--wait' passed; 1 with '--wait' failed; 2 could not be begun, is not
-known to have passed, or nobody answers. Ctrl-C leaves the test running.
+Exit status: 0 started, or with '--wait' passed; 1 with '--wait' failed; 2 could not be started,
+the result is unknown, or the service does not answer. Ctrl-C leaves the test running.
 """
 
 from __future__ import annotations
@@ -40,34 +40,38 @@ if TYPE_CHECKING:
 
 EXIT_COULD_NOT = 2
 BEGIN_SECONDS = 300.0
-"""A drive that spins up behind a busy controller is waited for so long."""
+"""Time limit for the start: a drive may have to spin up behind a busy controller."""
 BEGIN_PAUSE_SECONDS = 0.5
 PAUSE_SECONDS = 2.0
-"""Between two looks: the drive itself is asked every minute, or every five."""
+"""Between two queries of the service, which polls the drive every one to five minutes."""
 _UNDER_WAY = ("starting", "running")
-_HELP = "its serial number, the beginning of it, or its device"
+_HELP = "serial number, the beginning of it, or device"
 
 
 def add_commands(add: Add) -> None:
     """Add the commands of this module, by a function that takes name, what runs, and help."""
-    top = add("selftest", _status, "have drives test themselves, see what came of it")
+    top = add("selftest", _status, "start, show and abort drive self-tests")
     actions = top.add_subparsers(required=True, metavar="ACTION")
-    start = command_of(actions.add_parser("start", help="begin a self-test now"), _start)
+    start = command_of(actions.add_parser("start", help="start a self-test now"), _start)
     start.add_argument("disk", metavar="DISK", help=_HELP)
-    start.add_argument("kind", nargs="?", choices=KINDS, default="short", help="default: short")
     start.add_argument(
-        "--wait", action="store_true", help="until it is over; exit status 0 only if it passed"
+        "kind", nargs="?", choices=KINDS, default="short", help="kind of test; default: short"
+    )
+    start.add_argument(
+        "--wait", action="store_true", help="wait for the result; exit status 0 only if it passed"
     )
     start.add_argument(
         "--force",
         action="store_true",
-        help="also while another disk of its array is tested, or that is synchronised",
+        help="even while another disk of its array is tested, or the array is synchronized",
     )
-    shown = command_of(actions.add_parser("status", help="what runs, waits and was"), _status)
-    shown.add_argument("disk", nargs="?", metavar="DISK", help=f"only this one: {_HELP}")
-    shown.add_argument("--follow", action="store_true", help="until no test runs")
+    shown = command_of(
+        actions.add_parser("status", help="show running, waiting and finished self-tests"), _status
+    )
+    shown.add_argument("disk", nargs="?", metavar="DISK", help=f"only this disk: {_HELP}")
+    shown.add_argument("--follow", action="store_true", help="show progress until no test runs")
     take_json(shown)
-    ended = command_of(actions.add_parser("abort", help="end the self-test that runs"), _abort)
+    ended = command_of(actions.add_parser("abort", help="abort the running self-test"), _abort)
     ended.add_argument("disk", metavar="DISK", help=_HELP)
 
 
@@ -116,7 +120,7 @@ def _abort(arguments: argparse.Namespace) -> int:
     found = decoded(SelfTests, requested(arguments, "selftest abort", {"disk": arguments.disk}))
     own = [run for run in found.runs if run.outcome in _UNDER_WAY and run.kind]
     if not own:
-        say("the drive was told to end its test; 'iowarden selftest status' shows it")
+        say("the abort command was sent to the drive; 'iowarden selftest status' shows the result")
         return 0
     (run,) = own[:1]
     end = time.monotonic() + BEGIN_SECONDS
@@ -135,7 +139,7 @@ def _known(arguments: argparse.Namespace, disk: str | None) -> SelfTests:
 def _run_of(found: SelfTests, kind: str) -> SelfTestRun:
     run = next((each for each in found.runs if each.kind == kind), None)
     if run is None:
-        raise ServiceError(f"the service knows of no {kind} self-test of that disk any more")
+        raise ServiceError(f"the service no longer has a record of a {kind} self-test of this disk")
     return run
 
 
@@ -143,7 +147,7 @@ def _run_of(found: SelfTests, kind: str) -> SelfTestRun:
 
 
 def _followed(arguments: argparse.Namespace, disk: str | None) -> Iterator[SelfTests]:
-    """Yield what is known until nothing runs, and show how far it is."""
+    """Query the self-tests until none runs; show the progress, yield each answer."""
     draw = _bars() if sys.stdout.isatty() else _lines()
     next(draw)
     while True:
@@ -157,7 +161,7 @@ def _followed(arguments: argparse.Namespace, disk: str | None) -> Iterator[SelfT
 
 
 def _lines() -> Generator[None, SelfTests, None]:
-    """Print a line when a test is further, ended or began."""
+    """Print a line for each test that starts or makes progress."""
     told: dict[tuple[str, str], tuple[str, int | None]] = {}
     while True:
         found = yield
@@ -171,8 +175,8 @@ def _lines() -> Generator[None, SelfTests, None]:
 
 
 def _bars() -> Generator[None, SelfTests, None]:
-    """Draw a bar for each test that runs."""
-    # Only here: the import costs 100 ms, and the service has no use for it.
+    """Draw a progress bar for each running test."""
+    # Imported only here: it costs 100 ms, and the service does not need it.
     from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
 
     columns = (
@@ -201,42 +205,48 @@ def _bars() -> Generator[None, SelfTests, None]:
 
 
 def status_sections(found: SelfTests) -> Sections:
-    """Return what one screen shows."""
+    """Return the table of self-tests."""
     if not found.runs:
-        return ["no disk is tested, was, or is to be; 'iowarden selftest start DISK' begins a test"]
+        return [
+            "no self-test runs, is scheduled or recorded; start one: iowarden selftest start DISK"
+        ]
     now = found.now_seconds
     of_runs: Columns[SelfTestRun] = {
         "disk": lambda r: r.disk,
         "device": lambda r: r.device,
         "test": lambda r: r.kind or "?",
         "status": _outcome,
-        "begun": lambda r: "" if r.begun_seconds is None else since_text(r.begun_seconds, now),
+        "started": lambda r: "" if r.begun_seconds is None else since_text(r.begun_seconds, now),
         "next": lambda r: "" if r.next_seconds is None else at_text(r.next_seconds),
         "reason": lambda r: (
-            f"since {since_text(r.due_seconds, now)}: {r.postponed or 'now'}"
+            f"waiting since {since_text(r.due_seconds, now)}: {r.postponed or 'now'}"
             if r.due_seconds is not None
             else ""
         ),
     }
-    none = [] if found.scheduled else ["none is scheduled: see 'self_tests' in the configuration"]
+    none = (
+        []
+        if found.scheduled
+        else ["no self-tests are scheduled: see 'self_tests' in the configuration"]
+    )
     return [*table_of("self-tests", found.runs, of_runs), *none]
 
 
 def line_of(run: SelfTestRun) -> str:
-    """Return a self-test in a line."""
+    """Return a self-test as one line."""
     place = f" ({run.device})" if run.device else ""
     return f"disk {run.disk}{place}: {run.kind or 'a'} self-test: {_outcome(run)}"
 
 
 def _outcome(run: SelfTestRun) -> str:
-    """Return how it is, in words."""
+    """Return outcome or progress of a self-test, in words."""
     if run.outcome == "none":
-        return "never begun by iowarden"
+        return "never started by iowarden"
     if run.outcome in _UNDER_WAY:
         percent = _percent(run)
         words = run.outcome if percent is None else f"running, {percent} % done"
         return "; ".join(each for each in (words, _left(run), run.text) if each)
-    where = "" if run.lba is None else f", first bad sector {run.lba}"
+    where = "" if run.lba is None else f", LBA of first error {run.lba}"
     return f"{run.outcome.replace('_', ' ')}{where}{f': {run.text}' if run.text else ''}"
 
 

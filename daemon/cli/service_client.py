@@ -1,7 +1,7 @@
-"""A running service, asked over its control socket: the client of the commands.
+"""Client of the control socket: commands query the running service.
 
-Source: daemon/control/control_socket.py has the protocol. Exit status of what asks: 0, 1 when the
-service does not answer or its answer is an error, 130 after Ctrl-C.
+Protocol: daemon/control/control_socket.py. Exit status of these commands: 0, 1 if the service does
+not answer or its answer is an error, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 Document = TypeVar("Document")
 TIMEOUT_SECONDS = control_socket.ANSWER_SECONDS + 5.0
-"""The service itself says that it cannot answer before that."""
+"""Longer than the service's own time-out, after which it answers with an error."""
 MOST_LINE_BYTES = control_socket.MOST_ANSWER_BYTES + 1
 
 
 class ServiceError(Exception):
-    """Nobody answers, or the answer is an error; the text is for a person."""
+    """The service does not answer, or its answer is an error; the text is shown to the user."""
 
 
 def command_of(
@@ -43,12 +43,14 @@ def command_of(
     *,
     data: bool = False,
 ) -> argparse.ArgumentParser:
-    """Have a parser run what asks the service, and take where that is; `data`: and '--json'."""
+    """Set the function of a parser, add the socket options; `data`: and --json."""
     parser.set_defaults(command=lambda arguments: guarded(run, arguments))
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--socket", metavar="PATH", help=f"default: {listen.SOCKET}")
+    where.add_argument("--socket", metavar="PATH", help=f"control socket; default: {listen.SOCKET}")
     where.add_argument(
-        "--state-directory", metavar="DIR", help="of a service that runs in the foreground"
+        "--state-directory",
+        metavar="DIR",
+        help="state directory of a service that runs in the foreground",
     )
     if data:
         take_json(parser)
@@ -56,13 +58,13 @@ def command_of(
 
 
 def take_json(parser: argparse.ArgumentParser) -> None:
-    """Have a parser take '--json'."""
-    parser.add_argument("--json", action="store_true", help="the answer as data")
+    """Add '--json' to a parser."""
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
 
 
 def guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
-    """Run a command; return its exit status, also when nobody answers, or nobody reads."""
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a name that the locale has no letters for
+    """Run a command; return its exit status, also if the service or the output fails."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # for names that the locale cannot encode
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = run(arguments)
@@ -70,7 +72,7 @@ def guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Namesp
     except ServiceError as error:
         sys.stderr.write(f"{printable(str(error))}\n")
         return exit_status.FAILED
-    except BrokenPipeError:  # 'iowarden events | head': what is left to say must not fail, too
+    except BrokenPipeError:  # 'iowarden events | head': the flush at exit must not fail as well
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exit_status.FAILED
     except KeyboardInterrupt:
@@ -79,7 +81,7 @@ def guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Namesp
 
 
 def requested(arguments: argparse.Namespace, command: str, asked: object = None) -> dict[str, Any]:
-    """Return what the service that is meant answers to one command. Errors: ServiceError."""
+    """Send one command to the service; return its answer. Errors: ServiceError."""
     answer: dict[str, Any] = next(exchange(arguments, command, asked))["answer"]
     return answer
 
@@ -91,7 +93,7 @@ def shown(
     sections: Callable[[Document], Sections],
     asked: object = None,
 ) -> int:
-    """Show what the service answers, as data or for people. Errors: ServiceError."""
+    """Send one command; print the answer as JSON or as text. Errors: ServiceError."""
     answer = requested(arguments, command, asked)
     if arguments.json:
         say_json(answer)
@@ -103,7 +105,7 @@ def shown(
 def exchange(
     arguments: argparse.Namespace, command: str, asked: object = None, *, follow: bool = False
 ) -> Generator[dict[str, Any], None, None]:
-    """Give what the service that is meant says: one answer, and with `follow` what comes after.
+    """Send one command; yield its answer, and with `follow` each event after that.
 
     Errors: ServiceError.
     """
@@ -122,15 +124,15 @@ def exchange(
                     yield _line(answers.readline(MOST_LINE_BYTES), path)
     except TimeoutError as error:
         raise ServiceError(
-            f"'{path}': expected an answer within {TIMEOUT_SECONDS:.0f} s, got none;"
-            " see 'journalctl -u iowarden'"
+            f"iowarden does not answer ({path}: no answer within {TIMEOUT_SECONDS:.0f} s)."
+            " See: journalctl -u iowarden"
         ) from error
     except ConnectionError as error:
         raise ServiceError(_gone(path)) from error
 
 
 def _connect(client: socket.socket, path: str) -> None:
-    # Blocking, and this limits it: else a full queue of a busy service is an error (unix(7)).
+    # A blocking connect with this limit: a non-blocking one fails if the queue is full (unix(7)).
     limit = struct.pack("ll", int(TIMEOUT_SECONDS), 0)
     client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
     try:
@@ -138,13 +140,24 @@ def _connect(client: socket.socket, path: str) -> None:
     except BlockingIOError as error:
         raise TimeoutError from error
     except OSError as error:
-        got = error.strerror or str(error)
-        then = (
-            f"be root, or in group '{control_socket.GROUP}' and logged in since"
-            if error.errno in (errno.EACCES, errno.EPERM)
-            else "see 'systemctl status iowarden', or name the place: --state-directory, --socket"
+        raise ServiceError(_no_connection(path, error)) from error
+
+
+def _no_connection(path: str, error: OSError) -> str:
+    """Return why there is no connection to the service, and what to do."""
+    got = (error.strerror or str(error)).lower()
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return (
+            f"no access to iowarden ({path}: {got}). Use sudo, or join group"
+            f" '{control_socket.GROUP}' and log in again"
         )
-        raise ServiceError(f"'{path}': expected a running service, got '{got}'; {then}") from error
+    if error.errno not in (errno.ENOENT, errno.ECONNREFUSED):
+        return f"no connection to iowarden ({path}: {got}). See: systemctl status iowarden"
+    got = f"no {path}" if error.errno == errno.ENOENT else f"{path}: {got}"
+    return (
+        f"iowarden is not running ({got}). Start it: systemctl start iowarden. If it runs in the"
+        " foreground, use --state-directory or --socket"
+    )
 
 
 def _line(line: bytes, path: str) -> dict[str, Any]:
@@ -162,7 +175,7 @@ def _line(line: bytes, path: str) -> dict[str, Any]:
 
 
 def _gone(path: str) -> str:
-    return f"'{path}': the service went away; see 'systemctl status iowarden'"
+    return f"iowarden closed the connection ({path}). See: systemctl status iowarden"
 
 
 def _path(arguments: argparse.Namespace) -> str:
@@ -174,8 +187,10 @@ def _path(arguments: argparse.Namespace) -> str:
 
 
 def decoded(cls: type[Document], answer: object) -> Document:
-    """Return an answer as its document. Errors: ServiceError."""
+    """Decode an answer to its document. Errors: ServiceError."""
     try:
         return json_codec.decode(cls, json.dumps(answer))
     except json_codec.CodecError as error:
-        raise ServiceError(f"is the service of another version? {error}") from error
+        raise ServiceError(
+            f"unexpected answer, perhaps of another version of the service: {error}"
+        ) from error

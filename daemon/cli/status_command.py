@@ -1,4 +1,4 @@
-"""The commands `iowarden status`, `silence`, `ack` and `query`, which ask the running service."""
+"""The commands `iowarden status`, `silence`, `ack` and `query`, which query the service."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ DEFAULT_FOR = "2h"
 
 def add_commands(add: Add) -> None:
     """Add the commands of this module, by a function that takes name, what runs, and help."""
-    words = "what is wrong now, as the running service sees it"
+    words = "show open incidents, alerts and problems of the running service"
     command_of(add("status", _status, words), _status, data=True)
-    words = "have no mail about some alerts for a while"
+    words = "add, list and expire silences: no notification of matching alerts"
     actions = add("silence", _status, words).add_subparsers(required=True, metavar="ACTION")
-    new = command_of(actions.add_parser("add", help="begin a silence"), _silence_add)
+    new = command_of(actions.add_parser("add", help="add a silence"), _silence_add)
     new.add_argument(
         "matchers",
         nargs="+",
@@ -52,24 +52,31 @@ def add_commands(add: Add) -> None:
         type=duration,
         default=duration_seconds(DEFAULT_FOR),
         metavar="DURATION",
-        help=f"such as 90m or 1d12h; default: {DEFAULT_FOR}",
+        help=f"for example 90m or 1d12h; default: {DEFAULT_FOR}",
     )
     end.add_argument(
-        "--until", type=time_to_come, metavar="TIME", help="such as 2026-11-22T06:00, local time"
+        "--until",
+        type=time_to_come,
+        metavar="TIME",
+        help="for example 2026-11-22T06:00, local time",
     )
-    new.add_argument("--reason", required=True, metavar="TEXT", help="why; others will read it")
-    listed = actions.add_parser("list", help="the silences that hold")
+    new.add_argument("--reason", required=True, metavar="TEXT", help="shown to other users")
+    listed = actions.add_parser("list", help="list active silences")
     command_of(listed, _silence_list, data=True)
     expire = command_of(actions.add_parser("expire", help="end a silence now"), _silence_expire)
-    expire.add_argument("identifier", metavar="ID", help="as listed, or its beginning")
-    words = "say that an incident is known: no mail about it until it gets worse"
+    expire.add_argument(
+        "identifier", metavar="ID", help="ID of the silence, or the beginning of it"
+    )
+    words = "acknowledge an incident: no notification until it escalates"
     known = command_of(add("ack", _ack, words), _ack)
-    known.add_argument("incident", metavar="INCIDENT", help="as in its mails, or its beginning")
-    known.add_argument("--reason", default="", metavar="TEXT", help="for others to read")
-    known.add_argument("--undo", action="store_true", help="it is to be mailed again")
-    words = "evaluate a rule's expression now"
+    known.add_argument(
+        "incident", metavar="INCIDENT", help="ID as in its mails, or the beginning of it"
+    )
+    known.add_argument("--reason", default="", metavar="TEXT", help="shown to other users")
+    known.add_argument("--undo", action="store_true", help="remove the acknowledgement")
+    words = "evaluate a PromQL expression now"
     query = command_of(add("query", _query, words), _query, data=True)
-    query.add_argument("expression", metavar="EXPR", help="PromQL, as far as rules may use it")
+    query.add_argument("expression", metavar="EXPR", help="PromQL, the part that rules can use")
 
 
 # --- the commands
@@ -100,14 +107,18 @@ def _silence_list(arguments: argparse.Namespace) -> int:
 def _silence_expire(arguments: argparse.Namespace) -> int:
     ended = requested(arguments, "silence expire", {"identifier": arguments.identifier})
     line = decoded(SilenceLine, ended)
-    say(f"silence {line.identifier} is over: {matchers_text(line.matchers)}")
+    say(f"silence {line.identifier} has ended: {matchers_text(line.matchers)}")
     return 0
 
 
 def _ack(arguments: argparse.Namespace) -> int:
     asked = Acknowledge(arguments.incident, arguments.reason, arguments.undo)
     line = decoded(IncidentLine, requested(arguments, "ack", asked))
-    then = "mailed again" if arguments.undo else "no mail until it gets worse or is over"
+    then = (
+        "acknowledgement removed, notifications are sent again"
+        if arguments.undo
+        else "acknowledged, no notification until it escalates or is resolved"
+    )
     say(f"incident {line.identifier} ({line.severity}, {line.object}): {then}")
     return 0
 
@@ -130,11 +141,11 @@ def _query(arguments: argparse.Namespace) -> int:
 
 def _silences(found: Silences) -> Sections:
     silences = table_of("silences", found.silences, columns.of_silences(time.time()))
-    return [*silences] or ["no silence holds"]
+    return [*silences] or ["no active silences"]
 
 
 def status_sections(status: Status) -> Sections:
-    """Return what one screen shows of a status, the worst first."""
+    """Return the sections of 'iowarden status', the worst first."""
     now = status.now_seconds
     age = span(now - status.started_seconds)
     sections: Sections = [
@@ -142,19 +153,21 @@ def status_sections(status: Status) -> Sections:
         status.summary,
     ]
     if not status.ready:
-        sections.append("not ready: not everything has been read yet, so what is missing may come")
+        sections.append("not ready: some data has not been read yet, so this status is incomplete")
     if status.refused_reload is not None:
         since = since_text(status.refused_reload.at_seconds, now)
-        sections.append(f"reload refused, since {since}; the configuration before is in force:")
+        sections.append(
+            f"configuration reload failed at {since}; the previous configuration stays in use:"
+        )
         sections += [f"  {problem}" for problem in status.refused_reload.problems]
     of_incidents = ("severity", "incident", "object", "since", "summary")
     return [
         *sections,
-        *(f"trouble: {text}" for text in status.troubles),
+        *(f"problem: {text}" for text in status.troubles),
         *table_of("open incidents", status.incidents, columns.of_incidents(now), *of_incidents),
         *table_of("alerts", status.alerts, columns.of_alerts(now)),
         *table_of(
-            "programs that cannot be killed, a sign of a failing disk",
+            "programs that cannot be killed (a sign of a failing disk)",
             status.probe.stuck,
             {
                 "pid": lambda s: str(s.pid),
@@ -164,10 +177,10 @@ def status_sections(status: Status) -> Sections:
             },
         ),
         *table_of(
-            "sources that are not ok",
+            "collectors that are not ok",
             status.sources,
             {
-                "source": lambda s: s.name,
+                "collector": lambda s: s.name,
                 "outcome": lambda s: s.outcome,
                 "last ok": lambda s: since_text(s.since_seconds, now),
                 "error": lambda s: s.error,
@@ -175,21 +188,21 @@ def status_sections(status: Status) -> Sections:
         ),
         *table_of("silences", status.silences, columns.of_silences(now)),
         *([status.disks] if status.disks else []),
-        f"sources: {status.sources_ok} ok, {len(status.sources)} not",
-        f"mail: {_mail(status.mail, now)}",
+        f"collectors: {status.sources_ok} ok, {len(status.sources)} not ok",
+        f"notifications: {_mail(status.mail, now)}",
         f"probe: {_probe(status.probe)}",
     ]
 
 
 def _mail(mail: MailLine, now: float) -> str:
-    to = f"goes to {mail.destination}" if mail.destination else ""
+    to = f"receiver: {mail.destination}" if mail.destination else ""
     if not mail.waiting:
-        return f"none waits; {to}".rstrip("; ")
-    parts = [f"{mail.waiting} wait" if mail.waiting > 1 else "1 waits", to]
+        return f"none waiting; {to}".rstrip("; ")
+    parts = [f"{mail.waiting} waiting", to]
     if mail.oldest_seconds is not None:
-        parts.append(f"the oldest since {since_text(mail.oldest_seconds, now)}")
+        parts.append(f"oldest since {since_text(mail.oldest_seconds, now)}")
     if mail.refused:
-        parts.append(f"{mail.refused} refused for good")
+        parts.append(f"{mail.refused} permanently rejected")
     if mail.next_seconds is not None:
         parts.append(f"next attempt in {span(mail.next_seconds - now)}")
     if mail.error:

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 def add_commands(add: Add) -> None:
     """Add the commands, by a function that takes name, what runs, and help."""
-    kept = add("unparsed", _list, "what the kernel said and no parser understood")
+    kept = add("unparsed", _list, "list and show output that no parser could read")
     actions = kept.add_subparsers(required=True, metavar="ACTION")
-    listed = command.configured(actions.add_parser("list", help="what was kept, one a line"))
+    listed = command.configured(actions.add_parser("list", help="list saved output, one per line"))
     listed.set_defaults(command=_list)
-    shown = command.configured(actions.add_parser("show", help="one text, for a bug report"))
+    shown = command.configured(actions.add_parser("show", help="print one, for a bug report"))
     shown.set_defaults(command=_show)
-    shown.add_argument("name", help="as listed")
+    shown.add_argument("name", help="name as listed")
     shown.add_argument(
-        "--redact", action="store_true", help="placeholders for what names disks, hosts and people"
+        "--redact", action="store_true", help="replace names of disks, hosts and people"
     )
 
 

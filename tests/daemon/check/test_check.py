@@ -566,13 +566,13 @@ def test_the_configuration_is_judged_as_the_service_reads_it(
         assert told.out == ""
         os.chown(secret, pwd.getpwnam("nobody").pw_uid, -1)
         assert main.main(["config", "check", path]) == 0  # a draft that the service need not read
-        assert "as user 'nobody' reads them" in capfd.readouterr().out
+        assert "(checked as user 'nobody')" in capfd.readouterr().out
         monkeypatch.setattr(command, "DEFAULT_CONFIG", path)
         assert main.main(["config", "check"]) == 78
         assert f"'{path}': expected a readable configuration file" in capfd.readouterr().err
         monkeypatch.setattr(check_command, "SERVICE_USER", "nobody-yet")
         assert main.main(["config", "check", path]) == 0
-        assert "there is no user 'nobody-yet' before" in capfd.readouterr().out
+        assert "user 'nobody-yet' does not exist before" in capfd.readouterr().out
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")

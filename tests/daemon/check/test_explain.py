@@ -407,7 +407,7 @@ def test_a_storm_is_its_first_lines_and_a_count() -> None:
     told = data(text)
     assert len(told["events"]) == 60
     assert len(shown(text).splitlines()) < 40
-    assert "... 50 more of these, this is the last" in shown(text)
+    assert "... 50 more of these, the last: " in shown(text)
 
 
 @pytest.mark.parametrize("kind", KINDS)

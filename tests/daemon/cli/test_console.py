@@ -86,10 +86,12 @@ STATUS = Status(
 FACTS = (
     "0.1.0", "db1.example.com", "1 d 1 h", "critical: 2 incidents", "3f2a9c01de", "SLOW1",
     "2 h 1 min", "alice (uid 1000)", "drive ordered", "DiskHung", "WriteStall",
-    "source 'vmstat' is stuck", "filesystem", "statfs of '/data' hangs", "24 ok, 1 not",
-    "3 wait", "mx1:25", "1 refused for good", "connection refused", "/usr/sbin/smartctl", "812",
+    "source 'vmstat' is stuck", "filesystem", "statfs of '/data' hangs", "24 ok, 1 not ok",
+    "3 waiting", "mx1:25", "1 permanently rejected", "connection refused",
+    "/usr/sbin/smartctl", "812",
     "smartctl -a /dev/sda", "ab12", "sd.*", "bob (uid 1001)", "moving",
-    "'iowarden.yaml':3:4: expected a number", r"host\x1b[31m", "[bold]x[/bold]", "not mailed yet",
+    "'iowarden.yaml':3:4: expected a number", r"host\x1b[31m", "[bold]x[/bold]",
+    "not notified yet",
 )  # fmt: skip
 """What somebody who is woken must find on the screen."""
 
@@ -143,8 +145,8 @@ def test_a_healthy_machine_needs_few_lines(
     assert capsys.readouterr().out.splitlines() == [
         "iowarden 0.1.0 on db1, running for 5 s",
         "ok: nothing is wrong",
-        "sources: 30 ok, 0 not",
-        "mail: none waits",
+        "collectors: 30 ok, 0 not ok",
+        "notifications: none waiting",
         "probe: not needed now",
     ]
 
@@ -179,26 +181,26 @@ def test_a_service_of_another_kind_is_told(
 
 
 def test_nobody_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The service is down: which socket, what was expected, what to look at; exit status 1."""
+    """The service is down: the error names the socket and the next step; exit status 1."""
     missing = str(tmp_path / "control.sock")
     assert run("status", "--socket", missing) == 1
     listen.bind(missing).close()
     assert run("query", "up", "--socket", missing) == 1
     for line in capsys.readouterr().err.splitlines():
         assert missing in line
-        assert "expected" in line
-        assert "systemctl status iowarden" in line
+        assert line.startswith("iowarden is not running (")
+        assert "Start it: systemctl start iowarden" in line
 
 
 def test_a_path_that_is_too_long_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     """A long name is no traceback."""
     assert run("status", "--socket", "/" + "x" * 200) == 1
-    assert "expected" in capsys.readouterr().err
+    assert "path too long). See: systemctl status iowarden" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
 def test_who_may_not_is_told_what_to_do(service: Service) -> None:
-    """A user outside the group reads how to get in, not 'Permission denied' alone."""
+    """The error tells a user outside the group how to get access."""
     os.chmod(service.directory, 0o711)
     reading, writing = os.pipe()
     pid = os.fork()
@@ -215,8 +217,8 @@ def test_who_may_not_is_told_what_to_do(service: Service) -> None:
     with open(reading, encoding="utf-8") as file:
         text = file.read()
     os.waitpid(pid, 0)
-    assert "Permission denied" in text
-    assert "be root, or in group 'iowarden'" in text
+    assert "permission denied" in text
+    assert "Use sudo, or join group 'iowarden'" in text
 
 
 def test_a_service_that_hangs_up_is_told(
@@ -224,7 +226,8 @@ def test_a_service_that_hangs_up_is_told(
 ) -> None:
     """It ends, or says half a line, or no JSON, while somebody waits for an answer."""
     path = str(tmp_path / "control.sock")
-    answers = {b"": "went away", b'{"answer"': "went away"}
+    closed = "closed the connection"
+    answers = {b"": closed, b'{"answer"': closed}
     answers |= dict.fromkeys((b"hi\n", b"[]\n", b'{"mood": 1}\n'), "expected")
     for said, told in answers.items():
         with listen.bind(path) as listener:
@@ -253,7 +256,7 @@ def test_a_service_that_says_nothing_is_not_waited_for(
     path = str(tmp_path / "control.sock")
     with listen.bind(path):
         assert run("status", "--socket", path) == 1
-    assert "got none" in capsys.readouterr().err
+    assert "no answer within" in capsys.readouterr().err
 
 
 # --- silences and acknowledgements
@@ -289,7 +292,7 @@ def test_a_silence_lasts_until_a_time(service: Service) -> None:
         ("--for", "90", "90s"),
         ("--for", "soon", "expected a duration"),
         ("--until", "tomorrow", "expected a time such as"),
-        ("--until", "2001-01-01", "to come"),
+        ("--until", "2001-01-01", "in the future"),
     ],
 )
 def test_a_time_that_is_none_is_told(
@@ -317,7 +320,7 @@ def test_silences_are_listed_and_ended(
     service.answers["silence list"] = {"answer": Silences()}
     assert run("silence", "list", *at(service)) == 0
     assert run("silence", "list", "--json", *at(service)) == 0
-    assert capsys.readouterr().out.endswith('no silence holds\n{\n  "silences": []\n}\n')
+    assert capsys.readouterr().out.endswith('no active silences\n{\n  "silences": []\n}\n')
 
 
 def test_an_incident_is_acknowledged(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
@@ -329,7 +332,7 @@ def test_an_incident_is_acknowledged(service: Service, capsys: pytest.CaptureFix
         "reason": "drive ordered",
         "undo": False,
     }
-    assert "worse" in capsys.readouterr().out
+    assert "no notification until it escalates" in capsys.readouterr().out
     assert run("ack", "3f2a", "--undo", *at(service)) == 0
     assert service.asked[1].arguments["undo"] is True
 

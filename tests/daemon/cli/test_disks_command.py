@@ -97,16 +97,16 @@ def test_coverage_says_who_is_not_read_and_why(
     assert run("coverage", *at(service)) == 1
     text = capsys.readouterr().out
     assert text.startswith(
-        "warning: SMART: 1 of 2 disks readable (1 stuck)\ntrouble: scan failed\n"
+        "warning: SMART: 1 of 2 disks readable (1 stuck)\nproblem: scan failed\n"
     )
-    first, _, second = text.partition("\nread:\n")
+    first, _, second = text.partition("\nmonitored:\n")
     assert "areca,2 at /dev/sg3 (slot 2)" in first
     assert r"smartctl hangs\x1b[31m in the kernel" in first
     assert "stuck: see what hangs" in first
     assert "never" in first
     for fact in ("sda", "10 min", "sat at /dev/sda", "kernel, enclosure", "raw values hidden"):
         assert fact in second
-    assert "nothing to read" in second
+    assert "no SMART data of their own" in second
     assert [c for c in text if not c.isprintable() and c != "\n"] == []
 
 
@@ -117,7 +117,7 @@ def test_of_a_disk_that_vanished_nobody_says_that_it_was_never_read(
     lost = replace(HIDDEN, cover="missing", reason="it vanished; on it: md0")
     service.answers["coverage"] = {"answer": replace(COVERAGE, disks=(lost,))}
     assert run("coverage", *at(service)) == 1
-    assert "missing  not known  it vanished" in capsys.readouterr().out
+    assert "missing     unknown      it vanished" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_nobody_there_is_no_answer_about_disks(
 ) -> None:
     """The service does not run: unknown, and neither a warning nor OK."""
     assert run("coverage", "--state-directory", str(tmp_path)) == 3
-    assert "expected a running service" in capsys.readouterr().err
+    assert "iowarden is not running" in capsys.readouterr().err
 
 
 def test_every_disk_is_a_line(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
@@ -196,7 +196,7 @@ def test_a_long_past_is_cut_and_says_so(
     service.answers["disk history"] = {"answer": DiskHistory("S1", "197 raw", many)}
     assert run("disk", "history", "S1", "197", *at(service)) == 0
     text = capsys.readouterr().out
-    assert text.endswith("960 earlier ones: --all\n")
+    assert text.endswith("960 earlier changes not shown; use --all\n")
     assert len(text.splitlines()) < 50
     assert run("disk", "history", "S1", "197", "--all", *at(service)) == 0
     assert len(capsys.readouterr().out.splitlines()) > 1000
@@ -205,7 +205,9 @@ def test_a_long_past_is_cut_and_says_so(
 def test_a_disk_is_forgotten_by_name(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
     """What comes of it is said."""
     assert run("disk", "forget", "S1", *at(service)) == 0
-    assert capsys.readouterr().out.startswith("sda (ACME DISK-9, serial S1) is missed no longer")
+    assert capsys.readouterr().out.startswith(
+        "sda (ACME DISK-9, serial S1) is no longer reported as missing"
+    )
     assert service.asked[-1].name == "disk forget"
 
 

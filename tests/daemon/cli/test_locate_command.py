@@ -40,14 +40,17 @@ def hit(start: int, **fields: object) -> Answer:
     ("words", "error"),
     [
         (["sdb"], "required: SECTOR[+COUNT]"),
-        (["sdb", "12+"], "expected SECTOR or SECTOR+COUNT as 363296+8, got '12+'"),
+        (["sdb", "12+"], "expected SECTOR or SECTOR+COUNT such as 363296+8, got '12+'"),
         (["sdb", "0x10"], "got '0x10'"),
         (["sdb", "+8"], "got '+8'"),
         (["sdb", "\u0661"], "got '\u0661'"),
         (["sdb", "9" * 40], "expected SECTOR"),
         (["sdb", "8+0"], "expected a COUNT of 1 to 65536 sectors, got 0"),
         (["sdb", "8+70000"], "in parts, the next one as '65544+65536'"),
-        (["/etc/passwd", "1"], "expected a block device as sdb or /dev/sdb, got '/etc/passwd'"),
+        (
+            ["/etc/passwd", "1"],
+            "expected a block device such as sdb or /dev/sdb, got '/etc/passwd'",
+        ),
         (["../sda", "1"], "got '../sda'"),
         (["sd a", "1"], "got 'sd a'"),
     ],
@@ -71,7 +74,7 @@ def test_who_may_not_ask_the_probe_is_told_so(
     (tmp_path / "iowarden.yaml").touch()
     words = ["locate", "sdb", "363296+8", "--config", str(tmp_path / "iowarden.yaml")]
     assert main(words) == 1
-    assert "expected to be root, or one who may ask" in capsys.readouterr().err
+    assert "expected root, or a user with access to iowarden's probe" in capsys.readouterr().err
 
 
 def test_an_answer_names_the_file_the_way_and_what_the_cure_destroys() -> None:
@@ -79,8 +82,8 @@ def test_an_answer_names_the_file_the_way_and_what_the_cure_destroys() -> None:
     found = Located("sdb", 363296, 8, (hit(363296, other_paths=("/srv/link",)),), "sdb", 512)
     assert locate_command.lines(found) == [
         "sdb sector 363296 to 363303 (4.0 KiB): file /srv/pg/base/f6, bytes 8192 to 12287",
-        "  another name: /srv/link",
-        "  way: sdb sector 363296 > sdb1 sector 361248 > ext4 block 45156",
+        "  other name of the file: /srv/link",
+        "  path: sdb sector 363296 > sdb1 sector 361248 > ext4 block 45156",
         (
             "  with a backup of this very version of the file (set BACKUP to the path of its copy"
             " first): write this block anew from it, upon which the drive replaces the sectors; let"

@@ -62,7 +62,7 @@ def test_a_pipe_gets_a_line_for_each_step_and_the_end(
     assert capsys.readouterr().out.splitlines() == [
         f"{name} running, 40 % done; about 1 h 30 min left",
         f"{name} running, 40 % done; about 1 h 30 min left",
-        f"{name} failed, first bad sector 4711: Completed: read failure",
+        f"{name} failed, LBA of first error 4711: Completed: read failure",
     ]
     assert service.asked[0].arguments == {"disk": "sda", "kind": "long", "force": False}
 
@@ -94,7 +94,7 @@ def test_nobody_to_ask_is_no_failed_test(
     """Exit status 2, as for whatever keeps a test from beginning."""
     words = ["selftest", "start", "sda", "--wait", "--state-directory", str(tmp_path)]
     assert main.main(words) == 2
-    assert "expected a running service" in capsys.readouterr().err
+    assert "iowarden is not running" in capsys.readouterr().err
 
 
 def test_what_is_known_of_tests_outlives_a_restart_with_its_times() -> None:
