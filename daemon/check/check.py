@@ -1,6 +1,6 @@
-"""One look at everything for `iowarden check`: what the rules say now, and what they stand on.
+"""`iowarden check`: evaluates all rules once, and checks data sources, service and configuration.
 
-The daemon's own readers, engine and rules look for a few seconds; nothing is written or mailed.
+The daemon's own readers, engine and rules run for a few seconds; nothing is written or mailed.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 LOOK_SECONDS = 4.0
-"""How long a look takes at least: signals of a second need a few."""
+"""Minimum duration of a check: signals of one second need a few."""
 MOST_LOOK_SECONDS = 45.0
-"""And at most, while a source has not answered or a device completes nothing."""
+"""Maximum, while a data source has not answered or a device completes no request."""
 STANDING_SECONDS = 2.0
-"""A device without completions for so long is looked at until it is judged."""
+"""A device without completions for this long is watched until its alert fires."""
 SETTLE_SECONDS = 2.0
-"""How long a frame of a recording waits for threads, in real time."""
+"""How long a frame of a recording waits for reader threads, in real time."""
 _TOLD = (State.FIRING, State.PENDING, State.UNKNOWN)
 
 
@@ -50,16 +50,16 @@ def look(
     look_seconds: float,
     step: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Let the engine see and judge this machine for a few seconds."""
+    """Poll this machine and evaluate the rules for a few seconds."""
     began = clock.now()
     tick = began
     pending: list[Reading[object]] = []
     while True:
-        step(f"looking at the machine, for {tick - began:.0f} s now")
+        step(f"checking the machine, for {tick - began:.0f} s so far")
         now = clock.now()
         engine.observe([*pending, *readers.run(now)], now, clock.uptime())
         engine.rules.evaluate(now)
-        # What was asked in this very turn is waited for in the first: some are asked in each.
+        # Reads that began in this turn are awaited only in the first turn: some begin in each.
         waits = readers.waiting(now) if tick > began else readers.waiting()
         busy = waits or _standing(engine)
         if now - began >= (MOST_LOOK_SECONDS if busy else look_seconds):
@@ -75,7 +75,7 @@ def play(
     clock: PlayedClock,
     player: Player,
 ) -> None:
-    """Let the engine see and judge a whole recording. Errors: RecordingError."""
+    """Replay a whole recording and evaluate the rules. Errors: RecordingError."""
     while (frame := player.advance()) is not None:
         clock.set(frame.monotonic_seconds, frame.realtime_seconds)
         now = clock.now()
@@ -96,7 +96,7 @@ def _answers(
     *,
     while_waiting: bool = False,
 ) -> list[Reading[object]]:
-    """Return what the threads answer until the clock says `end`."""
+    """Return the readings of reader threads until the clock reaches `end`."""
     found = []
     while (left := end - clock()) > 0 and (readers.waiting() or not while_waiting):
         try:
@@ -110,7 +110,7 @@ def _answers(
 
 
 def _standing(engine: Engine) -> bool:
-    """Whether a device completes nothing and nobody can say yet what that is."""
+    """Whether a device completes no request and no alert fires for it yet."""
     firing = {a.label("device") for a in engine.rules.alerts() if a.active}
     return any(
         metric == "iowarden_device_stalled_seconds"
@@ -132,13 +132,13 @@ def examine(
     look_seconds: float = LOOK_SECONDS,
     step: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Return the report on this machine, or on what a recording has at its end.
+    """Return the report on this machine, or on the end of a recording.
 
     Errors: RecordingError.
     """
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     asked = pollers.make(settings.smart, clock).sources()
-    # That the service asks drives, and nobody here does, leaves nothing unknown.
+    # Only the service polls drives: their SMART data is not missing from a check.
     sources = [dataclasses.replace(s, unread=None) if s.name == "smart" else s for s in asked]
     readers = Readers(sources, settings.period_seconds, root, clock.now, events.put)
     each_tick = [dataclasses.replace(group, interval_seconds=1.0) for group in groups]
@@ -157,11 +157,11 @@ def examine(
         *findings.of_sources(engine, clock.now()),
     ]
     if player is None:  # a recording is of another machine
-        step("asking the service and other exporters")
+        step("querying the service and other exporters")
         fired = {a.labels for a in own if a.active}
         found += running_service.findings(settings.listen[0], fired, running_service.unit(root()))
         found += findings.of_exporters(exporters.found(), settings)
-        step(f"looking at '{settings.state_directory}'")
+        step(f"checking '{settings.state_directory}'")
         found += findings.of_state_directory(settings.state_directory)
         found += findings.of_self_tests(settings, engine)
     found += findings.of_longer_look(groups)
@@ -169,7 +169,7 @@ def examine(
 
 
 def _facts(engine: Engine, alerts: Iterable[Alert]) -> Facts:
-    """Return what advice is made from."""
+    """Return the facts that advice depends on."""
     chunks = engine.hub.chunks()
     where, mounts = engine.devices.places(), engine.devices.mounts()
     return Facts(known(where, mounts, alerts, slow(chunks), multipath(chunks)))

@@ -1,10 +1,10 @@
-"""What iowarden makes of a text that a tool or the kernel printed: `iowarden explain`.
+"""`iowarden explain`: objects, events and alerts in the output of a storage tool or the kernel.
 
-The text is a machine of its own: its objects are what the sources of that machine read, its events
-what its logs told, and the shipped rules are evaluated on it by the daemon's own engine. Nothing
-else of any machine is read.
+The text is treated as a machine of its own: its objects are the readings of that machine's
+collectors, its events those of its logs, and the daemon's own engine evaluates the shipped rules on
+them. Nothing is read from the machine that runs the command.
 
-Shape of `--json`, which only gains fields:
+Format of `--json`; later versions only add fields:
 
     {"kind": "mdstat", "outputs": ["/proc/mdstat"], "status": 1, "summary": "explain: ...",
      "objects": [{"type": "array", "name": "md0", "of": "", "state": "degraded", "word": "active",
@@ -18,9 +18,9 @@ Shape of `--json`, which only gains fields:
      "unread": [{"line": 7, "text": "...", "reason": "...", "fault": false}]}
 
 `state` is one of ok, busy, rebuilding, degraded, failing, failed, absent, attention, unknown;
-`word` is the tool's own. `severity` of an event is critical, warning, notice, info or noise. What a
-text does not say is '' or null; of `details` and `counts` what it does not say is left out. Of what
-was not understood `fault` says whether it tells of one, or contradicts itself.
+`word` is the tool's own term. `severity` of an event is critical, warning, notice, info or noise.
+What the text does not contain is '' or null, or missing in `details` and `counts`. `fault` is true
+for an unparsed line that indicates a fault, or contradicts another.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ if TYPE_CHECKING:
 NOTHING_WRONG, WRONG, NOT_UNDERSTOOD = 0, 1, 2
 """Exit status."""
 MOST_EVENTS = 10_000
-"""Of a text: listed; the others are counted. All of them are evaluated."""
+"""Number of events that are listed; the rest are counted. All are evaluated."""
 LOOKS = 3
-"""How often the machine is looked at, a second apart; nothing of it changes meanwhile."""
+"""Number of evaluations, one second apart, of the same unchanged data."""
 _NOW = 4_000_000_000.0
-"""Of a clock that stands for the program's, in 2096: a text says nothing of when it is read, and no
-drive in it may seem to be made later than that."""
+"""Simulated time, in the year 2096: a text has no time of reading, and it must be later than the
+manufacturing date of any drive in it."""
 _NOISE = "noise"
 _WELL = frozenset({Health.OK.value, Health.BUSY.value, Health.ABSENT.value})
 _UNKNOWN = "unknown"
@@ -74,7 +74,7 @@ _UNKNOWN = "unknown"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Object:
-    """Something a text tells of. `of` is the controller or array it belongs to."""
+    """An object in a text. `of` is the controller or array that it belongs to."""
 
     type: str
     name: str
@@ -87,7 +87,7 @@ class Object:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EventLine:
-    """An event with what it means. Units as collectors.event.Event has them."""
+    """An event with its meaning and severity. Units as in collectors.event.Event."""
 
     line: int | None
     kind: str
@@ -105,13 +105,13 @@ class EventLine:
 
     @property
     def object(self) -> str:
-        """What it is about."""
+        """The device, or the controller and place, that the event is about."""
         return self.device or " ".join(filter(None, (self.controller, self.place))) or "-"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AlertLine:
-    """An alert that fires at first sight, or would once its cause has held for long enough."""
+    """An alert that fires, or is pending: it would fire if the condition lasts long enough."""
 
     severity: str
     state: str
@@ -123,7 +123,7 @@ class AlertLine:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Explanation:
-    """What iowarden makes of a text."""
+    """The result of `iowarden explain`."""
 
     kind: str
     outputs: tuple[str, ...]
@@ -133,13 +133,13 @@ class Explanation:
     alerts: tuple[AlertLine, ...]
     unread: tuple[Unread, ...]
     worst: Severity | None
-    """Of what counts: events and alerts; None: there is nothing."""
+    """Highest severity of the events and alerts that count; None: there are none."""
     lines_read: int = 0
     lines_other: int = 0
 
     @property
     def status(self) -> int:
-        """Return the exit status: what is wrong comes first, then what was not understood."""
+        """Return the exit status: WRONG takes precedence over NOT_UNDERSTOOD."""
         bad = any(each.state not in {*_WELL, _UNKNOWN} for each in self.objects)
         bad = bad or any(each.fault for each in self.unread)
         if bad or (self.worst is not None and self.worst >= Severity.NOTICE):
@@ -154,16 +154,16 @@ class Explanation:
         words = [f"{count(n, f'{severity} alert')}" for severity, n in alerts.items()]
         shown = len(self.events) + self.events_left_out
         words += [count(shown, "event")] if shown else []
-        words += [f"{len(self.unread)} not understood"] if self.unread else []
+        words += [f"{len(self.unread)} not parsed"] if self.unread else []
         verdict = {
             WRONG: "something is wrong",
-            NOT_UNDERSTOOD: "not all of it was understood",
+            NOT_UNDERSTOOD: "part of the text could not be parsed",
             NOTHING_WRONG: "nothing wrong",
         }[self.status]
         return f"explain: {verdict}{': ' if words else ''}{', '.join(words)}"
 
     def json(self) -> str:
-        """Return it as data, in the shape that this module's text has."""
+        """Return the result as JSON, in the format that the module's docstring describes."""
         events = [dataclasses.asdict(each) for each in self.events]
         for each in events:
             each["class"] = each.pop("kind")
@@ -187,7 +187,7 @@ class Explanation:
 
 
 def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explanation:
-    """Return what the rules and the table of events make of a text. Errors: none."""
+    """Evaluate the rules and the event table on a parsed text. Errors: none."""
     engine = Engine(
         [dataclasses.replace(group, interval_seconds=1.0) for group in groups], SOURCES, _NOW
     )
@@ -220,10 +220,10 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explan
 
 
 def _weight(row: Row, event: Event) -> Severity:
-    """Return how bad an event is here, where what it follows from may not stand beside it.
+    """Return the severity of an event for the exit status; its cause may be missing in the text.
 
-    What is evidence of an error, and a notice of the kernel's, say that something is wrong; notices
-    of a controller's log are mostly of what somebody did.
+    A consequence of an error, and a notice of the kernel, count as a problem; notices in a
+    controller's log mostly record what a user did, and do not.
     """
     severity = row.severity_of(event) or Severity.INFO
     if event.kind not in kernel_kinds.KINDS:
@@ -232,10 +232,10 @@ def _weight(row: Row, event: Event) -> Severity:
 
 
 def _counted(alerts: Sequence[Alert]) -> Iterator[Alert]:
-    """Yield the alerts that say that something is wrong now.
+    """Yield the alerts that count for the exit status.
 
-    One that waits does not where a milder one of its name and object fires: what that takes for
-    ordinary is so until the time is over.
+    A pending one does not if a less severe alert of its name and object fires: that severity
+    applies until the time of the pending one is over.
     """
     own = [each for each in alerts if not _about_cover(each)]
     firing = {_same(each) for each in own if each.state is State.FIRING}
@@ -250,7 +250,7 @@ def _same(alert: Alert) -> tuple[str, tuple[tuple[str, str], ...]]:
 
 
 def _readings(parsed: Parsed, at: float) -> list[Reading[object]]:
-    """Return what the sources of a machine would read that consists of the text."""
+    """Return the readings that the collectors of a machine with this content would return."""
     values = {
         "controllers": Controllers(parsed.controllers) if parsed.controllers else None,
         "md": dict(parsed.arrays) or None,
@@ -264,9 +264,9 @@ def _readings(parsed: Parsed, at: float) -> list[Reading[object]]:
 
 
 def _disks(parsed: Parsed, at: float) -> Iterator[Disk]:
-    """Yield the drives as of a poll of their own at each look: some counts need two that agree.
+    """Yield the drives, polled anew at each evaluation: some counts need two equal polls.
 
-    The polls are as far apart as heat must last: the text says nothing of how long it did.
+    The polls are as far apart as a high temperature must last: its duration is not in the text.
     """
     read = at - (_NOW + LOOKS - 1 - at) * HOT_SECONDS
     names: Counter[str] = Counter()
@@ -287,10 +287,10 @@ def _drive_name(drive: Drive, number: int) -> str:
 
 
 def _ranked(alerts: Iterable[Alert]) -> list[Alert]:
-    """Return what a person is told of, the worst first; of an alert and object the worst alone.
+    """Return the alerts to list, worst first; of one alert and object only the most severe.
 
-    That a machine has no more than a text tells is no fault of it: what is about iowarden, and
-    about disks that are not monitored, is left out.
+    Alerts about iowarden itself, and about disks that are not monitored, are left out: a text is
+    never a complete machine.
     """
     own = [a for a in alerts if a.state in {State.FIRING, State.PENDING} and not _about_cover(a)]
     own.sort(key=lambda a: (-a.severity, not a.active, a.name, a.labels))
@@ -379,7 +379,7 @@ def _object(
     counts: Mapping[str, float | None] = {},
     **details: str | float | None,
 ) -> Object:
-    """Return an object with what is told of it."""
+    """Return an object with the details and counts that have a value."""
     return Object(
         kind,
         name,

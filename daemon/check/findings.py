@@ -1,4 +1,4 @@
-"""What `iowarden check` says of alerts, data sources, configuration and the host."""
+"""Findings of `iowarden check` about alerts, data sources, configuration and the host."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 MOST_OBJECTS = 5
-"""Of one alert, each in a line of its own; the others are named in one."""
+"""Objects of one alert with a line of their own; one more line names the rest."""
 SELF_TESTS = 'self_tests: [{disks: "*", short: "02:00", long: "Sat *-*-1..7 03:00"}]'
-"""A schedule to begin with: short ones each night, a long one a month."""
+"""Suggested schedule: a short test each night, a long one each month."""
 NOT_POLLED = frozenset({Cover.NO_PASS_THROUGH, Cover.NO_SMART, Cover.LUN, Cover.MISSING})
 
 LONGER_LOOK = frozenset(
     "bandwidth lull reclaim_stall swap activity phantom_reads read_ahead request_split"
     " request_chunk starvation timeouts hung_task".split()
 )
-"""Groups of signals that tell something only after minutes, or by what changes in them."""
+"""Signal groups that need minutes of data, or a change in it."""
 
 
 _LEVEL = {
@@ -51,21 +51,21 @@ _LEVEL = {
 
 
 def about_iowarden(alert: Alert) -> bool:
-    """Whether it judges the running service, which is not what looks here."""
+    """Whether an alert is about iowarden itself: the running service reports those."""
     return meaning(alert.name).of_itself
 
 
 def of_alerts(
     alerts: Sequence[Alert], groups: Sequence[RuleGroup], facts: Facts
 ) -> Iterator[Finding]:
-    """Return the alerts, worst first; of many of one name most are only named."""
+    """Return the alerts, worst first; of many with one name most objects are only listed."""
     waits = holds(groups)
     told: set[tuple[tuple[str, str], ...]] = set()
     by_name: dict[tuple[Level, str], list[Finding]] = defaultdict(list)
     ranked = sorted(alerts, key=lambda a: (not a.active, -a.severity, a.name, a.labels))
     for alert in ranked:
         same = tuple(pair for pair in alert.labels if pair[0] != "severity")
-        if same in told:  # by a rule of a worse severity
+        if same in told:  # reported by a rule of higher severity
             continue
         told.add(same)
         level, text = _LEVEL[alert.severity], alert.annotation("summary")
@@ -73,7 +73,7 @@ def of_alerts(
             level = Level.WARNING if level is Level.CRITICAL else Level.INFO
             text += pending(alert, waits)
         elif alert.state is State.UNKNOWN:
-            level, text = Level.UNKNOWN, f"{text} - can no longer be told: {alert.unknown_reason}"
+            level, text = Level.UNKNOWN, f"{text} - data unavailable: {alert.unknown_reason}"
         advice = advice_of(alert, facts)
         description = alert.annotation("description").strip()
         finding = Finding(level, alert.name, place(alert), text, advice, description)
@@ -85,31 +85,31 @@ def of_alerts(
 
 
 def holds(groups: Sequence[RuleGroup]) -> dict[str, float]:
-    """Return how long what an alert is about must hold before it fires, in seconds."""
+    """Return for each alert how long its condition must last before it fires, in seconds."""
     return {r.alert: r.for_seconds for g in groups for r in g.rules if isinstance(r, Rule)}
 
 
 def pending(alert: Alert, waits: Mapping[str, float]) -> str:
-    """Return what follows the summary of an alert that does not fire yet; `waits` as of `holds`."""
+    """Return the suffix of a pending alert's summary; `waits` is the result of `holds`."""
     wait = duration(waits.get(alert.name, 0.0))
-    return f" - seen just now; {alert.severity.name.lower()} once it has held for {wait}"
+    return f" - pending; {alert.severity.name.lower()} if it lasts for {wait}"
 
 
 def place(alert: Alert) -> str:
-    """Return what an alert is about, as people call it."""
+    """Return the object of an alert: mount point, object, device, or 'host'."""
     shown = alert.label("mountpoint") or alert.object
     device = alert.label("device")
     return shown or device or "host"
 
 
 def of_rules(engine: Engine) -> Iterator[Finding]:
-    """Return which rules cannot be evaluated."""
+    """Return the rules that cannot be evaluated, with the error."""
     for rule, text in engine.rules.problems.items():
         yield Finding(Level.UNKNOWN, "rule", rule, text)
 
 
 def of_sources(engine: Engine, now: float) -> Iterator[Finding]:
-    """Return which sources could not be read and why, and how many could."""
+    """Return the collectors that failed, with the reason, and the number of those that are ok."""
     absent = []
     good = 0
     for status in engine.sources.values():
@@ -120,42 +120,43 @@ def of_sources(engine: Engine, now: float) -> Iterator[Finding]:
             parts = [p for p in unread(status.value) if p[1]] if unread is not None else []
             for labels, reason in parts[:MOST_OBJECTS]:
                 place = ", ".join(value for _, value in labels)
-                yield Finding(Level.UNKNOWN, "source", f"{name} {place}", reason)
+                yield Finding(Level.UNKNOWN, "collector", f"{name} {place}", reason)
             if len(parts) > MOST_OBJECTS:
                 text = f"{len(parts) - MOST_OBJECTS} more parts could not be read"
-                yield Finding(Level.UNKNOWN, "source", name, text)
+                yield Finding(Level.UNKNOWN, "collector", name, text)
         elif outcome is Outcome.ABSENT:
             absent.append(name)
         elif status.reading is None:
-            yield Finding(Level.UNKNOWN, "source", name, "not answered while this check looked")
+            yield Finding(Level.UNKNOWN, "collector", name, "no answer during this check")
         else:
             since = status.reading.monotonic_seconds - status.reading.duration_seconds
             stuck = outcome is Outcome.STUCK
-            text = f"silent for {now - since:.0f} s" if stuck else status.reading.error
-            yield Finding(Level.UNKNOWN, "source", name, f"{outcome}: {text}")
+            text = f"no answer for {now - since:.0f} s" if stuck else status.reading.error
+            yield Finding(Level.UNKNOWN, "collector", name, f"{outcome}: {text}")
     offered = [name for name in absent if name != "kernel_log"]
-    there = f"; not offered here: {', '.join(offered)}" if offered else ""
+    there = f"; not present on this host: {', '.join(offered)}" if offered else ""
     if len(offered) < len(absent):
-        there += "; the kernel's log is read by the service alone: 'dmesg | iowarden explain'"
-    yield Finding(Level.OK, "sources", "", f"{good} of {len(engine.sources)} read{there}")
+        there += "; only the service reads the kernel log: check it by 'dmesg | iowarden explain'"
+    yield Finding(Level.OK, "collectors", "", f"{good} of {len(engine.sources)} ok{there}")
 
 
 def of_self_tests(settings: Config, engine: Engine) -> Iterator[Finding]:
-    """Advise to have drives test themselves, with the line to write."""
+    """Advise to schedule self-tests, with an example for the configuration."""
     disks = engine.last.smart
     if settings.self_tests or disks is None:
         return
     drives = sum(disk.polled.cover not in NOT_POLLED for disk in disks.by_key.values())
     if drives:
         text = (
-            f"none is scheduled for {count(drives, 'drive')}; sectors nobody reads go bad unseen;"
-            f" in the configuration: '{SELF_TESTS}' (see 'man systemd.time')"
+            f"none are scheduled for {count(drives, 'drive')}; without them, bad sectors that no"
+            f" program reads stay undetected; add to the configuration: '{SELF_TESTS}' (see 'man"
+            " systemd.time')"
         )
         yield Finding(Level.INFO, "self-tests", "", text)
 
 
 def of_longer_look(groups: Sequence[RuleGroup]) -> Iterator[Finding]:
-    """Say once which alerts only the running service can tell."""
+    """Return the alerts that only the running service can evaluate, as one finding."""
     slow = {f.name for g in signals.GROUPS if g.name in LONGER_LOOK for f in g.families}
     rules = [rule for group in groups for rule in group.rules]
     records = {r.record for r in rules if isinstance(r, RecordingRule)}
@@ -166,37 +167,37 @@ def of_longer_look(groups: Sequence[RuleGroup]) -> Iterator[Finding]:
         rule.alert for rule in rules if isinstance(rule, Rule) and rule.expression.names & slow
     }
     if names:
-        text = f"{', '.join(sorted(names))}: told by the running service, in minutes or hours"
-        yield Finding(Level.OK, "needs a longer look", "", text)
+        text = f"alerts that need hours of data and the running service: {', '.join(sorted(names))}"
+        yield Finding(Level.OK, "not checked", "", text)
 
 
 def mail_path(settings: Config) -> str:
-    """Return what is to be said about where mail goes, or ''."""
+    """Return a note about a missing or local mail server, or ''."""
     server = settings.mail.server
     if server is None:
         return (
-            "no mail server configured ('mail.server'): mails stay in the Maildir of the state"
-            " directory, where nobody sees them"
+            "no mail server configured ('mail.server'): mails are only stored in the Maildir of the"
+            " state directory, not sent"
         )
     if is_loopback(server):
         return (
-            f"mail goes to this machine's own server '{server}':"
-            " with the root disk hung it may not leave; a remote server keeps that promise"
+            f"mail is sent by this machine's own server '{server}', which may fail while the root"
+            " disk hangs; a remote server does not depend on it"
         )
     return ""
 
 
 def of_mail(settings: Config) -> Iterator[Finding]:
-    """Return what is to be said about mail, and where it goes."""
+    """Return the findings about mail, and where it is sent."""
     if said := mail_path(settings):
         yield Finding(Level.INFO, "mail", "", said)
     if settings.mail.server is not None:
-        text = f"{', '.join(settings.mail.to)} by '{settings.mail.server}':{settings.mail.port}"
-        yield Finding(Level.OK, "mail", "", f"{text}; 'iowarden test-mail' tries it")
+        text = f"to {', '.join(settings.mail.to)} by '{settings.mail.server}':{settings.mail.port}"
+        yield Finding(Level.OK, "mail", "", f"{text}; test it by 'iowarden test-mail'")
 
 
 def of_exporters(found: Iterable[exporters.Exporter], settings: Config) -> Iterator[Finding]:
-    """Return what is to be said about other exporters on this host."""
+    """Return the findings about other exporters on this host."""
     shared = {
         "node_exporter": (
             "expose.node",
@@ -221,11 +222,11 @@ def of_exporters(found: Iterable[exporters.Exporter], settings: Config) -> Itera
 
 
 def of_state_directory(directory: str) -> Iterator[Finding]:
-    """Return what is wrong with the state directory."""
+    """Return the findings about a missing or read-only state directory."""
     topic, place = "state", f"'{directory}'"
     if not os.path.isdir(directory):
-        text = "is not there yet: the service makes it when it first starts"
+        text = "does not exist yet: the service creates it at its first start"
         yield Finding(Level.INFO, topic, place, text)
     elif os.geteuid() == 0 and not os.access(directory, os.W_OK | os.X_OK):
-        text = "cannot be written, not even by root: see 'findmnt -T' and the kernel's log"
+        text = "is not writable, even for root: see 'findmnt -T' and the kernel log"
         yield Finding(Level.WARNING, topic, place, text)

@@ -1,7 +1,6 @@
-"""A process of its own for what may hang: `iowarden check` answers by its deadline.
+"""Runs `iowarden check` in a child process, so that it answers by its deadline even if I/O hangs.
 
-One with a thread in a hung system call cannot end, and whoever asks at three in the morning must
-get an answer.
+A process with a thread in a hung system call cannot end, and the user must get an answer anyway.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ if TYPE_CHECKING:
 
 
 DEADLINE_SECONDS = 75.0
-"""After that the whole check is given up, whatever it hangs in."""
+"""Time-out of the whole check, whatever it hangs in."""
 
 
 def guarded(
     examine: Callable[[Callable[[str], None]], Report],
     deadline_seconds: float = DEADLINE_SECONDS,
 ) -> Report:
-    """Return what `examine` returns in a child process, or that it gave no answer in time.
+    """Return the report of `examine`, run in a child process, or a time-out finding.
 
-    `examine` says by its argument what it is about to do. The child is left alone when it hangs:
-    not even SIGKILL ends a process in uninterruptible sleep, and nobody waits for it.
-    Errors: OSError when no process can be made.
+    `examine` calls its argument with the name of each step. A child that hangs is abandoned: not
+    even SIGKILL ends a process in uninterruptible sleep.
+    Errors: OSError if no process can be created.
     """
     reading, writing = os.pipe()
-    # Amid a fork, Python's own hooks would swallow Ctrl-C.
+    # During a fork, Python's own hooks would swallow Ctrl-C.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     child = os.fork()
     if child == 0:
@@ -55,17 +54,17 @@ def guarded(
 def answered(
     examine: Callable[[Callable[[str], None]], Report], step: Callable[[str], None]
 ) -> Report:
-    """Return what `examine` returns, or the mistake of ours that ended it."""
+    """Return the report of `examine`, or a finding about the exception that ended it."""
     try:
         return examine(step)
-    except Exception as error:  # noqa: BLE001 - whoever asks gets an answer, not a traceback
+    except Exception as error:  # noqa: BLE001 - the user gets a report, not a traceback
         return Report((Finding(Level.UNKNOWN, "check", "", f"bug: {trace(error)}"),))
 
 
 def _serve(examine: Callable[[Callable[[str], None]], Report], reading: int, writing: int) -> None:
-    """Do the child's work and end without the parent's clean-up."""
+    """Run in the child process; exit without the parent's clean-up."""
     try:
-        # Silent with the terminal's Ctrl-C, and with the parent's end at the next step.
+        # Ends silently on Ctrl-C, and at the next step once the parent has ended.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -82,7 +81,7 @@ def _serve(examine: Callable[[Callable[[str], None]], Report], reading: int, wri
 
 
 def _awaited(reading: int, end: float) -> Report:
-    received, text = b"", "gave no answer in time; the root disk may hang"
+    received, text = b"", "no answer in time; the root disk may hang"
     while (left := end - time.monotonic()) > 0 and select.select([reading], [], [], left)[0]:
         chunk = os.read(reading, 1 << 16)
         if not chunk:

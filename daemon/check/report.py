@@ -1,6 +1,6 @@
-"""What `iowarden check` reports: findings, worst first, and what was looked at. Pure.
+"""The report of `iowarden check`: findings, worst first, and the objects checked. Pure.
 
-Exit status as the Monitoring Plugins guidelines have it.
+Exit status as in the Monitoring Plugins guidelines.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 WIDTH = 100
-"""Of lines that go to no terminal."""
+"""Line width if the output is not a terminal."""
 LEAST_WIDTH = 40
 
 
 class Level(enum.StrEnum):
-    """How bad a line is. `status` is the exit status it asks for; the order is the report's."""
+    """Level of a finding, in the order of the report; `status` is the exit status."""
 
     CRITICAL = "CRITICAL"
     WARNING = "WARNING"
@@ -44,9 +44,9 @@ _LEVELS = tuple(Level)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """One line; `topic` is an alert's name or what of iowarden it is about.
+    """One line of the report; `topic` is an alert's name, or a part of iowarden.
 
-    `description` is what it means, `advice` what to do about it.
+    `description` explains what it means, `advice` what to do about it.
     """
 
     level: Level
@@ -59,7 +59,7 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Item:
-    """Something that was looked at: a disk, an array, a file system."""
+    """An object that was checked: a disk, an array, a file system."""
 
     kind: str
     name: str
@@ -68,32 +68,32 @@ class Item:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Report:
-    """What one look came to."""
+    """The result of a check."""
 
     findings: tuple[Finding, ...]
     items: tuple[Item, ...] = ()
 
     @property
     def status(self) -> int:
-        """Return the exit status: the worst of critical, warning, could not tell, ok."""
+        """Return the exit status: the worst of critical, warning, unknown, ok."""
         worst = min((f.level for f in self.findings), key=_LEVELS.index, default=Level.OK)
         return worst.status
 
     def summary(self) -> str:
         """Return the last line."""
         counts = Counter(f.level for f in self.findings)
-        sources = sum(f.level is Level.UNKNOWN and f.topic == "source" for f in self.findings)
+        sources = sum(f.level is Level.UNKNOWN and f.topic == "collector" for f in self.findings)
         words = [
             count(counts[Level.CRITICAL], "critical", ""),
             count(counts[Level.WARNING], "warning"),
-            count(sources, "source", "s", " could not be read"),
+            count(sources, "collector", "s", " failed"),
             count(counts[Level.UNKNOWN] - sources, "unknown", ""),
             count(counts[Level.INFO], "info"),
         ]
-        return f"check: {', '.join(word for word in words if word) or 'all is well'}"
+        return f"check: {', '.join(word for word in words if word) or 'no problems found'}"
 
     def lines(self, width: int = WIDTH) -> Iterator[str]:
-        """Return the report as text, worst first, in lines of about so many characters."""
+        """Return the report as text, worst first, in lines of about `width` characters."""
         told: set[str] = set()
         for finding in sorted(self.findings, key=lambda f: _LEVELS.index(f.level)):
             place = f" {finding.object}" if finding.object else ""
@@ -107,7 +107,7 @@ class Report:
         yield self.summary()
 
     def json(self) -> str:
-        """Return the same as data."""
+        """Return the report as JSON."""
         found = sorted(self.findings, key=lambda f: _LEVELS.index(f.level))
         return json.dumps(
             {
@@ -129,7 +129,7 @@ _QUOTED = re.compile(r"(?<!\w)'[^']{1,80}'(?!\w)")
 
 
 def _wrapped(level: Level, text: str, width: int) -> list[str]:
-    """Return the lines of a text; what is quoted stays together: it may be a command to copy."""
+    """Return the lines of a text; quoted parts are not split: they may be commands to copy."""
     lines = textwrap.wrap(
         _QUOTED.sub(lambda found: found[0].replace(" ", "\0"), one_line(text)),
         max(width, LEAST_WIDTH),
@@ -143,7 +143,7 @@ def _wrapped(level: Level, text: str, width: int) -> list[str]:
 
 def _advice(line: str, width: int) -> list[str]:
     shown = one_line(line)
-    if line.startswith(" "):  # a command: to be copied as it is
+    if line.startswith(" "):  # a command: must be copied unchanged
         return [" " * 13 + shown]
     indent = " " * 11
     return textwrap.wrap(

@@ -1,4 +1,4 @@
-"""The running service as `iowarden check` finds it: its unit, and what its '/metrics' say.
+"""State of the running service for `iowarden check`: its systemd unit and its '/metrics'.
 
 Sources: systemd.unit(5), cgroups(7), Prometheus text format 0.0.4. No program is run.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SERVICE_TIMEOUT_SECONDS = 2.0
 LIMIT_BYTES = 32 * 1024 * 1024
-"""Of the service's '/metrics'; 480 disks need 3 MB."""
+"""Size limit of '/metrics'; 480 disks need 3 MB."""
 
 _SAMPLE = re.compile(r"(iowarden_\w+)(?:\{(.*)\})? (\S+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -40,10 +40,10 @@ _Metrics = list[tuple[str, dict[str, str], float]]
 
 
 class Unit(enum.Enum):
-    """How the service's unit stands with systemd."""
+    """State of the service's systemd unit."""
 
     ABSENT = enum.auto()
-    """It is not installed: iowarden is run by hand, or not at all."""
+    """Not installed: iowarden is run by hand, or not at all."""
     INACTIVE = enum.auto()
     ACTIVE = enum.auto()
 
@@ -55,13 +55,13 @@ _UNIT_DIRECTORIES = (
 )
 """Source: systemd.unit(5), 'System Unit Search Path'."""
 _CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified")
-"""Where systemd's own hierarchy is: of version 2, 1, and of both."""
+"""Mount points of systemd's own cgroup hierarchy: of version 2, 1, and hybrid."""
 
 
 def unit(root: Root) -> Unit:
-    """Return how the unit stands: one that is active has processes in its control group.
+    """Return the state of the unit: an active one has processes in its control group.
 
-    No program is run for it: systemctl waits for systemd, which may wait for a disk that hangs.
+    systemctl is not run for this: it waits for systemd, which may wait for a disk that hangs.
     """
     if not any(_has(root, directory, UNIT) for directory in _UNIT_DIRECTORIES):
         return Unit.ABSENT
@@ -82,15 +82,15 @@ def _has(root: Root, directory: str, name: str) -> bool:
 
 
 _START = (
-    "the service is not running ({}): nobody watches this machine; 'systemctl status iowarden' says"
-    " why, 'systemctl start iowarden' starts it"
+    "the service is not running ({}): this machine is not monitored; 'systemctl status iowarden'"
+    " shows why, 'systemctl start iowarden' starts it"
 )
 _NOT_RUNNING = {
     Unit.ABSENT: (Level.INFO, "the service is not running ({}); it is not installed here"),
     Unit.INACTIVE: (Level.CRITICAL, _START),
     Unit.ACTIVE: (
         Level.WARNING,
-        "the service runs and does not answer ({}); see 'systemctl status iowarden'",
+        "the service is running but does not answer ({}); see 'systemctl status iowarden'",
     ),
 }
 
@@ -100,19 +100,19 @@ def findings(
     known: set[tuple[tuple[str, str], ...]],
     installed: Unit = Unit.ABSENT,
 ) -> list[Finding]:
-    """Return what the running service says; `known` are alerts that need not be said again."""
+    """Return the findings of the running service, without the alerts in `known`."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address[0], address[0])  # noqa: S104
     shown = f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
     status, text = _get(host, address[1], "/metrics")
     samples = parse_metrics(text) if status == 200 else []
     if not any(name == "iowarden_rules" for name, _, _ in samples):
-        answer = f"something else answers, status {status}" if status else "no answer"
+        answer = f"another program answers, HTTP status {status}" if status else text
         level, text = _NOT_RUNNING[installed]
         return [Finding(level, "service", "", text.format(f"{shown}: {answer}"))]
     found = [*_service_alerts(samples, known), *_unresolved(samples)]
     status, text = _get(host, address[1], "/-/healthy")
     if status != 200:
-        said = text.strip() or "no answer"
+        said = text.strip() or f"HTTP status {status}"
         found.append(Finding(Level.WARNING, "service", "", f"not healthy: {said}"))
     found.append(Finding(Level.OK, "service", "", f"answers at {shown}; {_standing_of(samples)}"))
     return found
@@ -131,14 +131,14 @@ def _service_alerts(
         level = _LEVEL.get(severity.lower(), Level.WARNING)
         place = labels.get("mountpoint") or labels.get("device") or "host"
         text = (
-            f"{state} in the running service ({severity}); its mail and 'journalctl -t iowarden'"
-            " say more"
+            f"{state} in the running service ({severity}); for details see its mail and"
+            " 'journalctl -t iowarden'"
         )
         yield Finding(Level.UNKNOWN if state == "unknown" else level, alert, place, text)
 
 
 def _unresolved(samples: _Metrics) -> Iterator[Finding]:
-    """Yield that incidents are open: what the kernel's or a controller's log told is no metric."""
+    """Yield findings for open incidents: events of logs are in no other metric."""
     open_now = {
         dict(labels).get("severity", ""): int(value)
         for name, labels, value in samples
@@ -158,14 +158,14 @@ def _standing_of(samples: _Metrics) -> str:
     )
     words = [f"alerts firing: {firing}"]
     if ages:
-        words.append(f"data from {duration(min(ages))} to {duration(max(ages))} old")
+        words.append(f"data {duration(min(ages))} to {duration(max(ages))} old")
     waiting = sum(value for name, _, value in samples if name == "iowarden_mails_waiting")
-    words.append(f"mails waiting: {waiting:.0f}")
+    words.append(f"notifications waiting: {waiting:.0f}")
     if unwritten := values.get("iowarden_state_unwritten_seconds"):
         words.append(f"state not written for {duration(unwritten)}")
     if at := values.get("iowarden_config_last_reload_success_timestamp_seconds"):
         when = datetime.fromtimestamp(at, local_zone())
-        words.append(f"configuration of {when:%Y-%m-%d %H:%M}")
+        words.append(f"configuration loaded {when:%Y-%m-%d %H:%M}")
     return ", ".join(words)
 
 
@@ -180,13 +180,13 @@ def parse_metrics(text: str) -> _Metrics:
             name: re.sub(r"\\.", lambda m: _ESCAPES.get(m[0], m[0]), value)
             for name, value in _LABEL.findall(match[2] or "")
         }
-        with contextlib.suppress(ValueError):  # of another program under our names
+        with contextlib.suppress(ValueError):  # another program uses these names
             found.append((match[1], labels, float(match[3])))
     return found
 
 
 def _get(host: str, port: int, path: str) -> tuple[int, str]:
-    """Return status and text of an answer; 0 is none."""
+    """Return status and text of an HTTP answer; status 0 and the reason if there is none."""
     end = time.monotonic() + 2 * SERVICE_TIMEOUT_SECONDS
     connection = http.client.HTTPConnection(host, port, timeout=SERVICE_TIMEOUT_SECONDS)
     content = b""
@@ -196,9 +196,12 @@ def _get(host: str, port: int, path: str) -> tuple[int, str]:
         while chunk := response.read1(1 << 16):
             content += chunk
             if len(content) > LIMIT_BYTES or time.monotonic() > end:
-                return 0, ""
+                return 0, "the answer is too long or too slow"
         return response.status, content.decode(errors="replace")
-    except (OSError, http.client.HTTPException):
-        return 0, ""
+    except TimeoutError:
+        return 0, f"no answer within {SERVICE_TIMEOUT_SECONDS:.0f} s"
+    except (OSError, http.client.HTTPException) as error:
+        reason = error.strerror if isinstance(error, OSError) else ""
+        return 0, (reason or "no valid answer").lower()
     finally:
         connection.close()

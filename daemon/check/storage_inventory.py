@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from iowarden.rules.engine.engine import Engine
 
 MOST_DISKS = 24
-"""Each in a line of its own; beyond, equal ones share a line."""
+"""Up to this number each has a line of its own; beyond, equal ones share a line."""
 MOST_FILE_SYSTEMS = 24
 MOST_DRIVES = 100
 
 
 def items(engine: Engine) -> Iterator[Item]:
-    """Return disks, arrays and file systems, with what an administrator asks about them first."""
+    """Return disks, drives, arrays and file systems with their most important properties."""
     last = engine.last
     if last.block is not None:
         yield from _disks(last.block, last.queue or {}, last.mounts)
@@ -44,7 +44,7 @@ def _disks(
     topology: Topology, queues: Mapping[str, Queue], mounts: Mounts | None
 ) -> Iterator[Item]:
     mounted = () if mounts is None else mounts.mounts
-    # What would be carried away if every disk vanished is what each is used for.
+    # The use of a disk is what its removal would take away.
     gone = device_changes.changes(topology, Topology({}), mounted)
     carried = {event.name: event.carried for event in gone}
     disks = [topology.devices[name] for name in topology.leaves]
@@ -72,21 +72,21 @@ def _disks(
 
 
 def _drives(found: Disks) -> Iterator[Item]:
-    """Return how each drive is asked, or why it is not. Here none is: that is the service's."""
+    """Return how the service polls each drive, or why it does not; no drive is polled here."""
     for disk in list(found.by_key.values())[:MOST_DRIVES]:
         polled, target = disk.polled, disk.polled.target
-        way = f"asked by 'smartctl -x {f'-d {target.kind} ' if target.kind else ''}{target.path}'"
+        way = f"polled by 'smartctl -x {f'-d {target.kind} ' if target.kind else ''}{target.path}'"
         if polled.cover in NOT_POLLED:
-            way = f"not asked: {polled.reason}"
+            way = f"not polled: {polled.reason}"
         words = (
             target.slot if target.slot not in disk.key else "",
             way,
-            f"also {', '.join(map(str, disk.others))}" if disk.others else "",
+            f"also reached by {', '.join(map(str, disk.others))}" if disk.others else "",
             disk.duplicate,
         )
         yield Item("drive", disk.device or disk.key, "; ".join(filter(None, words)))
     if (more := len(found.by_key) - MOST_DRIVES) > 0:
-        yield Item("drives", f"({more} more)", "'iowarden coverage' lists them all")
+        yield Item("drives", f"({more} more)", "all of them: 'iowarden coverage'")
     for problem in found.problems:
         yield Item("drives", "", problem)
 
@@ -107,13 +107,13 @@ def _arrays(arrays: Mapping[str, Array]) -> Iterator[Item]:
 
 
 def _listed(*words: str | None) -> str:
-    """Return what is known, in a row."""
+    """Return the known values, separated by commas."""
     return ", ".join(filter(None, words))
 
 
 def _file_systems(value: Filesystems) -> Iterator[Item]:
     def used(size_bytes: int, free: int, available: int) -> float:
-        """As df: of what programs without privilege may use."""
+        """Return the ratio that df shows, of the space for unprivileged users."""
         taken = size_bytes - free
         return taken / (taken + available) if taken + available > 0 else 0.0
 
@@ -121,7 +121,8 @@ def _file_systems(value: Filesystems) -> Iterator[Item]:
     usage.sort(key=lambda pair: -pair[0])
     for ratio, own in usage[:MOST_FILE_SYSTEMS]:
         text = (
-            f"{ratio * 100:.0f} % of {size(own.size_bytes)} used, {size(own.available_bytes)} left"
+            f"{ratio * 100:.0f} % of {size(own.size_bytes)} used,"
+            f" {size(own.available_bytes)} available"
             f" ({own.kind} on {own.device})"
         )
         yield Item("file system", own.mount_point, text)

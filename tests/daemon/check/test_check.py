@@ -150,7 +150,7 @@ def test_a_healthy_machine_is_ok(checked: Checker) -> None:
     status, text = checked(machine())
     assert status == 0, text
     assert not any(lines(text, level) for level in ("CRITICAL", "WARNING", "UNKNOWN"))
-    assert re.search(r"^OK +mail: ops@example.com by 'mail.example.com':587", text, re.MULTILINE)
+    assert re.search(r"^OK +mail: to ops@example.com by 'mail.example.com':587", text, re.MULTILINE)
     assert any("raid1, 2 disks, 931.5 GiB, clean" in line for line in lines(text, "INFO"))
     assert any("/: 50 % of 100.0 GiB used" in line for line in lines(text, "INFO"))
     disk = next(line for line in lines(text, "INFO") if "disk sdaa" in line)
@@ -203,8 +203,8 @@ def test_a_source_that_says_nonsense_is_unknown(checked: Checker) -> None:
     broken = machine() | {"/proc/meminfo": "MemTotal: plenty\n"}
     status, text = checked(broken)
     assert status == 3, text
-    assert any("source meminfo: unparsed:" in line for line in lines(text, "UNKNOWN"))
-    assert text.splitlines()[-1].startswith("check: 1 source could not be read")
+    assert any("collector meminfo: unparsed:" in line for line in lines(text, "UNKNOWN"))
+    assert text.splitlines()[-1].startswith("check: 1 collector failed")
 
 
 def test_the_worst_finding_decides() -> None:
@@ -223,7 +223,7 @@ def test_an_array_that_stands_still_just_now_is_a_warning(checked: Checker) -> N
     assert status == 1, text
     [line] = lines(text, "WARNING")
     assert "ArrayStopped md1" in line
-    assert "critical once it has held for 1 min 0 s" in line
+    assert "pending; critical if it lasts for 1 min 0 s" in line
 
 
 def test_a_bad_configuration_does_not_keep_it_from_looking(checked: Checker) -> None:
@@ -302,7 +302,7 @@ def test_a_line_for_each_drive_says_how_it_is_asked(checked: Checker) -> None:
     status, text = checked(machine() | {"/.probe/run smartctl --scan --json=c": answer})
     assert status == 0, text
     found = lines(text, "INFO     drive")
-    assert any("drive sdaa: asked by 'smartctl -x" in line for line in found), text
+    assert any("drive sdaa: polled by 'smartctl -x" in line for line in found), text
     assert not any("drive sdab: asked" in line for line in found)
     assert not lines(text, "UNKNOWN")
 
@@ -369,7 +369,7 @@ def test_anybody_may_look_at_this_machine(checked: Checker) -> None:
     report = json.loads(answer.stdout)
     assert report["status"] == answer.returncode
     topics = {finding["topic"] for finding in report["findings"]}
-    assert {"sources", "service", "mail"} <= topics
+    assert {"collectors", "service", "mail"} <= topics
     assert any(item["kind"] == "file system" for item in report["items"])
 
 
@@ -419,7 +419,7 @@ class Fast(SystemClock):
 
 
 def test_a_source_that_hangs_is_unknown_and_the_others_are_told(tmp_path: Path) -> None:
-    """sysfs of a sick disk: 'silent for 1x s', and the check ends while its thread still hangs."""
+    """sysfs of a sick disk: 'no answer for 1x s'; the check ends while the thread still hangs."""
     release = threading.Event()
     held = {"md": lambda _: release.wait()}
     sources = [
@@ -435,8 +435,8 @@ def test_a_source_that_hangs_is_unknown_and_the_others_are_told(tmp_path: Path) 
     report = Report(tuple(findings.of_sources(engine, clock.now())))
     assert report.status == 3
     text = "\n".join(report.lines())
-    assert re.search(r"UNKNOWN +source md: stuck: silent for \d+ s", text)
-    assert "1 source could not be read" in text
+    assert re.search(r"UNKNOWN +collector md: stuck: no answer for \d+ s", text)
+    assert "1 collector failed" in text
 
 
 def test_a_check_does_not_say_that_a_machine_has_no_kernel_log(tmp_path: Path) -> None:
@@ -447,10 +447,10 @@ def test_a_check_does_not_say_that_a_machine_has_no_kernel_log(tmp_path: Path) -
     readers = Readers(sources, {}, lambda: Root(str(tmp_path)), clock.now, events.put)
     engine = Engine([], readers.sources, clock.now())
     check.look(engine, readers, events, clock, 0.0)
-    (found,) = (f for f in findings.of_sources(engine, clock.now()) if f.topic == "sources")
+    (found,) = (f for f in findings.of_sources(engine, clock.now()) if f.topic == "collectors")
     assert found.text == (
-        "0 of 3 read; not offered here: stat, controllers; the kernel's log is read by the service"
-        " alone: 'dmesg | iowarden explain'"
+        "0 of 3 ok; not present on this host: stat, controllers; only the service reads the kernel"
+        " log: check it by 'dmesg | iowarden explain'"
     )
 
 
@@ -476,8 +476,8 @@ def test_what_the_running_service_says_counts(tmp_path: Path) -> None:
             for name in program.metrics()
         )
         assert firing >= 1
-        assert f"; alerts firing: {firing}, data from " in answer.text
-        assert re.search(r" old, mails waiting: \d", answer.text)
+        assert f"; alerts firing: {firing}, data " in answer.text
+        assert re.search(r" old, notifications waiting: \d", answer.text)
         labels = (
             ("alertname", "WriteStall"),
             ("condition", "write_stall"),
@@ -496,14 +496,26 @@ GROUP = "/sys/fs/cgroup/system.slice/iowarden.service/cgroup.procs"
 @pytest.mark.parametrize(
     ("files", "status", "text"),
     [
-        ({}, 0, "the service is not running (127.0.0.1:{}: no answer); it is not installed here"),
-        ({UNIT: "[Unit]\n"}, 2, "the service is not running (127.0.0.1:{}: no answer): nobody"),
+        (
+            {},
+            0,
+            "is not running (127.0.0.1:{}: connection refused); it is not installed here",
+        ),
+        (
+            {UNIT: "[Unit]\n"},
+            2,
+            "is not running (127.0.0.1:{}: connection refused): this machine is not monitored",
+        ),
         ({"/usr/lib/systemd/system/iowarden.service": "", GROUP: ""}, 2, "is not running"),
-        ({UNIT: "", GROUP: "812\n"}, 1, "the service runs and does not answer (127.0.0.1:{}: no"),
+        (
+            {UNIT: "", GROUP: "812\n"},
+            1,
+            "the service is running but does not answer (127.0.0.1:{}: connection refused)",
+        ),
         (
             {UNIT: "", GROUP.replace("cgroup/", "cgroup/systemd/", 1): "812\n"},
             1,
-            "the service runs and does not answer",
+            "the service is running but does not answer",
         ),
     ],
     ids=["not installed", "installed", "ended", "hangs", "hangs, version 1"],
@@ -599,7 +611,7 @@ def test_a_credential_is_read_by_systemd_and_not_by_the_service(
 def test_no_code_of_ours_stands_in_a_report(checked: Checker) -> None:
     """Conditions were codes such as 'A1' and 'M5' once; a report has names."""
     _, text = checked(machine(degraded=1))
-    assert "needs a longer look: " in text
+    assert "not checked: alerts that need" in text
     assert "WriteStall" in text
     assert re.findall(r"\b[A-S][0-9]{1,2}\b", text) == []
 
