@@ -1,7 +1,7 @@
 """Every key of the configuration file: name, kind, default, example and explanation.
 
-One table (`KEYS`): the parser, the example file and the documentation all follow from it. The keys
-'periods.*' follow from the sources.
+The parser, the example file and the documentation are all generated from the table `KEYS`; the
+keys 'periods.*' from the list of collectors.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from iowarden.collectors.source import Source
     from iowarden.daemon.config.schema import Address
 
-# Kinds: what a value may be. A reader gets the scalar's text and returns the value, or raises a
-# ValueError whose text, if any, is a hint that helps more than the expectation alone.
+# Kinds: the types of values. A reader gets the scalar's text and returns the value, or raises a
+# ValueError; its text, if any, is added to the error message as a hint.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
-    """What a value may be, in words, as YAML's own tags of a scalar, and as a function."""
+    """Type of a value: the expectation in words, YAML tags of the scalar, and the reader."""
 
     expected: str
     tags: tuple[str, ...]
@@ -73,7 +73,7 @@ def _matching(expected: str, pattern: str, *, is_list: bool = False) -> Kind:
 
 
 def read_boolean(text: str) -> bool:
-    """Return what a word of YAML 1.1 means. Errors: ValueError."""
+    """Return the boolean that a word means in YAML 1.1. Errors: ValueError."""
     word = text.lower()
     if word not in {"true", "yes", "on", "false", "no", "off"}:
         raise ValueError
@@ -104,7 +104,7 @@ def _read_address(text: str) -> Address:
     try:
         address = ipaddress.ip_address(host[1:-1] if bracketed else host)
     except ValueError:
-        raise ValueError("a name would have to be looked up") from None
+        raise ValueError("host names are not resolved here") from None
     if bracketed != (address.version == 6) or not re.fullmatch(r"[1-9][0-9]{0,4}", port, re.ASCII):
         raise ValueError
     if int(port) > 65535:
@@ -132,7 +132,7 @@ _TEXT = _matching("an expression", r"(?s)\s*\S.{0,9999}")
 _NUMBER = Kind("a number, or a duration as seconds", ("int", "float", "str"), _read_number)
 _SEVERITY = _choice("critical", "warning", "notice", "info")
 _PERIOD = _duration("100ms", "1h")
-_PACE = _duration("1s", "5s")  # the loop turns once a second; signals take 5 s for a gap
+_PACE = _duration("1s", "5s")  # the main loop runs once a second; signals treat 5 s as a gap
 _SPAN = _duration("0s", "1y")
 
 
@@ -140,7 +140,7 @@ _SPAN = _duration("0s", "1y")
 class Key:
     """One key of the file.
 
-    `default` is YAML text; where it is empty, `otherwise` says in words what happens instead.
+    `default` is YAML text; where it is empty, `otherwise` describes the default in words.
     """
 
     path: str
@@ -153,14 +153,14 @@ class Key:
 
 _DRIVES = Kind("a list of drives", (), str, is_list=True)
 _SELF_TESTS = Kind("a list of groups", (), str, is_list=True)
-"""Each item is a section of its own: parser.py reads these two."""
+"""Lists whose items are sections: parser.py reads these two kinds."""
 
 
 _PERIODS = (
     "meminfo vmstat stat pressure diskstats clock vm_sysctl numa hung_task loadavg thp uname udev"
     " block dm tasks enclosure hwmon bdi scsi queue md mounts ext4 btrfs filesystem"
 ).split()
-"""In this order the example file has them; what is not here comes last."""
+"""Order of the keys in the example file; others come last."""
 
 
 def _period_key(source: Source[Any]) -> Key:
@@ -174,148 +174,154 @@ _LISTEN = "127.0.0.1:9748"
 KEYS = (
     Key(
         "host", _HOST, "", "db1.example.com", "Name of this machine in mails.",
-        "its fully qualified name in '/etc/hosts', or its host name",
+        "the fully qualified name in '/etc/hosts', or the host name",
     ),
     Key(
         "listen", _ADDRESSES, _LISTEN, _LISTEN,
-        "Address and port of '/metrics'; a list for several: [127.0.0.1:9748, '[::1]:9748'].",
+        "Address and port of '/metrics'; several as a list: [127.0.0.1:9748, '[::1]:9748'].",
     ),
     Key(
         "state_directory", _PATH, "/var/lib/iowarden", "/var/lib/iowarden",
-        "Where unsent mail, alerts and history are kept.",
+        "Directory of unsent mail, alerts and history.",
     ),
     Key(
         "rules_directory", _PATH, "/etc/iowarden/rules.d", "/etc/iowarden/rules.d",
-        "Your own Prometheus rule files: *.yaml and *.yml.",
+        "Directory of your own Prometheus rule files: *.yaml and *.yml.",
     ),
-    Key("shipped_rules", _BOOLEAN, "true", "false", "Evaluate the rules that come with iowarden."),
+    Key("shipped_rules", _BOOLEAN, "true", "false", "Evaluate the rules shipped with iowarden."),
     Key(
         "probe", _BOOLEAN, "true", "false",
-        "Ask the helper that runs as root for what only root may see. Without it, SMART, RAID"
-        " controllers and what blocked tasks wait for are not watched.",
+        "Use the probe, a helper process that runs as root, for data that only root can read."
+        " Without it, SMART, RAID controllers and what blocked tasks wait for are not monitored.",
     ),
     Key(
         "flight_recorder", _BOOLEAN, "true", "false",
-        "Keep what was read in the last ten minutes in memory, at most 8 MB, and save it below the"
-        " state directory when an incident becomes critical, for 'iowarden replay'.",
+        "Keep the data of the last ten minutes in memory, at most 8 MB, and save it in the state"
+        " directory when an incident becomes critical, for 'iowarden replay'.",
     ),
     Key(
-        "mail.server", _SERVER, "", "mail.example.com", "SMTP server that takes our mail.",
-        "none: mails stay in a Maildir in the state directory, where nobody sees them",
+        "mail.server", _SERVER, "", "mail.example.com", "SMTP server that mails are sent to.",
+        "none: mails are only stored in a Maildir in the state directory, not sent",
     ),
     Key(
-        "mail.port", _integer("a port number", 1, 65535), "", "25", "Port of the server.",
+        "mail.port", _integer("a port number", 1, 65535), "", "25", "Port of the SMTP server.",
         "465 with 'tls: tls', 587 with 'tls: starttls', or 'auto' and a remote server; else 25",
     ),
     Key(
         "mail.tls", _choice("auto", "none", "starttls", "tls", "opportunistic"), "auto", "starttls",
-        "auto: none to this machine, else verified STARTTLS; opportunistic: unverified, if any.",
+        "auto: no TLS to this machine itself, otherwise STARTTLS with a verified certificate;"
+        " opportunistic: STARTTLS if the server offers it, certificate not verified.",
     ),
-    Key("mail.user", _WORD, "", "iowarden", "Name to log in with.", "no log-in"),
+    Key("mail.user", _WORD, "", "iowarden", "User name at the SMTP server.", "no log-in"),
     Key(
         "mail.password_file", _PATH, "", "/etc/iowarden/password",
-        "File with the password in its first line; not readable by others.", "no log-in",
+        "File with the password in its first line; not readable for others.", "no log-in",
     ),
     Key(
         "mail.password_credential", _CREDENTIAL, "", "iowarden.mail-password",
-        "Instead of a file that iowarden reads: a systemd credential with the password in its first"
-        " line. The unit loads this one from '/etc/credstore' (mode 0600); a restart applies it.",
+        "Instead of a password file: a systemd credential with the password in its first line. The"
+        " unit loads this one from '/etc/credstore' (mode 0600); a change needs a restart.",
         "no log-in",
     ),
     Key(
-        "mail.from", _SENDER, "", "iowarden@example.com", "Sender of the mails.",
+        "mail.from", _SENDER, "", "iowarden@example.com", "Sender address of the mails.",
         "iowarden@<host>",
     ),
     Key(
         "mail.to", _RECEIVERS, "", "storage@example.com",
-        "Who is mailed, one address or a list; required with a server.", "nobody",
+        "Recipients, one address or a list; required with a server.", "none",
     ),
     Key(
         "mail.arrival", _BOOLEAN, "true", "false",
-        "One mail about what was found when iowarden first met this machine.",
+        "Send one initial report of the problems that exist at the first start on this machine.",
     ),
     Key(
         "mail.digest", _duration("0s", "365d"), "7d", "7d",
-        "How often notices and information are mailed together; 0s: never.",
+        "How often notices and information are mailed, as one digest; 0s: never.",
     ),
     Key(
         "mail.heartbeat", _BOOLEAN, "false", "true",
-        "Mail the digest also when there is nothing to tell, as a sign of life.",
+        "Send the digest even if it is empty, as a sign of life.",
     ),
     Key(
         "mail.timeout", _duration("1s", "10m"), "30s", "30s",
-        "How long one attempt to deliver a mail may take.",
+        "Time-out of one attempt to deliver a mail.",
     ),
     Key(
         "mail.unsent_critical", _duration("1m", "1y"), "1h", "1h",
-        "A mail that waits for so long is told in the journal as critical, again each day.",
+        "A mail that is unsent for this long is reported in the journal as critical, once a day.",
     ),
-    Key("mail.hello", _HOST, "", "db1.example.com", "Name in the SMTP greeting.", "the host"),
+    Key(
+        "mail.hello", _HOST, "", "db1.example.com", "Host name in the SMTP greeting (EHLO).",
+        "the value of 'host'",
+    ),
     Key(
         "smart.period", _duration("1m", "7d"), "30m", "30m",
-        "How often a drive is asked by smartctl. A sleeping one is not woken for it.",
+        "How often a drive is polled by smartctl. A sleeping drive is not woken for it.",
     ),
     Key(
         "smart.raid_period", _duration("1m", "7d"), "1h", "1h",
-        "How often a drive behind a RAID controller is: that can slow the others there.",
+        "How often a drive behind a RAID controller is polled, which can slow the others there.",
     ),
     Key(
         "smart.wake_after",
         Kind("never, or a duration from 1h to 1y", ("str", "int"), _read_patience),
         "never", "7d",
-        "A drive that slept so long is woken to be asked.",
+        "A drive that has been asleep for this long is woken to be polled.",
     ),
     Key(
         "smart.drives", _DRIVES, "",
         "[{path: /dev/sg2, type: 'areca,1', slot: bay 1}, {serial: WD-WCC130000000}]",
-        "Drives beside those that are found: 'path', 'type' (smartctl's '-d'), 'serial' (this very"
-        " drive is expected), 'slot' (a name for people), 'profile' (full, basic or minimal: how"
-        " much it is asked), 'ignore: true' (it is not asked).",
-        "those that kernel, smartctl and controllers tell of",
+        "Drives in addition to those that are detected: 'path', 'type' (smartctl's '-d'), 'serial'"
+        " (this drive is expected), 'slot' (a name for people), 'profile' (full, basic or minimal:"
+        " how much data is polled), 'ignore: true' (not polled).",
+        "none, only those that the kernel, smartctl and controllers list",
     ),
     Key(
         "self_tests", _SELF_TESTS, "",
         "[{disks: '*', short: '02:00', long: 'Sat *-*-1..7 03:00'}]",
-        "When drives test themselves. 'disks': serial numbers, 'rotational', 'solid-state' or '*';"
-        " a disk goes by the first group that has it. 'short', 'long', 'conveyance': when, as"
-        " timers of systemd have it ('systemd-analyze calendar' explains it). 'spread', 2h: each"
-        " disk has its own moment within so long after that. Never two of one array at once, never"
-        " while it is synchronised or busy, or the disk asleep; what was missed is made up for.",
-        "never",
+        "Schedule of drive self-tests. 'disks': serial numbers, 'rotational', 'solid-state' or '*';"
+        " the first group that matches a disk applies. 'short', 'long', 'conveyance': times in the"
+        " format of systemd timers ('systemd-analyze calendar' explains it). 'spread', 2h: each"
+        " disk starts at its own time within this period. No test starts while another disk of the"
+        " array is tested, the array is synchronizing or busy, or the disk is asleep; a missed test"
+        " is made up for.",
+        "none",
     ),
     Key(
         "http.channel_timeout", _duration("1s", "10m"), "30s", "30s",
-        "How long one connection may live, from its first byte to its last.",
+        "Maximum duration of one connection, from its first byte to its last.",
     ),
     Key(
         "http.connection_limit", _integer("a number", 10, 10000), "300", "300",
-        "How many connections at once; beyond, the one open for longest is closed.",
+        "Maximum number of connections at once; beyond it, the oldest one is closed.",
     ),
     Key(
         "http.threads", _integer("a number", 1, 16), "2", "2",
-        "Threads that answer requests.",
+        "Number of threads that answer requests.",
     ),
     Key(
         "expose.node", _BOOLEAN, "false", "true",
-        "Show what we know under node_exporter's names on '/metrics', too. Only where none runs on"
-        " this host: two of them break rules that join by node_uname_info.",
+        "Export the data on '/metrics' under node_exporter's names as well. Only if node_exporter"
+        " does not run on this host: two of them break rules that join by node_uname_info.",
     ),
     Key(
         "expose.smartctl", _BOOLEAN, "false", "true",
-        "Show drives under smartctl_exporter's names, too.",
+        "Export the data of drives under smartctl_exporter's names as well.",
     ),
     Key(
         "targets.instance", _WORD, "", "db1:9100",
-        "Label 'instance' that rules find on series with other exporters' names, as 'node_load1'.",
-        "the host",
+        "Label 'instance' that rules match on series with other exporters' names, such as"
+        " 'node_load1'.",
+        "the value of 'host'",
     ),
     Key(
         "targets.node_job", _WORD, "node", "node",
-        "Label 'job' that rules find on node_exporter's series, as your Prometheus names it.",
+        "Label 'job' that rules match on node_exporter's series; as in your Prometheus.",
     ),
     Key(
         "targets.smartctl_job", _WORD, "smartctl", "smartctl",
-        "Label 'job' that rules find on smartctl_exporter's series.",
+        "Label 'job' that rules match on smartctl_exporter's series.",
     ),
     *map(_period_key, sorted(
         (source for source in SOURCES if source.period_help),
@@ -323,46 +329,46 @@ KEYS = (
     )),
     Key(
         "rule_interval", _PERIOD, "15s", "15s",
-        "How often rule groups are evaluated that name no interval of their own.",
+        "How often rule groups without an interval of their own are evaluated.",
     ),
     Key(
         "warning_grouping", _duration("0s", "1h"), "60s", "60s",
-        "How long a warning waits for others before it is mailed; critical never waits.",
+        "How long a warning waits for others, for one common mail; critical never waits.",
     ),
     Key(
         "all_clear_after", _SPAN, "10m", "10m",
-        "An incident in which nothing fired for this long gets its all-clear mail.",
+        "An incident is resolved, with a mail, after no alert of it fired for this long.",
     ),
     Key(
         "close_after", _SPAN, "24h", "24h",
-        "An incident without alert and event for this long is closed.",
+        "An incident is closed after this long without an alert or event.",
     ),
     Key(
         "reopen_within", _SPAN, "7d", "7d",
-        "What comes back within this time continues the closed incident's mail thread.",
+        "A problem that returns within this time reopens its incident, in the same mail thread.",
     ),
     Key(
         "remind_after", _SPAN, "7d", "7d",
-        "An incident that lasts this long is mailed once more.",
+        "One reminder is sent about an incident that is open for this long.",
     ),
     Key(
         "log_level", _choice("error", "warning", "notice", "info", "debug"), "info", "debug",
-        "Least severity that goes to the journal.",
+        "Minimum severity of messages in the journal.",
     ),
 )  # fmt: skip
 
 OVERRIDE_KEYS = (
-    Key("enabled", _BOOLEAN, "true", "false", "false: the rule is left out."),
+    Key("enabled", _BOOLEAN, "true", "false", "false: the rule is disabled."),
     Key("severity", _SEVERITY, "", "info", "critical, warning, notice or info."),
     Key(
         "threshold", _NUMBER, "", "0.9",
-        "The number that the alert's value is compared with; {METRIC: NUMBER} for another one.",
+        "The number that the alert's value is compared with; {METRIC: NUMBER} for another metric.",
     ),
     Key("expr", _TEXT, "", "vector(0) > 1", "Another expression."),
-    Key("for", _SPAN, "", "5m", "How long the expression holds before the alert fires."),
-    Key("keep_firing_for", _SPAN, "", "10m", "How long it fires on after that."),
+    Key("for", _SPAN, "", "5m", "How long the expression must be true before the alert fires."),
+    Key("keep_firing_for", _SPAN, "", "10m", "How long the alert keeps firing after that."),
 )  # fmt: skip
-"""What may be said of a rule under 'overrides'."""
+"""Keys of a rule under 'overrides'."""
 
 SPREAD = Key("spread", _duration("0s", "7d"), "2h", "2h", "")
 """Of a group of 'self_tests'."""
@@ -372,10 +378,10 @@ def example() -> str:
     """Return the example file: every key with its explanation and default, commented out."""
     lines = [
         "# Configuration of iowarden. Every key is shown; remove the '#' before one to set it.",
-        "# What is shown is the default, or an example where the default is said in words.",
-        "# Durations: 500ms, 90s, 1h30m, 7d. 'iowarden config check FILE' tests this file.",
-        "# 'systemctl reload iowarden' applies it, but for 'state_directory', 'listen', 'http' and",
-        "# 'expose', 'targets' and 'probe': those need a restart.",
+        "# Each value shown is the default, or an example where the comment describes the default.",
+        "# Durations: 500ms, 90s, 1h30m, 7d. 'iowarden config check FILE' checks this file.",
+        "# 'systemctl reload iowarden' applies changes, except to 'state_directory', 'listen',",
+        "# 'http', 'expose', 'targets' and 'probe', which need a restart.",
     ]
     section = ""
     for key in KEYS:
@@ -395,8 +401,8 @@ def example() -> str:
         lines.append(f"{indent}#{name}: {key.default or key.example}")
     lines += [
         "",
-        "# What is different about shipped rules; 'iowarden rules list' shows them.",
-        "# Of several alerts of one name, 'NAME/SEVERITY' is one. Keys:",
+        "# Changes to shipped rules; 'iowarden rules list' shows the rules.",
+        "# 'NAME/SEVERITY' selects one of several alerts with the same name. Keys:",
         *(f"#   {key.path:<16} {key.explanation}" for key in OVERRIDE_KEYS),
         "overrides:",
         "  #FileSystemFull/warning: {threshold: 0.85, severity: notice}",

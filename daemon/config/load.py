@@ -1,4 +1,4 @@
-"""Reads the configuration's files: its text, the password that it names, this machine's name."""
+"""Reads the configuration file, the mail password that it names, and this machine's name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIMIT_PASSWORD_BYTES = 4096
 
 
 def load_config(path: str) -> Config:
-    """Return the configuration in a file, with the password its password file holds.
+    """Return the configuration in a file, with its mail password.
 
     Errors: ConfigError with every problem found.
     """
@@ -36,7 +36,7 @@ def read_config(path: str) -> str:
 
 
 def with_password(config: Config, file: str) -> Config:
-    """Return the configuration with the password that it names. Errors: ConfigError."""
+    """Return the configuration with the mail password that it names. Errors: ConfigError."""
     if config.mail.password_credential is not None:
         password = _credential(config.mail.password_credential, file)
     elif config.mail.password_file is not None:
@@ -50,7 +50,7 @@ def machine_name() -> str:
     """Return the machine's fully qualified name in '/etc/hosts', or its host name.
 
     Source: hosts(5), the first name of a line is the canonical one.
-    Limits: no name server is asked, because one that does not answer would stop us.
+    Limits: DNS is not queried: a name server that does not answer would block the start.
     """
     name = os.uname().nodename
     try:
@@ -70,7 +70,7 @@ def fully_qualified(name: str, hosts: str) -> str:
 
 
 def _read(path: str, limit_bytes: int) -> str:
-    # O_NONBLOCK: a named pipe nobody writes to must not stop the daemon
+    # O_NONBLOCK: a named pipe without a writer must not block the daemon
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with open(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -111,11 +111,11 @@ def _password(path: str, file: str) -> str:
 
 
 CREDENTIAL_STORES = ("/etc/credstore", "/run/credstore", "/usr/lib/credstore")
-"""Where systemd looks for one that a unit names without a path. Source: systemd.exec(5)."""
+"""Where systemd searches a credential without a path. Source: systemd.exec(5)."""
 
 
 def _credential(name: str, file: str) -> str:
-    """Return a password that systemd handed over; of a command, where systemd would take it."""
+    """Return the password from a credential of systemd; a command reads systemd's own store."""
     where = f"'{file}': mail.password_credential = {shown(name)}"
     handed = os.environ.get("CREDENTIALS_DIRECTORY")
     for directory in CREDENTIAL_STORES if handed is None else (handed,):
@@ -128,9 +128,9 @@ def _credential(name: str, file: str) -> str:
             problem = f"{where}: expected a readable '{directory}/{name}', got: {got}"
             raise ConfigError((problem,)) from error
     place = CREDENTIAL_STORES[0]
-    expected = "a credential handed over by systemd" if handed else f"it in '{place}'"
+    expected = "a credential passed by systemd" if handed else f"it in '{place}'"
     advice = (
-        f"write the password to '{place}/{name}' (mode 0600), have 'LoadCredential={name}' in the"
+        f"write the password to '{place}/{name}' (mode 0600), add 'LoadCredential={name}' to the"
         " unit ('systemctl edit iowarden'), and restart the service"
     )
     raise ConfigError((f"{where}: expected {expected}, got none; {advice}",))

@@ -1,4 +1,4 @@
-"""The configuration's text: YAML in, a `Config` out, every problem of a file in one error."""
+"""Parser of the configuration file: YAML to `Config`; one error lists all problems of a file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SPREAD_SECONDS = 2 * 3600.0
 def parse_config(
     text: str, file: str, machine: str = "localhost", names: Renames = NAMES
 ) -> Config:
-    """Return the configuration that a text means; `machine` is the host when none is set.
+    """Parse the text of a configuration file; `machine` is the default of 'host'.
 
     `names` has the keys that were renamed: an old one is an error that names the new one.
 
@@ -61,7 +61,7 @@ def parse_config(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Reading:
-    """What one walk through the nodes has found so far."""
+    """State of one pass through the YAML nodes: problems and values found so far."""
 
     file: str
     problems: list[tuple[int, str]]
@@ -113,7 +113,7 @@ def _read_section(node: yaml.Node, prefix: str, reading: _Reading) -> None:
 
 
 def _read_overrides(node: yaml.Node, reading: _Reading) -> Iterator[Override]:
-    """Yield what is different about shipped rules, which are named here and judged later."""
+    """Yield the overrides of shipped rules; whether the rules exist is checked later."""
     keys = {key.path: key for key in OVERRIDE_KEYS}
     for rule, (name_node, value_node) in _pairs(node, "overrides", reading).items():
         path = f"overrides.{_plain(rule)}"
@@ -163,12 +163,12 @@ def _items(node: yaml.Node, path: str, what: str, reading: _Reading) -> list[yam
 
 
 def _read_drives(node: yaml.Node, reading: _Reading) -> Iterator[discovery.ConfiguredDrive]:
-    """Yield the drives that people wrote down; what a key may be, smart/discovery.py knows."""
+    """Yield the configured drives; smart/discovery.py checks their keys."""
     found: dict[tuple[str, str, str], int] = {}
     for number, item in enumerate(_items(node, "smart.drives", "drives", reading), 1):
         path = f"smart.drives, drive {number}"
         known = len(reading.problems)
-        # A serial number may look like a number, and is none.
+        # A serial number is text, even if it looks like a number.
         values: dict[str, object] = {
             key: _boolean(value) if key == "ignore" else _plain_text(value)
             for key, (_, value) in _pairs(item, path, reading).items()
@@ -190,7 +190,7 @@ def _read_drives(node: yaml.Node, reading: _Reading) -> Iterator[discovery.Confi
 
 
 def _read_self_tests(node: yaml.Node, reading: _Reading) -> Iterator[selftest_schedule.Group]:
-    """Yield when drives test themselves."""
+    """Yield the groups of the self-test schedule."""
     for number, item in enumerate(_items(node, "self_tests", "groups", reading), 1):
         path = f"self_tests, group {number}"
         pairs = _pairs(item, path, reading)
@@ -231,7 +231,7 @@ _SECTIONS: dict[str, Callable[[yaml.Node, _Reading], Iterator[object]]] = {
     "smart.drives": _read_drives,
     "self_tests": _read_self_tests,
 }
-"""Keys whose items are sections of their own."""
+"""Keys that have functions of their own to read their sections."""
 
 
 def _calendar(text: str) -> calendar.Calendar:
@@ -331,17 +331,17 @@ _PASSWORDS = ("mail.password_file", "mail.password_credential")
 
 
 def _conflicts(values: dict[str, Any], given: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the keys that do not go together; a value that is None here was reported before."""
+    """Return conflicts between keys; a value that is None here was reported before."""
     found = []
     if "mail.server" in given and "mail.to" not in given:
-        found.append(("mail.server", "expected 'mail.to' beside it; example: to: root@example.com"))
+        found.append(("mail.server", "expected 'mail.to' as well; example: to: root@example.com"))
     told = [name for name in _PASSWORDS if name in given]
     for one, missing, other in (
         ("mail.user", not told, " or ".join(f"'{name}'" for name in _PASSWORDS)),
         *((name, "mail.user" not in given, "'mail.user'") for name in told),
     ):
         if one in given and missing:
-            found.append((one, f"expected {other} beside it, because a log-in needs both"))
+            found.append((one, f"expected {other} as well: a log-in needs both"))
     if len(told) > 1:
         found.append((told[1], f"expected it or '{told[0]}', got both; remove one"))
     for least, most in (("all_clear_after", "close_after"),):
@@ -416,7 +416,7 @@ def _config(values: dict[str, Any], overrides: tuple[Override, ...], machine: st
 
 
 def is_loopback(server: str) -> bool:
-    """Say whether a mail server's name or address is this machine, without asking anyone."""
+    """Whether a mail server's name or address is this machine, without a DNS query."""
     try:
         return ipaddress.ip_address(server).is_loopback
     except ValueError:
@@ -445,11 +445,11 @@ def _got(node: yaml.Node) -> str:
 
 
 def shown(value: str) -> str:
-    """Return what a file has, cut and quoted for a one-line message."""
+    """Return a value of a file, cut and quoted for a one-line message."""
     cut = value[:LIMIT_SHOWN_CHARACTERS] + "..." * (len(value) > LIMIT_SHOWN_CHARACTERS)
     return json.dumps(cut, ensure_ascii=not cut.isprintable())
 
 
 def _plain(path: str) -> str:
-    """Return a key for a one-line message, whatever characters it was written with."""
+    """Return a key for a one-line message, quoted if it has unprintable characters."""
     return path if path.isprintable() and len(path) <= LIMIT_SHOWN_CHARACTERS else shown(path)

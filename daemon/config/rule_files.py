@@ -1,7 +1,7 @@
-"""Where rules come from: the shipped files, the user's directory, and what the user overrides.
+"""Loads rules: the shipped files with the user's overrides, and the user's own files.
 
-Limits: a rule file has at most `MOST_RULE_FILE_BYTES`, all files together `MAXIMUM_RULES`: these
-take 75 MB, and twice as much in a reload.
+Limits: `MOST_RULE_FILE_BYTES` per rule file, `MAXIMUM_RULES` in all files together: these take
+75 MB of memory, and twice as much during a reload.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ RULE_SUFFIXES = (".yaml", ".yml")
 EVENTS = "events.yaml"
 """The shipped table of events."""
 MOST_RULE_FILE_BYTES = 1024 * 1024
-"""Parsed YAML needs a hundred times as much, and the unit has 512 MB."""
+"""Parsed YAML needs a hundred times as much memory, and the unit is limited to 512 MB."""
 MOST_NOTES = 50
 SHIPPED = "shipped "
-"""Before the name of a file that comes with iowarden."""
+"""Prefix of the name of a shipped rule file."""
 
 
 def load_events() -> Table:
@@ -55,8 +55,8 @@ def load_events() -> Table:
 def load_rules(settings: Config, names: Renames = NAMES) -> list[RuleGroup]:
     """Return the shipped and the user's rule groups.
 
-    Errors: RuleFileError with all that is wrong, naming file, line and column; the directory may be
-    missing, a file in it may not.
+    Errors: RuleFileError with all problems, each with file, line and column. A missing directory is
+    no error, an unreadable file in it is.
     """
     groups: list[RuleGroup] = []
     problems: list[str] = []
@@ -81,15 +81,15 @@ def load_rules(settings: Config, names: Renames = NAMES) -> list[RuleGroup]:
 
 
 def load_shipped(settings: Config) -> list[RuleGroup]:
-    """Return the shipped rules as they come, whatever the user has beside them."""
+    """Return the shipped rules without the user's overrides and rules."""
     alone = replace(settings, shipped_rules=True, rules_directory="/nonexistent", overrides=())
     return load_rules(alone)
 
 
 def _taken(shipped: Iterable[RuleGroup], own: Iterable[RuleGroup]) -> list[str]:
-    """Return what is wrong with alerts that nobody could tell from shipped ones.
+    """Return the user's alerts with the name and severity of a shipped one, as problems.
 
-    After a restart an alert is given back to the rule of its name and severity.
+    After a restart a stored alert is assigned to the rule by name and severity: both must differ.
     """
     known = {(rule.alert, severity(rule)): rule for rule in _alerting(shipped)}
     names = {name: rule for (name, _), rule in known.items()}
@@ -100,9 +100,9 @@ def _taken(shipped: Iterable[RuleGroup], own: Iterable[RuleGroup]) -> list[str]:
         if same:
             place = f"{rule.alert}/{severity(same)}"
             problems.append(
-                f"'{rule.file}':{rule.line}: expected another name than that of the alert"
-                f" '{place}' in {same.file}:{same.line}; rename yours, change that one under"
-                f" 'overrides', or switch it off there: '{place}: {{enabled: false}}'"
+                f"'{rule.file}':{rule.line}: expected a name other than that of the"
+                f" alert '{place}' in {same.file}:{same.line}; rename yours, change the shipped one"
+                f" under 'overrides', or disable it there: '{place}: {{enabled: false}}'"
             )
     return problems
 
@@ -112,10 +112,10 @@ def _alerting(groups: Iterable[RuleGroup]) -> list[Rule]:
 
 
 def notes(groups: Iterable[RuleGroup], settings: Config, names: Renames = NAMES) -> list[str]:
-    """Return what is odd about the user's rules and overrides, though they load.
+    """Return notes on the user's rules and overrides that load but are probably wrong.
 
-    That is what can never find a series, and words that were replaced, with the new ones.
-    Limits: of many, `MOST_NOTES` have their place, and a line says how many more there are.
+    These are selectors that can never match a series, and renamed names, with the new ones.
+    Limits: at most `MOST_NOTES` notes, then one line with the number of the others.
     """
     own = [group for group in groups if not group.file.startswith(SHIPPED)]
     old = renamed(own, names)
@@ -130,17 +130,17 @@ def notes(groups: Iterable[RuleGroup], settings: Config, names: Renames = NAMES)
              replaced(settings.overrides, names)]  # fmt: skip
     for each in found[:MOST_NOTES]:
         rule, place = each.rule, (each.rule.line, 1)
-        with contextlib.suppress(RuleFileError):  # it was good when it was loaded
+        with contextlib.suppress(RuleFileError):  # the file was readable when it was loaded
             text = texts.setdefault(rule.file, read_text(Path(rule.file)))
             place = expression_place(text, rule, each.position)
         name = rule.alert if isinstance(rule, Rule) else rule.record
         lines.append(f"'{rule.file}':{place[0]}:{place[1]}: note: {name}: {each.reason}")
     more = len(found) - MOST_NOTES
-    return [*lines, f"and {more} more such notes"] if more > 0 else lines
+    return [*lines, f"and {more} more notes"] if more > 0 else lines
 
 
 def known(settings: Config) -> Known:
-    """Return what rules can find."""
+    """Return the names of all series that rules can select."""
     families = (
         *(family for source in registry.SOURCES for family in source.families),
         *(family for group in signals.GROUPS for family in group.families),
@@ -156,7 +156,7 @@ def known(settings: Config) -> Known:
 
 
 def load_files(paths: Iterable[Path]) -> list[RuleGroup]:
-    """Return the groups of some rule files. Errors: RuleFileError with all that is wrong."""
+    """Return the groups of some rule files. Errors: RuleFileError with all problems."""
     groups: list[RuleGroup] = []
     problems: list[str] = []
     for path in paths:
@@ -167,7 +167,7 @@ def load_files(paths: Iterable[Path]) -> list[RuleGroup]:
         if sum(len(group.rules) for group in groups) > MAXIMUM_RULES:
             problems.append(
                 f"'{path}': expected at most {MAXIMUM_RULES} rules in all files, got more;"
-                " remove some, or load what is no host's own in a Prometheus"
+                " remove some, or load rules about several hosts in Prometheus"
             )
             break
     if problems:
@@ -177,7 +177,7 @@ def load_files(paths: Iterable[Path]) -> list[RuleGroup]:
 
 def read_text(path: Path) -> str:
     """Return the text of a file with rules, or tests of rules. Errors: RuleFileError."""
-    if path.exists() and not path.is_file():  # a pipe would never be read to its end
+    if path.exists() and not path.is_file():  # reading a pipe could block for ever
         raise RuleFileError((f"'{path}': expected a file, got something else; remove it",))
     try:
         if (size_bytes := path.stat().st_size) > MOST_RULE_FILE_BYTES:
@@ -189,7 +189,7 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         message = (
-            f"'{path}': expected a readable rule file in UTF-8, got '{error}'; mend or remove it"
+            f"'{path}': expected a readable rule file in UTF-8, got '{error}'; fix or remove it"
         )
         raise RuleFileError((message,)) from error
 
@@ -202,7 +202,7 @@ def _in_directory(directory: str) -> list[Path]:
     except OSError as error:
         message = (
             f"'{directory}': expected a directory that can be read, got '{error.strerror}';"
-            " mend it or 'rules_directory'"
+            " fix it or change 'rules_directory'"
         )
         raise RuleFileError((message,)) from error
     return [path for path in found if path.name.endswith(RULE_SUFFIXES)]

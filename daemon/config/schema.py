@@ -1,4 +1,4 @@
-"""The configuration once it is read: frozen dataclasses, and the error of one that is wrong."""
+"""The parsed configuration as frozen dataclasses, and the error of an invalid one."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ Address = tuple[str, int]
 
 
 class ConfigError(GivenError):
-    """The configuration cannot be used; `problems` has one line for each reason."""
+    """The configuration is invalid; `problems` has one line for each problem."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
-        """Keep the lines as they are to be shown."""
+        """Store the problems, one line each."""
         super().__init__("\n".join(problems))
         self.problems = problems
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mail:
-    """Where mail goes; without a server it goes to a Maildir in the state directory."""
+    """Mail settings; without a server mails are stored in a Maildir in the state directory."""
 
     server: str | None
     port: int
@@ -60,7 +60,7 @@ class Http:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Config:
-    """Everything that can be set; `period_seconds` goes by the name of the source."""
+    """All settings; the keys of `period_seconds` are names of collectors."""
 
     host: str
     listen: tuple[Address, ...]
@@ -68,21 +68,21 @@ class Config:
     rules_directory: str
     shipped_rules: bool
     probe: bool
-    """Whether the helper that runs as root is asked."""
+    """Whether the probe, the helper that runs as root, is used."""
     flight_recorder: bool
-    """Whether the last ten minutes are in memory, and saved with a critical incident."""
+    """Whether the data of the last ten minutes is in memory, saved at a critical incident."""
     mail: Mail
     http: Http
     expose_node: bool
-    """Whether '/metrics' has node_exporter's series, too."""
+    """Whether '/metrics' also has series under node_exporter's names."""
     expose_smartctl: bool
-    """Whether it has smartctl_exporter's."""
+    """Whether '/metrics' also has series under smartctl_exporter's names."""
     smart: Options
-    """How drives are asked."""
+    """How drives are polled."""
     self_tests: tuple[selftest_schedule.Group, ...]
-    """When they test themselves."""
+    """Schedule of the drives' self-tests."""
     targets: Mapping[str, Labels]
-    """What rules find on other exporters' series, by how their names begin."""
+    """Labels of other exporters' series in rules, by the prefix of the metric's name."""
     period_seconds: Mapping[str, float]
     rule_interval_seconds: float
     warning_grouping_seconds: float
@@ -92,4 +92,4 @@ class Config:
     remind_after_seconds: float
     log_level: str
     overrides: tuple[Override, ...] = ()
-    """What is different about shipped rules."""
+    """Changes to shipped rules."""

@@ -246,16 +246,16 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         ("? [a]\n: b", "the file: expected a key, got a list"),
         (
             "mail: {user: me}",
-            "mail.user: expected 'mail.password_file' or 'mail.password_credential' beside it",
+            "mail.user: expected 'mail.password_file' or 'mail.password_credential' as well",
         ),
-        ("mail: {password_credential: p}", "password_credential: expected 'mail.user' beside it"),
+        ("mail: {password_credential: p}", "password_credential: expected 'mail.user' as well"),
         ("mail: {user: u, password_credential: ../p}", "expected a name of letters, digits,"),
         (
             "mail: {user: u, password_file: /p, password_credential: p}",
             "mail.password_credential: expected it or 'mail.password_file', got both",
         ),
-        ("mail: {password_file: /p}", "mail.password_file: expected 'mail.user' beside it"),
-        ("mail: {server: m.example.com}", "mail.server: expected 'mail.to' beside it"),
+        ("mail: {password_file: /p}", "mail.password_file: expected 'mail.user' as well"),
+        ("mail: {server: m.example.com}", "mail.server: expected 'mail.to' as well"),
         ("all_clear_after: 2d", "expected 'all_clear_after' to be no longer than 'close_after'"),
         ("- a", "the file: expected 'key: value' lines, got a list"),
         ("[" * 5000, "expected at most 8 levels"),
@@ -425,10 +425,10 @@ def test_a_password_that_systemd_hands_over(
     (store / "mail.p").write_text("of the store\n")
     monkeypatch.setattr(load, "CREDENTIAL_STORES", (str(tmp_path / "none"), str(store)))
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(handed))
-    assert "expected a credential handed over by systemd, got none; write the password to" in (
+    assert "expected a credential passed by systemd, got none; write the password to" in (
         line := refused(path)
     )
-    assert "'LoadCredential=mail.p' in the unit" in line
+    assert "add 'LoadCredential=mail.p' to the unit" in line
     (handed / "mail.p").write_text("s3cret \nmore\n")
     got = load_config(str(path))
     assert got.mail.password == "s3cret "
