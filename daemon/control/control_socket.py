@@ -1,13 +1,13 @@
-"""'/run/iowarden/control.sock': people ask and tell, one line of JSON each way.
+"""Server of the control socket '/run/iowarden/control.sock': requests and answers as JSON lines.
 
-A thread of its own reads and writes; what is asked goes to the loop as a `Command`, and what the
-loop answers comes back by its `reply`. Who asks is told by the kernel (unix(7), SO_PEERCRED).
+A thread of its own reads and writes; it passes each request to the main loop as a `Command`, and
+the loop answers by calling `reply`. The kernel identifies the user (unix(7), SO_PEERCRED).
 
     {"command": "query", "expression": "up"}     {"answer": {...}}  or  {"error": "..."}
     {"command": "events", "follow": true}        {"answer": {...}}, then {"event": {...}} each
 
-Nobody is waited for: a client that is slow, silent, greedy or gone costs a bounded buffer for a
-bounded time. `daemon.control.documents` has the documents.
+The server never blocks on a client: one that is slow, silent, greedy or gone costs a bounded buffer
+for a bounded time. The documents are in `daemon.control.documents`.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ COMMANDS = frozenset(
 MOST_CONNECTIONS = 32
 MOST_LINE_BYTES = 64 * 1024
 MOST_OUTPUT_BYTES = 1024 * 1024
-"""What a follower may leave unread."""
+"""Maximum of unread output of a client that follows events."""
 MOST_ANSWER_BYTES = 4 * 1024 * 1024
-"""The status of 480 disks that all fail needs 1 MB."""
+"""The status of 480 failing disks takes 1 MB."""
 MOST_BRACKETS = 256
-"""In a line: the JSON reader of Python 3.13 recurses past the end of our threads' small stacks."""
+"""Per line: the JSON parser of Python 3.13 recurses beyond the small stacks of our threads."""
 MOST_QUEUED = 10_000
-"""Events on their way to this thread; more means that it hangs."""
+"""Maximum of events waiting for this thread; more means that it hangs."""
 LINE_SECONDS = 10.0
 IDLE_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
 RETRY_SECONDS = 1.0
 TELL_SECONDS = 3600.0
-"""How often the same trouble is told."""
+"""Minimum time between two reports of the same problem."""
 CLOSE_SECONDS = 2.0
 Document = TypeVar("Document")
 Reply = dict[str, Any]
@@ -66,10 +66,10 @@ Reply = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Somebody asks. `reply` may be called from any thread, never waits, and takes one object.
+    """A request of a client. `reply` may be called from any thread, never blocks, takes one object.
 
     Fields: `name`, of COMMANDS, `arguments` as in the line, `who` as 'alice (uid 1000)'.
-    A follower gets what is published after the `reply` to its command, so call both in one thread.
+    A follower gets the events published after the `reply` to its command: call both in one thread.
     """
 
     name: str
@@ -84,26 +84,26 @@ class Command:
 
 @dataclass(slots=True, eq=False)
 class _Connection:
-    """One client; only the thread touches it. Times are of the monotonic clock."""
+    """One client; used only in the socket's thread. Times are of the monotonic clock."""
 
     socket: socket.socket
     uid: int
     moved: float
-    """When it last sent or took something."""
+    """Time of the last byte in either direction."""
     received: bytearray = field(default_factory=bytearray)
     output: bytearray = field(default_factory=bytearray)
     line_since: float = 0.0
-    """When the first byte of what waits in `received` came."""
+    """Time of the first byte in `received`."""
     asked: int = 0
-    """Number of the command that the loop has; 0: none."""
+    """Number of the command that the main loop is processing; 0: none."""
     asked_at: float = 0.0
     wants_events: bool = False
     follows: bool = False
     ended: bool = False
-    """It sends nothing more, or may not: what is owed is written, then it is closed."""
+    """No more input is read: pending output is written, then the connection is closed."""
 
     def deadline(self) -> float:
-        """When something is over: the loop's time, or the client's."""
+        """Return when the time-out of the main loop, or of the client, expires."""
         if self.asked:
             return self.asked_at + ANSWER_SECONDS
         if self.output or not self.received:
@@ -112,11 +112,11 @@ class _Connection:
 
 
 class Control:
-    """Serves a listening socket until `close`; the thread begins at once.
+    """Serves a listening socket until `close`; its thread starts at once.
 
-    Whoever the file's mode let in must be root, this program's user, or in the group, too. Beyond
-    32 connections the one that has been of no use for longest is closed, so a new one gets in.
-    `post` is called in the thread and must not wait; `on_trouble` is told a sentence.
+    In addition to the file's mode, a client must be root, this program's user, or in the group.
+    Beyond 32 connections the one that has been idle for longest is closed, for the new one.
+    `post` is called in the thread and must not block; `on_trouble` gets a sentence about a problem.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Control:
         group: str = GROUP,
         remove: str = "",
     ) -> None:
-        """Serve. `remove` is the path to remove at the end, of a socket that we made."""
+        """Start the thread. `remove` is the path to delete at the end, if we created the socket."""
         self._listener = listener
         self._post = post
         self._on_trouble = on_trouble
@@ -153,27 +153,27 @@ class Control:
         self._thread.start()
 
     def publish(self, event: object) -> None:
-        """Show an event to everybody who follows; never waits."""
+        """Send an event to all clients that follow; never blocks."""
         if self._arrived.qsize() >= MOST_QUEUED:
             self._lost = True
             return
         self._call(partial(self._show, event))
 
     def close(self) -> None:
-        """Close every connection and end the thread; what is asked meanwhile is not answered."""
+        """Close all connections and end the thread; open requests are not answered."""
         self._stopping.set()
         self._wake_up()
         self._thread.join(CLOSE_SECONDS)
 
-    # --- what other threads hand over
+    # --- called by other threads
 
     def _call(self, action: Callable[[], object]) -> None:
         self._arrived.put(action)
         self._wake_up()
 
     def _wake_up(self) -> None:
-        """Have a turn made: what arrived is done, and who waits for a name is looked at."""
-        with self._guard:  # its number may be that of another file once it is closed
+        """Wake up the thread to process its queue and the clients whose user name arrived."""
+        with self._guard:  # once closed, its number may be reused
             if self._wake >= 0:
                 os.eventfd_write(self._wake, 1)
 
@@ -187,7 +187,7 @@ class Control:
             while not self._stopping.is_set():
                 try:
                     self._turn()
-                except Exception as error:  # noqa: BLE001 - one client's bytes end nobody's thread
+                except Exception as error:  # noqa: BLE001 - no input may end the thread
                     self._tell("bug", f"control: bug: {trace(error)}")
                     self._drop_all()
                     self._stopping.wait(RETRY_SECONDS)
@@ -195,11 +195,13 @@ class Control:
             self._shut()
 
     def _shut(self) -> None:
-        if self._remove:  # before the listener: a later run may make its own when nobody answers
+        if self._remove:  # before the listener closes: then another run may create its own
             try:
                 os.unlink(self._remove)
             except OSError as error:
-                self._on_trouble(f"control: '{self._remove}' is left behind: {error.strerror}")
+                self._on_trouble(
+                    f"control: '{self._remove}' could not be removed: {error.strerror}"
+                )
         self._drop_all()
         self._listener.close()
         self._selector.close()
@@ -243,7 +245,9 @@ class Control:
         if self._lost:
             self._lost = False
             for connection in [c for c in self._connections.values() if c.follows]:
-                self._refuse(connection, "events were lost, there were too many; follow anew")
+                self._refuse(
+                    connection, "events were lost because there were too many; follow again"
+                )
 
     def _accept(self) -> None:
         for _ in range(MOST_CONNECTIONS):
@@ -251,10 +255,12 @@ class Control:
                 accepted, _address = self._listener.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 return
-            except OSError as error:  # no descriptor, no memory: it stays readable, so look away
+            except OSError as error:  # no descriptor, no memory: stop polling it, it stays readable
                 self._selector.unregister(self._listener)
                 self._listen_again = time.monotonic() + RETRY_SECONDS
-                self._tell("accept", f"control: nobody can connect: {error.strerror}")
+                self._tell(
+                    "accept", f"control: cannot accept connections: {error.strerror}; will retry"
+                )
                 return
             self._admit(accepted)
 
@@ -269,16 +275,16 @@ class Control:
         if uid in (0, os.geteuid()) or self._group in (gid, *groups(accepted)):
             self._names.ask(uid)
         else:
-            self._tell("refused", f"control: refused uid {uid}: not in '{self._group_name}'")
+            self._tell("refused", f"control: refused uid {uid}: not in group '{self._group_name}'")
             self._refuse(
                 connection,
                 f"expected root or a member of group '{self._group_name}', got uid {uid};"
-                f" use sudo, or 'usermod -aG {self._group_name} NAME' and log in anew",
+                f" use sudo, or 'usermod -aG {self._group_name} NAME' and log in again",
             )
         self._advance(connection)
 
     def _serve(self, connection: _Connection, events: int) -> None:
-        """Read and write what can be at once."""
+        """Read and write as much as is possible without blocking."""
         try:
             if events & selectors.EVENT_WRITE and connection.output:
                 del connection.output[: connection.socket.send(connection.output)]
@@ -296,7 +302,7 @@ class Control:
             if connection.follows:
                 self._drop(connection)
             return
-        if connection.ended or connection.follows:  # it was told why, or has nothing more to ask
+        if connection.ended or connection.follows:  # refused, or it only receives events
             return
         now = time.monotonic()
         connection.moved = now
@@ -307,7 +313,7 @@ class Control:
             self._refuse(connection, f"expected a line of at most {MOST_LINE_BYTES} bytes")
 
     def _advance(self, connection: _Connection) -> None:
-        """Do what is next for a client: its next line, the end, or wait for it to read or write."""
+        """Process the next line of a client, close it at its end, or wait for its socket."""
         while not (connection.asked or connection.output or connection.follows):
             end = connection.received.find(b"\n")
             if end < 0 or not (who := self._names.who(connection.uid)):
@@ -353,7 +359,7 @@ class Control:
 
     def _answer(self, number: int, connection: _Connection, reply: Reply) -> None:
         if connection.asked != number:
-            return  # it came too late, or twice, or the client is gone
+            return  # too late, a second answer, or the client is gone
         connection.asked = 0
         connection.follows = connection.wants_events and "answer" in reply
         if connection.follows:
@@ -362,7 +368,7 @@ class Control:
             self._say(connection, reply)
         except (TypeError, ValueError, RecursionError) as error:
             self._tell("answer", f"control: bug: {trace(error)}")
-            self._refuse(connection, "the answer cannot be said as JSON; please report this")
+            self._refuse(connection, "the answer cannot be encoded as JSON; please report this")
 
     def _show(self, event: object) -> None:
         followers = [c for c in self._connections.values() if c.follows]
@@ -371,21 +377,21 @@ class Control:
         line = _line({"event": event})
         for connection in followers:
             if len(connection.output) + len(line) > MOST_OUTPUT_BYTES:
-                self._drop(connection)  # it has stopped reading, it would not read why
+                self._drop(connection)  # it does not read, so it would not read the reason either
             else:
                 connection.output += line
 
     def _say(self, connection: _Connection, reply: Reply) -> None:
         line = _line(reply)
         if len(line) > MOST_ANSWER_BYTES:
-            told = f"an answer of {len(line)} bytes is more than {MOST_ANSWER_BYTES}; ask for less"
+            told = f"an answer of {len(line)} bytes exceeds {MOST_ANSWER_BYTES}; request less"
             connection.follows = False
             line = _line({"error": told})
         connection.moved = time.monotonic()
         connection.output += line
 
     def _refuse(self, connection: _Connection, text: str) -> None:
-        """Tell why, and end it."""
+        """Send an error, then close the connection."""
         connection.received.clear()
         connection.asked = 0
         connection.follows, connection.ended = False, True
@@ -397,7 +403,7 @@ class Control:
             self._say(
                 connection,
                 {
-                    "error": f"expected an answer of the loop in {ANSWER_SECONDS:.0f} s, got none;"
+                    "error": f"no answer of the main loop in {ANSWER_SECONDS:.0f} s;"
                     " see 'journalctl -u iowarden' and '/-/healthy'"
                 },
             )
@@ -429,7 +435,7 @@ class Control:
 
 
 def parse(line: bytes) -> tuple[str, dict[str, Any]]:
-    """Return command and arguments of a line. Errors: ValueError."""
+    """Parse a line into command and arguments. Errors: ValueError."""
     if line.count(b"[") + line.count(b"{") > MOST_BRACKETS:
         raise ValueError(f"expected at most {MOST_BRACKETS} brackets in a line, got more")
     try:
@@ -448,10 +454,10 @@ def _no_number(text: str) -> float:
 
 
 def _line(document: object) -> bytes:
-    # A lone surrogate, from a name that was no UTF-8, becomes the escape that JSON has for it.
+    # A lone surrogate, of a name that is not UTF-8, becomes its JSON escape.
     return json_codec.encode(document).encode(errors="backslashreplace") + b"\n"
 
 
 def _use(connection: _Connection) -> tuple[bool, bool, float]:
-    """Of how much use a connection is: least of all one that says nothing and waits for nothing."""
+    """Sort key to close the least active connection first: idle ones, then followers."""
     return bool(connection.asked or connection.output), connection.follows, connection.moved

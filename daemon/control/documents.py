@@ -1,7 +1,7 @@
-"""What is said over the control socket: documents of `iowarden status` and its neighbours. Pure.
+"""JSON documents of the control socket, as shown by `iowarden status` and others. Pure.
 
-The loop makes them, `daemon.json_codec` turns them into JSON, `daemon.cli` shows them. Every field
-has a default, so that a client and a service of different versions understand each other.
+The main loop creates them, `daemon.json_codec` encodes them, `daemon.cli` shows them. Every field
+has a default, so that clients and services of different versions work together.
 
     command         arguments                                     answer
     status          none                                          Status
@@ -21,40 +21,40 @@ has a default, so that a client and a service of different versions understand e
     selftest status {"disk": as above, or none: all}              SelfTests
     selftest abort  {"disk": as above}                            SelfTests, of that disk
 
-Units: times are Unix time in seconds; None where there is none. Severities are the words of the
-rules' label: 'critical', 'warning', 'notice', 'info'.
+Units: times are Unix time in seconds; None where there is none. Severities are values of the
+label `severity`: 'critical', 'warning', 'notice', 'info'.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from iowarden.rules.matcher import Matcher  # noqa: TC001 - the codec asks for it at run time
+from iowarden.rules.matcher import Matcher  # noqa: TC001 - the codec needs it at run time
 
 
 @dataclass(frozen=True, slots=True)
 class AddSilence:
-    """Ask for a silence. It ends `for_seconds` from now, by the service's clock."""
+    """Request to add a silence. It ends `for_seconds` from now, by the service's clock."""
 
     matchers: tuple[str, ...] = ()
-    """As typed: 'device=sda', 'alertname=~Write.*'; the service reads them."""
+    """As typed: 'device=sda', 'alertname=~Write.*'; the service parses them."""
     for_seconds: float = 0.0
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledge:
-    """Say that an incident is known, or with `undo` take that back."""
+    """Request to acknowledge an incident, or with `undo` to remove the acknowledgement."""
 
     incident: str = ""
-    """Its identifier, or a prefix that no other open incident has."""
+    """Its identifier, or a unique prefix among open incidents."""
     reason: str = ""
     undo: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgementLine:
-    """Who said that an incident is known."""
+    """Who acknowledged an incident, when and why."""
 
     who: str = ""
     at_seconds: float = 0.0
@@ -63,7 +63,7 @@ class AcknowledgementLine:
 
 @dataclass(frozen=True, slots=True)
 class IncidentLine:
-    """An open incident."""
+    """An incident, open or closed."""
 
     identifier: str = ""
     severity: str = ""
@@ -71,21 +71,21 @@ class IncidentLine:
     """'host', or a disk: 'sda (ACME SLOW-HDD, serial SLOW1)'."""
     opened_seconds: float = 0.0
     firing: bool = False
-    """False: nothing of it holds any more, its end is awaited."""
+    """False: none of its alerts is active; it is resolved if that lasts."""
     summary: str = ""
     mails: int = 0
     mailed_seconds: float | None = None
     acknowledged: AcknowledgementLine | None = None
     silences: tuple[str, ...] = ()
-    """Identifiers of the silences that keep its mails back."""
+    """Identifiers of the silences that suppress its notifications."""
     closed_seconds: float | None = None
-    """None: it is open. What is closed has no severity and no summary any more."""
+    """None: it is open. A closed incident has no severity and no summary."""
     last_reason: str = ""
-    """Of its last mail, of `rules.notice.Reason`."""
+    """Reason of the last notification, of `rules.notice.Reason`."""
     recurrences: int = 0
-    """How often it came again after it was over."""
+    """How often it was reopened."""
     cleared_seconds: float | None = None
-    """Since when none of its conditions holds; it is not resolved yet."""
+    """Since when all its alerts are cleared; it is not resolved yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,50 +98,50 @@ class AlertLine:
     """Of `rules.alerting.alerts.State`."""
     object: str = ""
     since_seconds: float = 0.0
-    """Since when its condition holds; of one that is unknown, since when nobody can tell."""
+    """Since when the expression is true; of an unknown alert, since when data is unavailable."""
     summary: str = ""
     value: str = ""
-    """As text, because NaN and +Inf are no JSON numbers."""
+    """As text, because JSON has no NaN and +Inf."""
     labels: dict[str, str] = field(default_factory=dict)
     unknown_reason: str = ""
     incident: str = ""
     """Identifier of its incident, if it has one."""
     silences: tuple[str, ...] = ()
     cleared_seconds: float | None = None
-    """Since when its condition does not hold, while it is kept firing; `summary` is from before."""
+    """Since when the expression is false, during keep_firing_for; `summary` is from before."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """A source that is not ok."""
+    """A collector that is not ok."""
 
     name: str = ""
     outcome: str = ""
     """Of `collectors.model.Outcome`."""
     since_seconds: float | None = None
-    """None: it never was ok."""
+    """Since when it is not ok; None: it never was."""
     error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class MailLine:
-    """Mails nobody has got yet."""
+    """Unsent notifications, and where they are sent."""
 
     destination: str = ""
     """'SMTP server mx1:25', 'Maildir /var/lib/iowarden/Maildir'."""
     waiting: int = 0
     refused: int = 0
-    """Of those waiting: refused for good, and tried again after a reload only."""
+    """Number of waiting ones that the server rejected permanently; retried only after a reload."""
     oldest_seconds: float | None = None
     next_seconds: float | None = None
-    """When it is tried next."""
+    """Time of the next attempt."""
     error: str = ""
-    """What the last attempt ended with; '' after a good one."""
+    """Error of the last attempt; '' if it succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class StuckLine:
-    """A program that was killed and lives on in the kernel: a sign of a failing disk."""
+    """A killed program that still waits in the kernel: a sign of a failing disk."""
 
     pid: int = 0
     command: str = ""
@@ -156,15 +156,15 @@ class ProbeLine:
 
     connected: bool = False
     error: str = ""
-    """Why it is not."""
+    """Why it is not connected."""
     programs: dict[str, str] = field(default_factory=dict)
-    """Path of each program it found, by name."""
+    """Programs that it found: name and path."""
     stuck: tuple[StuckLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SilenceLine:
-    """A silence that holds."""
+    """An active silence."""
 
     identifier: str = ""
     matchers: tuple[Matcher, ...] = ()
@@ -173,19 +173,19 @@ class SilenceLine:
     reason: str = ""
     who: str = ""
     note: str = ""
-    """What it matches now, or that this may not be what was meant; of one that was just added."""
+    """For a silence just added: what it matches now, or a warning about its matchers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Silences:
-    """All silences that hold, the one that ends first at the top."""
+    """All active silences; the one that ends first comes first."""
 
     silences: tuple[SilenceLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedReload:
-    """The last reload, where it was refused: the configuration before it is in force."""
+    """A failed last reload of the configuration: the previous configuration stays in use."""
 
     at_seconds: float = 0.0
     problems: tuple[str, ...] = ()
@@ -193,20 +193,20 @@ class RefusedReload:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What somebody who is woken at three in the morning wants to know; the worst comes first."""
+    """The state of the monitored host and of the service; the worst comes first."""
 
     version: str = ""
     host: str = ""
     now_seconds: float = 0.0
     started_seconds: float = 0.0
     ready: bool = False
-    """Whether everything was read at least once; before that, silence means nothing."""
+    """Whether all data was read at least once; before that, alerts may be missing."""
     summary: str = ""
-    """One line that says it all: 'critical: 1 incident, 3 alerts fire'."""
+    """One line: 'critical: 1 incident, 3 alerts fire'."""
     incidents: tuple[IncidentLine, ...] = ()
     alerts: tuple[AlertLine, ...] = ()
     sources: tuple[SourceLine, ...] = ()
-    """Those that are not ok; what this machine does not have is left out."""
+    """Collectors that are not ok, without those whose data does not exist on this machine."""
     sources_ok: int = 0
     mail: MailLine = field(default_factory=MailLine)
     probe: ProbeLine = field(default_factory=ProbeLine)
@@ -215,12 +215,12 @@ class Status:
     silences: tuple[SilenceLine, ...] = ()
     refused_reload: RefusedReload | None = None
     troubles: tuple[str, ...] = ()
-    """Other things that hinder the service itself, a sentence each."""
+    """Other problems of the service itself, one sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskEvents:
-    """Ask for events: of those that fit, the last ones. '' and None are any."""
+    """Request for events: the latest ones that match. '' and None match any."""
 
     last: int = 50
     follow: bool = False
@@ -233,36 +233,36 @@ class AskEvents:
     source: str = ""
     """'kernel', 'md', 'areca' ..., 'iowarden'."""
     severity: str = ""
-    """The least one."""
+    """The minimum severity."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventLine:
-    """Something that happened: to the storage, or what the program said, as the journal has it.
+    """An event of the storage, or a message of the service as in the journal.
 
-    That of the storage is a row of history.db, too.
+    Events of the storage are also stored in history.db.
     """
 
     at_seconds: float = 0.0
     severity: str = ""
-    """Of a controller's event it may be another word, which then needs attention."""
+    """For an event of a controller, another word is possible: it then needs attention."""
     text: str = ""
     object: str = ""
-    """For people."""
+    """Description for people."""
     incident: str = ""
-    """'' where it belongs to none."""
+    """'' if it belongs to none."""
     source: str = ""
-    """Who tells it: 'kernel', 'md', 'areca' ...; 'iowarden' is the program itself."""
+    """Origin: 'kernel', 'md', 'areca' ...; 'iowarden' is the service itself."""
     kind: str = ""
     device: str = ""
-    """The name it had then."""
+    """The device's name at that time."""
     disk: str = ""
-    """The disk's label: its serial number, mostly; '' where it is none or not known."""
+    """The disk's label, mostly its serial number; '' if it is no disk, or unknown."""
     count: int = 1
-    """It is so many, or the last of so many."""
+    """Number of equal events that this line stands for."""
     key: str = ""
-    """What tells it from any other: Event.key, or one of its own for a row that stands for several;
-    '' of what the program said."""
+    """Unique key: Event.key, or a key of its own for a row that stands for several events; '' of a
+    message of the service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,15 +271,15 @@ class Events:
 
     events: tuple[EventLine, ...] = ()
     note: str = ""
-    """What is not among them, and why."""
+    """Which events are missing, and why."""
     disk: str = ""
     devices: tuple[str, ...] | None = None
-    """Who the disk is that was asked for: its label and its names now. None: no disk of now."""
+    """The requested disk: its label and its current device names. None: it is not present."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incidents:
-    """Incidents: the open ones, the worst first, then those closed lately, if they are wanted."""
+    """Open incidents, the worst first, then on request the recently closed ones."""
 
     now_seconds: float = 0.0
     incidents: tuple[IncidentLine, ...] = ()
@@ -287,7 +287,7 @@ class Incidents:
 
 @dataclass(frozen=True, slots=True)
 class MemberLine:
-    """An alert of an incident, or events that are one."""
+    """An alert of an incident, from a rule or from events."""
 
     name: str = ""
     severity: str = ""
@@ -295,18 +295,18 @@ class MemberLine:
     """Of `rules.alerting.alerts.State`."""
     since_seconds: float = 0.0
     over_seconds: float | None = None
-    """Since when its condition does not hold."""
+    """Since when it is cleared."""
     summary: str = ""
     silenced: bool = False
     count: int = 0
-    """So many events; 0: an alert of a rule."""
+    """Number of events; 0: an alert of a rule."""
     last_seconds: float | None = None
-    """When the last of them was."""
+    """Time of the last event."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceLine:
-    """What was read at a time."""
+    """A value or line that was read, with its time and data source."""
 
     at_seconds: float = 0.0
     source: str = ""
@@ -315,12 +315,12 @@ class EvidenceLine:
 
 @dataclass(frozen=True, slots=True)
 class IncidentDetail:
-    """All of an incident, in the words of a mail that would be written now."""
+    """The details of an incident, with the texts of a mail sent now."""
 
     now_seconds: float = 0.0
     line: IncidentLine = field(default_factory=IncidentLine)
     silences: tuple[SilenceLine, ...] = ()
-    """Those that keep its mails back."""
+    """Silences that suppress its notifications."""
     members: tuple[MemberLine, ...] = ()
     happened: tuple[str, ...] = ()
     evidence: tuple[EvidenceLine, ...] = ()
@@ -328,25 +328,25 @@ class IncidentDetail:
     advice: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     events: tuple[EventLine, ...] = ()
-    """The last storage events of it, the oldest first."""
+    """Its latest storage events, the oldest first."""
     note: str = ""
-    """Why these are not all, if they are not."""
+    """Why events are missing, if any are."""
     meaning: tuple[str, ...] = ()
-    """What its alerts mean."""
+    """The meaning of its alerts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultSample:
-    """One line of a query's result; `labels` has the name as '__name__'."""
+    """One series of a query's result; the metric name is label '__name__'."""
 
     labels: dict[str, str] = field(default_factory=dict)
     value: str = ""
-    """As Prometheus writes it: '1.5e+09', 'NaN', '+Inf'."""
+    """As Prometheus formats it: '1.5e+09', 'NaN', '+Inf'."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What an expression is now. `kind`: 'vector' or 'scalar'."""
+    """The result of a query. `kind`: 'vector' or 'scalar'."""
 
     at_seconds: float = 0.0
     kind: str = "vector"
@@ -355,10 +355,10 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class DiskLine:
-    """A disk, and whether it is read."""
+    """A disk and its monitoring status."""
 
     disk: str = ""
-    """Its label: the serial number, mostly."""
+    """Its label, mostly the serial number."""
     object: str = ""
     """'sda (ACME DISK-9, serial S1)'."""
     device: str = ""
@@ -368,46 +368,46 @@ class DiskLine:
     kind: str = ""
     """'rotating', 'solid state', 'NVMe'."""
     health: str = ""
-    """What it says of itself: 'passed', 'FAILED'."""
+    """SMART overall health: 'passed', 'FAILED'."""
     temperature_celsius: float | None = None
     power_on_hours: float | None = None
     expected_by: tuple[str, ...] = ()
-    """Who says that it exists: 'kernel', 'controller', 'configuration', 'memory' ..."""
+    """What lists the disk: 'kernel', 'controller', 'configuration', 'memory' ..."""
     cover: str = ""
-    """Of `collectors.smart.drive.Cover`."""
+    """Monitoring status, of `collectors.smart.drive.Cover`."""
     reason: str = ""
     cure: str = ""
     how: str = ""
-    """How it is asked: 'areca,2 at /dev/sg3'."""
+    """Access method: 'areca,2 at /dev/sg3'."""
     slot: str = ""
     read_seconds: float | None = None
-    """When it was last read."""
+    """Time of the last successful poll."""
     not_read: tuple[str, ...] = ()
-    """What it does not say although it is read."""
+    """Data that the disk does not provide although it is monitored."""
     physical: bool = True
-    """False: nothing can be read there, so nothing is missing."""
+    """False: it has no SMART data of its own, so none is missing."""
     alerts: tuple[str, ...] = ()
     """Names of the alerts that fire on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """All disks, and which of them are read."""
+    """The monitoring status of all disks."""
 
     now_seconds: float = 0.0
     verdict: str = ""
     """Of `rules.topology.inventory.Verdict`: 'ok', 'warning', 'critical', 'unknown'."""
     summary: str = ""
     found_seconds: float | None = None
-    """When disks were last looked for; None: not yet."""
+    """Time of the last disk discovery; None: not yet."""
     problems: tuple[str, ...] = ()
-    """Of looking for them."""
+    """Problems of the disk discovery."""
     disks: tuple[DiskLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class AttributeLine:
-    """A SMART attribute of an ATA drive. '' where the drive does not say."""
+    """A SMART attribute of an ATA drive. '' if the drive does not report it."""
 
     id: int = 0
     name: str = ""
@@ -421,7 +421,7 @@ class AttributeLine:
 
 @dataclass(frozen=True, slots=True)
 class SelfTestLine:
-    """An entry of a drive's self-test log, the newest first. `result`: 'passed', 'FAILED', ''."""
+    """An entry of a drive's self-test log. `result`: 'passed', 'FAILED', ''."""
 
     kind: str = ""
     status: str = ""
@@ -432,30 +432,30 @@ class SelfTestLine:
 
 @dataclass(frozen=True, slots=True)
 class DiskDetail:
-    """Everything that is known of a disk."""
+    """The details of a disk."""
 
     now_seconds: float = 0.0
     line: DiskLine = field(default_factory=DiskLine)
     facts: tuple[tuple[str, str], ...] = ()
-    """Names and texts, for people: firmware, error counters ..."""
+    """Names and values, for people: firmware, error counters ..."""
     ways: tuple[str, ...] = ()
-    """Other ways to it."""
+    """Other access methods."""
     carries: tuple[str, ...] = ()
-    """Arrays, volumes and mounts that stand on it."""
+    """Arrays, volumes and mounts on the disk."""
     attributes: tuple[AttributeLine, ...] = ()
     self_tests: tuple[SelfTestLine, ...] = ()
     alerts: tuple[AlertLine, ...] = ()
     messages: tuple[str, ...] = ()
-    """What smartctl had to say."""
+    """Messages of smartctl."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiskHistory:
-    """What a drive's attribute was over time. `samples`: Unix time and value, by time."""
+    """History of a drive's attribute. `samples`: Unix time and value, by time."""
 
     disk: str = ""
     attribute: str = ""
-    """The name under which it is kept: '197 raw', 'temperature_celsius'."""
+    """The name under which it is stored: '197 raw', 'temperature_celsius'."""
     samples: tuple[tuple[float, float], ...] = ()
 
 
@@ -463,8 +463,8 @@ class DiskHistory:
 class SelfTestRun:
     """The last self-test of a kind of a disk. Units: Unix time.
 
-    `outcome` is of rules.selftest_schedule.Outcome; it waits since `due_seconds` because of what
-    `postponed` says; `kind` '': somebody else began it.
+    `outcome` is of rules.selftest_schedule.Outcome; it waits since `due_seconds` for the reason in
+    `postponed`; `kind` '': it was not started by iowarden.
     """
 
     disk: str = ""

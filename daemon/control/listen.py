@@ -1,4 +1,4 @@
-"""The socket that people connect to: systemd's (sd_listen_fds(3)), or one that a run makes."""
+"""Creates the control socket, or takes it over from systemd (sd_listen_fds(3))."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from systemd.daemon import listen_fds_with_names
 
 SOCKET = "/run/iowarden/control.sock"
 FILE_NAME = "control.sock"
-"""In the state directory of a run in the foreground."""
+"""Its name in the state directory of a run in the foreground."""
 DESCRIPTOR_NAMES = frozenset({"control", FILE_NAME, "iowarden-control.socket"})
-"""systemd.socket(5), FileDescriptorName; the last is what a unit of that name gives by itself."""
+"""systemd.socket(5), FileDescriptorName; the last one is the default for a unit of that name."""
 BACKLOG = 128
 MOST_PATH_BYTES = 107
-"""unix(7): sun_path has 108 bytes, one of them ends it."""
+"""unix(7): sun_path has 108 bytes, including the terminating one."""
 
 
 class ControlError(OSError):
-    """The socket cannot be made; the text says why and what to do."""
+    """The socket cannot be created; the text states why and what to do."""
 
 
 def inherited() -> socket.socket | None:
-    """Return the socket that systemd listens to for us, if it does.
+    """Return the listening socket that systemd passed, None if it passed none.
 
-    Source: sd_listen_fds(3). Call it once, at start: it takes the variables out of the environment.
+    Source: sd_listen_fds(3). Call it once, at start: it removes the variables from the environment.
     """
     for descriptor, name in listen_fds_with_names().items():
         if name in DESCRIPTOR_NAMES:
@@ -35,9 +35,9 @@ def inherited() -> socket.socket | None:
 
 
 def bind(path: str) -> socket.socket:
-    """Return a socket that listens at a path, with mode 0660; call it at start, the disk may hang.
+    """Return a socket that listens at a path, with mode 0660; may block while the disk hangs.
 
-    What a run that was killed left there is removed. Errors: ControlError.
+    A socket left behind by a killed run is removed. Errors: ControlError.
     """
     if (size := len(os.fsencode(path))) > MOST_PATH_BYTES:
         raise ControlError(
@@ -48,7 +48,7 @@ def bind(path: str) -> socket.socket:
     try:
         _remove_dead(path)
         listener.bind(path)
-        os.chmod(path, 0o660)  # nobody can connect before we listen
+        os.chmod(path, 0o660)  # before listen(): until then no client can connect
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
@@ -56,7 +56,7 @@ def bind(path: str) -> socket.socket:
             raise
         raise ControlError(
             f"'{path}': expected to listen there, got '{error.strerror}';"
-            " mend it or choose another state directory"
+            " fix it or choose another state directory"
         ) from error
     return listener
 
@@ -72,8 +72,8 @@ def _remove_dead(path: str) -> None:
         got = client.connect_ex(path)
     if got in (0, errno.EAGAIN):
         raise ControlError(
-            f"'{path}': expected that nobody listens there, got an answer; is iowarden running"
-            " already? stop it or choose another state directory"
+            f"'{path}': expected an unused socket, got an answer; is iowarden running already? Stop"
+            " it or choose another state directory"
         )
     if got != errno.ECONNREFUSED:
         raise OSError(got, os.strerror(got), path)

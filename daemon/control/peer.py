@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection: groups by number, and the user's name.
+"""Identifies the client of a connection: its groups, and the name of its user.
 
 Sources: unix(7), getpwuid(3), nsswitch.conf(5).
 """
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 NAME_SECONDS = 1.0
-"""A directory service that does not answer must not keep anybody from asking."""
+"""Time-out of a user's name: a directory service that hangs must not block requests."""
 SO_PEERGROUPS = 59
 """asm-generic/socket.h, Linux 4.13; the `socket` module has no name for it."""
 MOST_GROUPS_BYTES = 1024
-"""As much as Python's getsockopt takes: 256 groups."""
+"""The limit of Python's getsockopt: 256 groups."""
 
 
 def group_id(name: str) -> int | None:
-    """Return the number of a group, if there is one of that name."""
+    """Return the number of a group, None if it does not exist."""
     try:
         return grp.getgrnam(name).gr_gid
     except KeyError:
@@ -36,9 +36,9 @@ def group_id(name: str) -> int | None:
 
 
 def groups(connected: socket.socket) -> tuple[int, ...]:
-    """Return the groups of the process at the other end; none where there are more than 256.
+    """Return the groups of the client's process; () if there are more than 256.
 
-    Source: unix(7) says nothing of it; net/core/sock.c, sk_getsockopt, SO_PEERGROUPS.
+    Source: not in unix(7); net/core/sock.c, sk_getsockopt, SO_PEERGROUPS.
     """
     try:
         found = connected.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, MOST_GROUPS_BYTES)
@@ -48,7 +48,7 @@ def groups(connected: socket.socket) -> tuple[int, ...]:
 
 
 class Names:
-    """Names of users by their number, asked in a thread: a directory service may hang.
+    """Looks up names of users by uid, in a thread: a directory service may hang.
 
     Source: getpwuid(3), nsswitch.conf(5).
     """
@@ -61,31 +61,31 @@ class Names:
         threading.Thread(target=self._run, name="names", daemon=True).start()
 
     def ask(self, uid: int) -> None:
-        """Have a name looked up, unless it is known or asked for."""
+        """Start the look-up of a name, unless it is known or being looked up."""
         if uid not in self._asked and uid not in self._known:
             self._asked[uid] = time.monotonic()
             self._wanted.put(uid)
 
     def who(self, uid: int) -> str:
-        """Return 'alice (uid 1000)'; 'uid 1000' when nobody says it in time; '' before that."""
+        """Return 'alice (uid 1000)'; 'uid 1000' after the time-out or a failure; '' before."""
         if name := self._known.get(uid):
             return f"{one_line(name, 64)} (uid {uid})"
         late = time.monotonic() >= self.deadline(uid)
         return f"uid {uid}" if late else ""
 
     def deadline(self, uid: int) -> float:
-        """When a name is no longer waited for; it has passed for one that need not be."""
+        """Return when the look-up of a name times out; a time in the past if none runs."""
         return self._asked.get(uid, float("-inf")) + NAME_SECONDS
 
     def close(self) -> None:
-        """End the thread, once it returns."""
+        """End the thread after its current look-up."""
         self._wanted.put(None)
 
     def _run(self) -> None:
         while (uid := self._wanted.get()) is not None:
             try:
                 name = pwd.getpwuid(uid).pw_name
-            except (KeyError, OSError):  # nobody has that number
+            except (KeyError, OSError):  # no user has that number
                 name = ""
             if name:
                 self._known[uid] = name

@@ -259,7 +259,7 @@ def test_a_loop_that_does_not_answer_is_told(
     client = connect()
     client.ask("status")
     late = service.take()
-    assert "loop" in client.line()["error"]
+    assert "no answer of the main loop in" in client.line()["error"]
     monkeypatch.undo()
     client.ask("query")
     command = service.take()
@@ -345,7 +345,7 @@ def test_an_answer_that_is_too_large_is_an_error(
     client = connect()
     client.ask("query")
     service.take().reply({"answer": "x" * control_socket.MOST_ANSWER_BYTES})
-    assert "ask for less" in client.line()["error"]
+    assert "request less" in client.line()["error"]
     assert is_answered(service, client)
 
 
