@@ -1,6 +1,6 @@
-# The commands of README.md. Each installs what it needs first, and says so.
+# The commands of README.md. Each first installs what it needs, and prints what that is.
 
-# The system's own: python3-venv and python3-dev belong to it, and to no other.
+# The distribution's interpreter: python3-venv and python3-dev are packages for that one only.
 PYTHON ?= /usr/bin/python3
 SECTIONS ?= run test
 SUITE ?= trixie
@@ -11,10 +11,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 TYPING := build/typing/iowarden
 PACKAGES := daemon rules collectors
-# For 'time': the processor time of a tier hardly depends on what else the machine does.
+# bash for 'time': CPU time is shown because it hardly depends on the machine's other load.
 SHELL := /bin/bash
 export TIMEFORMAT := %U s of user and %S s of system time, %R s by the clock
-# By file: what the tests of a file share is made once.
+# Distributed by file: shared fixtures of a file are created once.
 PYTEST = PATH="$(CURDIR)/build/tools:$$PATH" $(BIN)/python -m pytest --ignore=tests/vm \
     --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
@@ -22,18 +22,20 @@ PYTEST = PATH="$(CURDIR)/build/tools:$$PATH" $(BIN)/python -m pytest --ignore=te
 .PHONY: help run env test test-system lint format bench example docs test-bare test-vm wheels install uninstall system-packages clean
 
 help:
-	@echo "make run          start iowarden here, in the foreground, with the example configuration"
-	@echo "make test         the quick tests, before each commit"
-	@echo "make test-system  the long ones: kill sweeps, random tests at ten times the examples"
-	@echo "make lint         ruff, mypy --strict, the layers"
-	@echo "make test-bare    'make run', 'make install', a tenth of the tests in a bare root; SUITE=bookworm"
-	@echo "make test-vm      the tests in a virtual machine with failing disks (QEMU); SUITE=bookworm"
-	@echo "make bench        the budgets: processor time, memory, scrape, alert"
-	@echo "make example      packaging/iowarden.yaml, from the keys of the configuration"
-	@echo "make docs         the generated pages of packaging/doc, from the code"
-	@echo "make wheels       all that is installed, as wheels in build/wheels"
-	@echo "make install      from these, as root, without a network; uninstall removes it (PURGE=1)"
-	@echo "make env          only the environment in .venv"
+	@echo "make run          run iowarden in the foreground, with the example configuration"
+	@echo "make test         run the quick tests, before each commit"
+	@echo "make test-system  run the long tests: kill sweeps, random tests with ten times the examples"
+	@echo "make lint         check style, types and layers: ruff, mypy --strict, layering test"
+	@echo "make format       format the code and apply ruff's fixes"
+	@echo "make test-bare    test 'make run', 'make install' and a tenth of the tests in a minimal system; SUITE=bookworm"
+	@echo "make test-vm      test in a virtual machine with failing disks (QEMU); SUITE=bookworm"
+	@echo "make bench        measure CPU time, memory, scrapes and alerts against their budgets"
+	@echo "make example      generate packaging/iowarden.yaml from the configuration keys"
+	@echo "make docs         generate the pages of packaging/doc that come from the code"
+	@echo "make wheels       build wheels of iowarden and its dependencies in build/wheels"
+	@echo "make install      install these wheels, as root, without network"
+	@echo "make uninstall    remove the installation; PURGE=1: also configuration, state and user"
+	@echo "make env          create the environment in .venv"
 	@echo "make clean        remove .venv, build and caches"
 
 run: $(VENV)/runtime
@@ -41,11 +43,11 @@ run: $(VENV)/runtime
 
 env: $(VENV)/runtime $(VENV)/development
 
-# Another interpreter than last time (a newer distribution) means another environment.
+# A different interpreter than last time (after a distribution upgrade) needs a new environment.
 $(VENV)/runtime: packaging/requirements-build.txt packaging/requirements.txt setup.cfg pyproject.toml
 	@packaging/install-system-packages run
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	    { echo "$(PYTHON): expected Python 3.11 or later; name another: make PYTHON=..." >&2; exit 1; }
+	    { echo "$(PYTHON): expected Python 3.11 or later; use another one: make PYTHON=..." >&2; exit 1; }
 	@[ ! -e $(BIN)/python ] || [ "$$($(BIN)/python -V 2>&1)" = "$$($(PYTHON) -V)" ] || rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --require-hashes -r packaging/requirements-build.txt
@@ -79,7 +81,7 @@ test test-system: env build/tools/promtool build/tools/prometheus-node-exporter
 bench: env
 	$(BIN)/python tests/bench/bench.py
 
-# packaging/iowarden.yaml, from the keys of the configuration.
+# Generates packaging/iowarden.yaml from the configuration keys.
 example: env
 	$(BIN)/python -c 'from iowarden.daemon.config.keys import example; print(example(), end="")' >build/example
 	@mv build/example packaging/iowarden.yaml
@@ -92,20 +94,20 @@ test-bare:
 	@packaging/install-system-packages bare
 	@packaging/test-bare $(SUITE)
 
-# Two guests at a time: most of what one does is to wait.
+# Two guests at a time: a guest mostly waits.
 test-vm: env
 	@packaging/install-system-packages vm
 	SUITE=$(SUITE) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/vm
 
-# Only the programs: their packages would leave servers running on this machine.
+# Only the programs: the packages would start servers on this machine.
 build/tools/promtool:
 	@packaging/fetch-promtool $@
 
 build/tools/prometheus-node-exporter:
 	@packaging/fetch-node-exporter $@
 
-# Together with packaging/, systemd/, LICENSE and README.md they are all that 'install' needs: copy
-# them to a machine of the same distribution and run packaging/install there.
+# The wheels, packaging/, systemd/, LICENSE and README.md are all that 'install' needs: copy them to a
+# machine with the same distribution and run packaging/install there.
 wheels: $(VENV)/runtime
 	rm -rf build/wheels build/lib build/bdist.*
 	$(PIP) wheel --require-hashes --wheel-dir build/wheels -r packaging/requirements-build.txt
