@@ -1,9 +1,9 @@
-"""Which files errors hit, for the mails: asked beside the loop, for it may take minutes.
+"""Finds the files affected by disk errors, for the mails; in a thread, since it may take minutes.
 
-One question at a time, each for whole pages: what a page holds is asked for once a day; what could
-not be told, once an hour. Where the kernel read ahead, it may yet say which sector it was: such a
-range waits for that, and gives way to it.
-Limits: a question that waits when the program ends is not asked again.
+One query at a time, each for whole pages; a page is queried once a day, once an hour if it could
+not be located. After a read-ahead error, the kernel may still report the exact sector: such a range
+waits for it, and is then replaced by it.
+Limits: queries that wait when the program ends are lost.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ if TYPE_CHECKING:
     from iowarden.rules.incidents.model import Member
 
 KINDS = frozenset({"block_medium_error", "block_io_error", "nvme_medium_error"})
-"""Events whose sector is that of the whole device."""
+"""Event classes whose sector counts from the start of the whole device."""
 REQUEST_SECTORS = 8
-"""Of a page: the least that a file system asks for, mostly, where a line tells the first alone."""
+"""Sectors of a page, mostly the smallest read of a file system: used if only the first is known."""
 AHEAD_SECONDS = 10.0
-"""So long a range that was read ahead waits: who wants the data reads them anew."""
+"""Delay of a read-ahead range: a program that needs the data reads it again meanwhile."""
 DAY_SECONDS = 24 * 3600.0
 RETRY_SECONDS = 3600.0
 MOST_WAITING = 50
 MOST_KEPT = 8
-"""Of one disk, the latest; as many are in a mail."""
+"""Results per disk: the latest ones, all of which are in a mail."""
 MOST_DISKS = 200
 MOST_REMEMBERED = 1000
 MOST_WRITTEN = 100
-"""Hits that survive a restart."""
+"""Results that are stored across a restart."""
 MOST_NAMED = 20
-"""Answers of one range, in a mail."""
+"""Answers of one range in a mail."""
 _CERTAIN = frozenset({Kind.FILE, Kind.FREE, Kind.METADATA, Kind.JOURNAL, Kind.PARITY})
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A question. `subject` is the key of the disk's incident.
+    """A range of sectors to locate. `subject` is the key of the disk's incident.
 
-    `read_ahead`: as of the event; `erred_seconds`: when it was, in seconds since boot.
+    `read_ahead`: as in the event; `erred_seconds`: time of the event, in seconds since boot.
     """
 
     subject: str
@@ -71,16 +71,16 @@ class Wanted:
 
     @property
     def end(self) -> int:
-        """The first sector behind it."""
+        """The first sector after it."""
         return self.start + self.count
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """What came of a question; `problem` says why nothing. Units: the program's clock.
+    """Result of a query; without an answer, `problem` is the reason. Units: the program's clock.
 
-    Fields: `start` and `count` are the sectors that could not be read; `found` may be of more;
-    `asked_seconds` is when the machine was asked.
+    Fields: `start` and `count` are the unreadable sectors; `found` may cover more;
+    `asked_seconds` is the time of the query.
     """
 
     subject: str
@@ -95,38 +95,38 @@ class Hit:
 
     @property
     def end(self) -> int:
-        """The first sector behind it."""
+        """The first sector after it."""
         return self.start + self.count
 
     @property
     def answers(self) -> list[Answer]:
-        """What lies in the sectors that could not be read."""
+        """The owners of the unreadable sectors."""
         if self.found is None:
             return []
         return narrowed(self.found.answers, self.start, self.end)
 
     @property
     def certain(self) -> bool:
-        """Whether it is known what lies there."""
+        """Whether an owner of these sectors is known."""
         return any(answer.kind in _CERTAIN for answer in self.answers)
 
     @property
     def exact(self) -> bool:
-        """Whether it is known what lies there, and somebody wanted to read just that."""
+        """Whether an owner is known and the sectors were read on request, not ahead."""
         return self.certain and not self.read_ahead
 
     @property
     def sure(self) -> bool:
-        """Whether all of it may be taken for hit: one thing, and not for being read ahead."""
+        """Whether the owner is certainly affected: it is the only one, and no read-ahead."""
         return not self.read_ahead and len(self.answers) == 1
 
     def goes_on(self, other: Hit) -> bool:
-        """Whether both came of one look at the machine, so that they may be told as one."""
+        """Whether both are results of the same query, so that they can be merged."""
         same = self.found is not None and self.found == other.found
         return same and self.read_ahead == other.read_ahead
 
     def of(self, question: Wanted) -> bool:
-        """Whether a question has its answer here."""
+        """Whether this result answers a query."""
         mine = self.subject == question.subject and self.device == question.device
         first, end = (
             (self.start, self.end)
@@ -137,7 +137,7 @@ class Hit:
 
 
 def wanted(event: Event, subject: str) -> Wanted | None:
-    """Return what is to be asked about an event; None: it names no sectors of a device."""
+    """Return the query for an event; None if it names no sectors of a device."""
     if event.source != "kernel" or event.kind not in KINDS or event.sector is None:
         return None
     if not event.device or not subject:
@@ -145,8 +145,8 @@ def wanted(event: Event, subject: str) -> Wanted | None:
     start = event.sector
     end = start + (event.sectors or REQUEST_SECTORS)
     if start % REQUEST_SECTORS:
-        # Segments were counted as whole pages. What begins within a page ends with one: the next
-        # may be another file's, and nobody said that it is hit.
+        # The kernel counted segments as whole pages. A range that starts within a page ends with a
+        # page: the next page may belong to another file, which is not affected.
         end = max(end // REQUEST_SECTORS * REQUEST_SECTORS, start + 1)
     return Wanted(
         subject, event.device, start, end - start, event.read_ahead, event.monotonic_seconds
@@ -154,7 +154,7 @@ def wanted(event: Event, subject: str) -> Wanted | None:
 
 
 class FilesHit:
-    """What lies in sectors that failed. For the loop's thread, but for its own."""
+    """Locates owners of failed sectors in a thread; its methods are for the main loop."""
 
     def __init__(
         self,
@@ -162,21 +162,21 @@ class FilesHit:
         clock: Callable[[], float],
         post: Callable[[Hit], object],
     ) -> None:
-        """Ask nothing yet. `root` makes what asks the machine, `post` takes each answer."""
+        """Start no query yet. `root` creates access to the machine, `post` gets each result."""
         self._root = root
         self._clock = clock
         self._post = post
         self._hits: dict[str, tuple[Hit, ...]] = {}
         self._ahead: dict[Wanted, float] = {}
-        """Ranges that were read ahead, and since when they wait."""
-        # Of both threads, under the lock:
+        """Read-ahead ranges, and since when they wait."""
+        # Used by both threads, under the lock:
         self._lock = threading.Lock()
         self._answered: deque[Hit] = deque(maxlen=MOST_REMEMBERED)
         self._waiting: deque[Wanted] = deque()
         self._running = False
 
     def ask(self, question: Wanted) -> None:
-        """Have it looked up, unless it was today or too much waits."""
+        """Start a query, unless it was answered within a day or too many are waiting."""
         if question.read_ahead:
             own = self._hits.get(question.subject, ())
             told = any(h.exact and _overlap(h, question) for h in own)
@@ -188,7 +188,7 @@ class FilesHit:
         self._look_up(question)
 
     def step(self) -> None:
-        """Have those ranges looked up of which the kernel said no more."""
+        """Start the queries of read-ahead ranges for which the kernel reported no exact sector."""
         now = self._clock()
         for question, since in list(self._ahead.items()):
             if now - since >= AHEAD_SECONDS:
@@ -196,9 +196,9 @@ class FilesHit:
                 self._look_up(question)
 
     def take(self, hit: Hit) -> bool:
-        """Keep an answer, in the place of what it makes good, or goes on from.
+        """Store a result; it replaces worse ones, and is merged with adjacent ones.
 
-        False: of a range that was read ahead more is known by now.
+        False: the range was read ahead, and a more exact result is already stored.
         """
         own = self._hits.get(hit.subject, ())
         if hit.read_ahead and any(h.exact and _overlap(h, hit) for h in own):
@@ -219,23 +219,23 @@ class FilesHit:
         return True
 
     def hits(self, subjects: Iterable[str], since: float) -> list[Hit]:
-        """Return what is known of these, from a moment on."""
+        """Return the results of these subjects since a time."""
         found = [hit for subject in subjects for hit in self._hits.get(subject, ())]
         return [hit for hit in found if hit.at_seconds >= since][-MOST_KEPT:]
 
     def forget(self) -> None:
-        """Ask anew from now on: the machine's devices are others."""
+        """Discard cached answers: the devices of the machine have changed."""
         with self._lock:
             self._answered.clear()
 
     @property
     def kept(self) -> tuple[Hit, ...]:
-        """What survives a restart."""
+        """The results to store across a restart."""
         found = [hit for hits in self._hits.values() for hit in hits if hit.found is not None]
         return tuple(found[-MOST_WRITTEN:])
 
     def restore(self, kept: Iterable[Hit]) -> None:
-        """Take what was kept, ahead of what came since."""
+        """Restore stored results, before those of this run."""
         for hit in kept:
             self._hits[hit.subject] = (hit, *self._hits.get(hit.subject, ()))[:MOST_KEPT]
             with self._lock:
@@ -248,7 +248,7 @@ class FilesHit:
                 if any(_answers(each, question) for each in self._waiting):
                     return
                 if len(self._waiting) >= MOST_WAITING:
-                    return  # of a storm the first ones are asked for
+                    return  # of an error storm, only the first ones are queried
                 self._waiting.append(question)
                 if self._running:
                     return
@@ -259,13 +259,13 @@ class FilesHit:
             hit = self._again(question, last)
             own = self._hits.get(question.subject, ())
             if any(hit.goes_on(h) and _within(question, h) for h in own):
-                self.take(hit)  # told already, and it goes on
+                self.take(hit)  # already reported; only extend it
             else:
                 self._post(hit)
 
     def _last(self, question: Wanted) -> Hit | None:
-        """Return the answer of today, or that there was none an hour ago. The lock is held."""
-        # The latest one: what was asked in vain may have been told since.
+        """Return a valid cached result: of today, or a failure of the last hour. Needs the lock."""
+        # The latest one: a failed query may have succeeded since.
         last = next((hit for hit in reversed(self._answered) if hit.of(question)), None)
         if last is None:
             return None
@@ -291,7 +291,7 @@ class FilesHit:
                 last = self._last(question)
             if last is None or last.found is None:
                 hit = self._answer(question)
-            else:  # what was asked meanwhile says it, too
+            else:  # another query has answered it meanwhile
                 hit = self._again(question, last)
             with self._lock:
                 self._waiting.popleft()
@@ -300,7 +300,7 @@ class FilesHit:
             self._post(hit)
 
     def _answer(self, question: Wanted) -> Hit:
-        """Ask for the pages that a question is about: the next line may be of the same ones."""
+        """Query the whole pages of a range: the next error is often in the same ones."""
         found, problem, root = None, "", None
         asked = self._clock()
         start = question.start // REQUEST_SECTORS * REQUEST_SECTORS
@@ -318,7 +318,7 @@ class FilesHit:
             )
         except (LocateError, OSError, ValueError) as error:
             problem = str(error)
-        except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the questions
+        except Exception as error:  # noqa: BLE001 - a bug must not end the thread
             problem = str(error) or trace(error)
         finally:
             if root is not None:
@@ -337,7 +337,7 @@ class FilesHit:
 
 
 def evidence(hits: Iterable[Hit], realtime: Callable[[float], float]) -> tuple[Evidence, ...]:
-    """Return a line for each answer."""
+    """Return a line of evidence for each answer."""
     return tuple(
         Evidence(realtime(hit.at_seconds), "locate", line) for hit in hits for line in _lines(hit)
     )
@@ -346,9 +346,9 @@ def evidence(hits: Iterable[Hit], realtime: Callable[[float], float]) -> tuple[E
 def seen_during(
     hits: Iterable[Hit], members: Iterable[Member], date: Callable[[float], str]
 ) -> tuple[str, ...]:
-    """Return what an incident tells that was seen while iowarden itself read its disk.
+    """Return notes on events that occurred while iowarden itself read the disk to locate files.
 
-    Which sectors that reads, only the file system knows: it may be of them. `date` writes a moment.
+    Its own reads may have caused them. `date` formats a time.
     """
     own = [(dict(m.labels).get("device"), m) for m in members if m.count]
     found: dict[str, list[str]] = {}
@@ -358,13 +358,14 @@ def seen_during(
                 words = f"seen while iowarden read {device} at {date(hit.asked_seconds)}"
                 found.setdefault(words, []).append(member.name)
     return tuple(
-        f"{words} to find which file was hit, and may be of that: {', '.join(dict.fromkeys(names))}"
+        f"{words} to find the affected file, which may have caused it:"
+        f" {', '.join(dict.fromkeys(names))}"
         for words, names in found.items()
     )
 
 
 def advice(hits: Iterable[Hit]) -> tuple[str, ...]:
-    """Return what to do about each, once."""
+    """Return the steps to take for each result, without duplicates."""
     found: dict[str, None] = {}
     for hit in hits:
         if hit.found is None or not hit.certain:
@@ -385,15 +386,15 @@ def advice(hits: Iterable[Hit]) -> tuple[str, ...]:
 
 
 def affected(hits: Iterable[Hit]) -> tuple[str, ...]:
-    """Return the files that were hit, and those that were not because of some redundancy.
+    """Return the affected files, with a note where redundancy saved the data.
 
-    All names of what clones and snapshots share: each of them is another file.
+    Clones and snapshots on btrfs are all listed: each of them is another file.
     """
     found: dict[tuple[str, str], None] = {}
     for hit in hits:
         place = f"{_place(hit.start, hit.end - 1)} of {hit.device}"
         alone = len({(each.kind, each.path, each.inode) for each in hit.answers}) == 1
-        doubt = "" if alone else f", or another that lies in {place}: which, is not known"
+        doubt = "" if alone else f", or another file in {place} (unknown which one)"
         files = [
             (path, _spared(answer) or doubt)
             for answer in hit.answers
@@ -413,40 +414,40 @@ def affected(hits: Iterable[Hit]) -> tuple[str, ...]:
 
 def _spared(answer: Answer) -> str:
     if answer.array:
-        return f", which {answer.array} still reads from its other members"
+        return f", which {answer.array} can still read from other members"
     copies = answer.copies
-    return f", of which btrfs has more than this ({copies})" if copies else ""
+    return f", of which btrfs has another copy ({copies})" if copies else ""
 
 
 def _lines(hit: Hit) -> Iterator[str]:
     if hit.found is None:
-        yield f"{hit.device} sector {hit.start}: cannot be told: {hit.problem}"
+        yield f"{hit.device} sector {hit.start}: affected file unknown: {hit.problem}"
         return
     answers = hit.answers
     if not hit.sure and hit.certain:
-        what = "the kernel read ahead and does not say" if hit.read_ahead else "it is not known"
-        yield f"{hit.device} {_place(hit.start, hit.end - 1)}: not all of it failed; {what} which:"
+        what = "the kernel read ahead and does not report" if hit.read_ahead else "it is unknown"
+        yield f"{hit.device} {_place(hit.start, hit.end - 1)}: only a part failed; {what} which:"
     for answer in islice(answers, MOST_NAMED):
         bytes_ = size(answer.count * SECTOR_BYTES)
         place = _place(answer.start, answer.end - 1)
         yield f"{hit.device} {place} ({bytes_}): {sentence(answer)}"
     if answers[MOST_NAMED:]:
-        yield f"{hit.device}: and {len(answers) - MOST_NAMED} more things"
+        yield f"{hit.device}: and {len(answers) - MOST_NAMED} more owners of sectors"
 
 
 def _overlap(one: Hit | Wanted, other: Hit | Wanted) -> bool:
-    """Whether two have sectors of one device in common."""
+    """Whether two ranges overlap on one device."""
     return _touch(one, other) and one.start != other.end and other.start != one.end
 
 
 def _touch(one: Hit | Wanted, other: Hit | Wanted) -> bool:
-    """Whether two have sectors of one device in common, or side by side."""
+    """Whether two ranges overlap or are adjacent on one device."""
     same = (one.subject, one.device) == (other.subject, other.device)
     return same and one.start <= other.end and other.start <= one.end
 
 
 def _answers(one: Wanted, other: Wanted) -> bool:
-    """Whether the answer to a question tells another one as well."""
+    """Whether the answer to one query also answers another one."""
     return _within(other, one) and (other.read_ahead or not one.read_ahead)
 
 

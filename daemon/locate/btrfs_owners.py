@@ -1,9 +1,9 @@
-"""Who owns sectors of a mounted btrfs: its chunks say the address, the kernel whose that is.
+"""Finds the owner of sectors of a mounted btrfs: address from its chunks, files from the kernel.
 
-What cannot be asked is told with its reason: who is named was found, never guessed.
+Owners are found, never guessed; an unknown owner is reported with the reason.
 Units: bytes of the device, and addresses of the file system; sectors of 512 bytes in answers.
-Limits: how long a file is, is not asked: of its last block more may be told than it has. Nor is
-whether anything was written to what is reserved for a file (fallocate): then nothing is lost.
+Limits: the size of a file is not queried: the range in its last block may be beyond its end. Space
+that was reserved (fallocate) but never written is reported like data, though nothing is lost.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ if TYPE_CHECKING:
     from iowarden.rules.topology.file_location import Answer
 
 MOST_BLOCKS = 240
-"""Whose owners are asked for: each takes up to four runs of a program."""
+"""Blocks whose owner is queried: each takes up to four runs of a program."""
 MOST_INODES = 60
-"""Of one question, whose names are asked for."""
+"""Inodes of one query whose names are resolved."""
 MOST_SUBVOLUMES = 32
 MOST_TOLD = 16
-"""Names of one block."""
+"""Names that are listed for one block."""
 MOST_TRIES = 3
-"""While chunks come and go, as they do on a file system that grows."""
+"""Retries while chunks are added or removed, as on a file system that grows."""
 MOST_MOUNTS = 16
-"""File systems that are asked whether they are the one."""
+"""Mounts that are checked for the wanted file system."""
 MOST_COMPRESSED_BYTES = 128 << 10
-"""What one compressed extent holds. Source: kernel, fs/btrfs/compression.h."""
+"""Maximum size of data in one compressed extent. Source: kernel, fs/btrfs/compression.h."""
 _FIRST_FILE = 256
 _UPPERMOST = 5
 _FIRST_INTERNAL = 1 << 63
-"""Trees of the kernel's own have negative numbers; subvolumes are 5, and 256 and above."""
+"""Internal trees have negative numbers; subvolumes are 5, and 256 and above."""
 
 
 @dataclass(slots=True)
 class Btrfs:
-    """Sectors of a device of a mounted btrfs, `system`. `mounts`: all that is mounted.
+    """Locates sectors of a device of the mounted btrfs `system`. `mounts`: all mounts of the host.
 
-    `left` returns how long a program may take now, or raises a LateError; `labels` are other names
-    of its devices, as device-mapper calls them.
+    `left` returns the time-out of the next program, or raises a LateError; `labels` are the
+    device-mapper names of its devices.
     """
 
     root: Root
@@ -70,18 +70,18 @@ class Btrfs:
     inodes: int = 0
 
     def answers(self) -> list[Answer]:
-        """Return what lies in the spot. Errors: LayoutError, AbsentError, ReadError, ParseError."""
+        """Return the sectors' owners. Errors: LayoutError, AbsentError, ReadError, ParseError."""
         device = self.spot.device
         end = (self.spot.sector + self.spot.count) * SECTOR_BYTES
         if end <= btrfs_chunks.RESERVED_BYTES:
-            # Of any device: nothing need be read, least of all a superblock that cannot be.
+            # The same on every device: nothing has to be read, not even an unreadable superblock.
             return list(self._fixed(btrfs_chunks.MOST_BYTES, []))
         superblock = self._superblock()
         for _ in range(MOST_TRIES):
             found: list[Answer] | ParseError
             try:
                 found = list(self._answers(superblock))
-            except ParseError as error:  # perhaps the tree of chunks was written meanwhile
+            except ParseError as error:  # the chunk tree may have been rewritten meanwhile
                 found = error
             before, superblock = superblock, self._superblock()
             if _tree(superblock) == _tree(before):
@@ -89,15 +89,13 @@ class Btrfs:
                     raise found
                 return found
             self.references.clear()
-        raise ReadError(
-            f"btrfs moves what lies on {device} while it is asked (a balance?); ask again"
-        )
+        raise ReadError(f"btrfs moves data on {device} during the query (a balance?); retry later")
 
     def _superblock(self) -> Superblock:
         superblock = btrfs_owner.read_superblock(self.root, self.spot.device, self.left())
         if superblock.uuid != self.system.uuid:
             raise ReadError(
-                f"{self.spot.device}: expected btrfs {self.system.uuid}, as the kernel has it, got"
+                f"{self.spot.device}: expected btrfs {self.system.uuid}, as the kernel reports, got"
                 f" {superblock.uuid} in its superblock"
             )
         return superblock
@@ -116,9 +114,9 @@ class Btrfs:
         if len(system.devices) > btrfs_owner.MOST_DEVICES:
             raise LayoutError(
                 f"btrfs of {len(system.devices)} devices: at most {btrfs_owner.MOST_DEVICES} are"
-                " looked at"
+                " supported"
             )
-        # The probe takes the last one as that which it is about.
+        # The probe treats the last device as the one in question.
         devices = [*(each for each in system.devices if each != spot.device), spot.device]
         chunks = btrfs_owner.read_chunks(self.root, devices, superblock, self.left())
         unfound = self._find()
@@ -140,11 +138,11 @@ class Btrfs:
             taken = [(piece.start, piece.count) for piece in pieces]
             for gap in sector_map.gaps(first, length, taken):
                 if gap[1]:
-                    text = "no file's: btrfs has not allocated it"
+                    text = "not part of a file: btrfs has not allocated it"
                     yield self._answer(self._part(*gap), Kind.FREE, text)
 
     def _fixed(self, size: int, covered: list[tuple[int, int]]) -> Iterator[Answer]:
-        """Yield what is told by its place alone, and add that to `covered`."""
+        """Yield the owners at fixed positions, such as superblocks, and add them to `covered`."""
         start, count = self.spot.sector * SECTOR_BYTES, self.spot.count * SECTOR_BYTES
         for first, length, use, text in btrfs_chunks.fixed(start, count, size):
             covered.append((first, length))
@@ -153,7 +151,7 @@ class Btrfs:
             yield replace(found, copies=SUPERBLOCK) if kind is Kind.METADATA else found
 
     def _part(self, start: int, count: int) -> Spot:
-        """Return bytes of the device as a spot: they begin and end with a sector."""
+        """Return bytes of the device as sectors; both ends are at a sector boundary."""
         return self.spot.part(start // SECTOR_BYTES, count // SECTOR_BYTES)
 
     def _answer(self, part: Spot, kind: Kind, text: str) -> Answer:
@@ -161,7 +159,7 @@ class Btrfs:
 
     def _of_piece(self, piece: Piece, kind: Kind, text: str) -> Answer:
         found = self._answer(self._part(piece.start, piece.count), kind, text)
-        # A scrub reads only what is used.
+        # A scrub reads only used blocks.
         profile = piece.chunk.profile
         if kind is not Kind.FREE and self.present and profile not in {"single", "RAID0"}:
             if btrfs_chunks.redundant(piece.chunk, piece.stripe, self.present):
@@ -184,15 +182,15 @@ class Btrfs:
     def _late(self, block: Piece, piece: Piece) -> Answer:
         first = self._part(block.start, SECTOR_BYTES).origin
         rest = self._part(block.start, piece.start + piece.count - block.start)
-        text = f"only {MOST_BLOCKS} blocks are asked for; ask from {first} on"
+        text = f"limit of {MOST_BLOCKS} blocks; locate the rest from {first} on"
         return unknown(rest, text)
 
     # --- where it is mounted
 
     def _find(self) -> str:
-        """Find where the file system is mounted; return '', or why that cannot be told.
+        """Find the mount point of the file system; return '', or why it was not found.
 
-        The mount table names a device as it was called then, and a number that is no device's.
+        The mount table has the device's name at mount time, and a number that is not a device's.
         Errors: LateError, StuckError.
         """
         by_number: dict[str, list[Mount]] = {}
@@ -207,7 +205,7 @@ class Btrfs:
             point = next((each.mount_point for each in group if _asked(each)), None)
             if point is None:
                 name = group[0].mount_point
-                why.append(f"it is mounted at '{name}', a name that is not asked about")
+                why.append(f"it is mounted at '{name}', a path with unsupported characters")
                 continue
             try:
                 shown = btrfs_owner.read_shown(self.root, point, self.left())
@@ -220,8 +218,8 @@ class Btrfs:
                 self.present = shown.present
                 self.here = tuple(sorted(group, key=lambda each: len(each.mount_point)))
                 return ""
-        why.append("no mount of it is seen; the kernel's log names root and inode")
-        return f"whose it is cannot be asked of btrfs on {self.spot.device}: {why[0]}"
+        why.append("no mount of it was found; the kernel log names root and inode")
+        return f"btrfs on {self.spot.device} cannot be queried for the owner: {why[0]}"
 
     @property
     def _point(self) -> str:
@@ -240,7 +238,7 @@ class Btrfs:
             at += size
 
     def _block(self, piece: Piece) -> Answer:
-        """Return who owns bytes of one block. Errors: LateError, StuckError."""
+        """Return the owner of bytes of one block. Errors: LateError, StuckError."""
         address = piece.address or 0
         block = address - address % self.block_bytes
         try:
@@ -249,7 +247,7 @@ class Btrfs:
                 if "METADATA" in piece.chunk.contents:
                     text = "of btrfs: metadata, mixed with data, or free space"
                     return self._of_piece(piece, Kind.METADATA, text)
-                return self._of_piece(piece, Kind.FREE, "no file's: free space of btrfs")
+                return self._of_piece(piece, Kind.FREE, "not part of a file: free space of btrfs")
             return self._used(piece, block, references)
         except HUNG:
             raise
@@ -271,11 +269,11 @@ class Btrfs:
             and (each.root == _UPPERMOST or _FIRST_FILE <= each.root < _FIRST_INTERNAL)
         ]
         if not references:
-            text = "no file's any longer: a part of an extent of which files use other parts"
+            text = "no longer part of a file: unused part of an extent that files still use"
             return self._of_piece(piece, Kind.FREE, text)
         if not files:
             moved = any(each.root >= _FIRST_INTERNAL for each in references)
-            text = "a copy that a balance is making" if moved else "cache of free space"
+            text = "a copy made by a running balance" if moved else "free space cache"
             return self._of_piece(piece, Kind.METADATA, f"of btrfs: {text}")
         named, unnamed = self._named(files)
         first, mounted = named[0][1:] if named else ("", False)
@@ -284,20 +282,22 @@ class Btrfs:
         texts = []
         if compressed:
             offset, held = reference.offset, MOST_COMPRESSED_BYTES
-            texts.append("compressed: these, as far as it has them, are unpacked from there")
+            texts.append(
+                "compressed: these bytes, up to the end of the file, are unpacked from there"
+            )
         else:
             offset, held = reference.offset + (piece.address or 0) - block, piece.count
             if compressed is None:
                 texts.append(
-                    f"or, if it is compressed, up to {MOST_COMPRESSED_BYTES} from"
+                    f"or, if compressed, up to {MOST_COMPRESSED_BYTES} bytes from"
                     f" {reference.offset} on"
                 )
         others = [path for _, path, _ in named if path != first][:MOST_TOLD]
         texts += [text for _, text in unnamed[:2]]
         if len(unnamed) > 2:
-            texts.append(f"and {len(unnamed) - 2} more that are not named")
+            texts.append(f"and {len(unnamed) - 2} more without a known name")
         if len(files) > 1:
-            texts.append("shared by clones or snapshots: each of them is hit")
+            texts.append("shared by clones or snapshots: each of them is affected")
         return replace(
             self._of_piece(piece, Kind.FILE, "; ".join(texts)),
             inode=reference.inode,
@@ -311,10 +311,10 @@ class Btrfs:
     def _compressed(
         self, piece: Piece, block: int, references: Sequence[Reference], reference: Reference
     ) -> bool | None:
-        """Whether an extent is compressed; None: it cannot be told, of a single block.
+        """Whether an extent is compressed; None: unknown, for a single block.
 
-        The blocks of a compressed extent are all said to be where it begins in the file, whether
-        the whole extent was asked for or not; of another one each is elsewhere.
+        For every block of a compressed extent the kernel reports the file offset of the extent's
+        start, whether the whole extent was queried or not; otherwise each has its own offset.
         """
         size, chunk = self.block_bytes, piece.chunk
         here = set(references)
@@ -336,10 +336,10 @@ class Btrfs:
     def _named(
         self, files: Sequence[Reference]
     ) -> tuple[list[tuple[Reference, str, bool]], list[tuple[Reference, str]]]:
-        """Return references with a path each, and those that have none with the reason."""
+        """Return references with their paths, and those without a path with the reason."""
         named: list[tuple[Reference, str, bool]] = []
         unnamed: list[tuple[Reference, str]] = []
-        # Subvolumes that are mounted come first: a limit is not used up by snapshots that are not.
+        # Mounted subvolumes first: unmounted snapshots must not use up the limits.
         known = {_root_of(mount) for mount in self.here}
         for each in sorted(files, key=lambda each: (each.root not in known, each)):
             paths = self._paths(each)
@@ -353,7 +353,7 @@ class Btrfs:
         return named, list({text: (each, text) for each, text in unnamed}.values())
 
     def _paths(self, reference: Reference) -> tuple[str, ...] | str:
-        """Return the paths of an inode from the uppermost subvolume on, or why there are none.
+        """Return the paths of an inode from the top-level subvolume on, or why there are none.
 
         Errors: LateError, StuckError.
         """
@@ -371,7 +371,7 @@ class Btrfs:
         """Errors: AbsentError, ReadError, ParseError."""
         if number not in self.subvolumes:
             if len(self.subvolumes) >= MOST_SUBVOLUMES:
-                return f"subvolume {number}, whose name is one too many to ask for"
+                return f"subvolume {number}, beyond the limit of {MOST_SUBVOLUMES} names"
             self.subvolumes[number] = btrfs_owner.read_subvolume(
                 self.root, self._point, number, self.left()
             )
@@ -389,7 +389,9 @@ class Btrfs:
             return f"{text}: see 'btrfs inspect-internal inode-resolve {inode} {path}'"
         self.inodes += 1
         if self.inodes > MOST_INODES:
-            return f"subvolume '{name}', one too many to ask for: ask for fewer sectors"
+            return (
+                f"subvolume '{name}', beyond the limit of {MOST_INODES} names; locate fewer sectors"
+            )
         paths = btrfs_owner.read_names(self.root, point, inode, self.left())
         return tuple(place + path for path in paths)
 
@@ -407,7 +409,7 @@ def _is_root(mount: Mount, place: str) -> bool:
 
 
 def _root_of(mount: Mount) -> int:
-    """Return the number of the subvolume that is mounted, -1 where it is not told."""
+    """Return the id of the mounted subvolume, -1 if the mount options do not name it."""
     found = [option for option in mount.super_options if option.startswith("subvolid=")]
     number = found[0].removeprefix("subvolid=") if found else ""
     return int(number) if number.isdecimal() else -1

@@ -1,4 +1,4 @@
-"""Sectors on their way up from a device to what owns them, and the answer at the end of it.
+"""A range of sectors, traced from a device up to its owner, and the answer for it.
 
 Units: sectors of 512 bytes.
 """
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from iowarden.collectors.filesystem.mountinfo import Mount
 
 FAILED = (AbsentError, ReadError, ParseError)
-"""What asking may come to; the text is the reason that is told."""
+"""Errors of a query; their text is shown as the reason."""
 HUNG = (LateError, StuckError)
-"""Of these: the next question would hang as well."""
+"""Errors after which the next query would hang as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Some sectors, by where they are on each device from the one asked about upward."""
+    """A range of sectors, with its position on each device from the queried one upward."""
 
     origin: int
     count: int
@@ -39,22 +39,22 @@ class Spot:
 
     @property
     def sector(self) -> int:
-        """The first sector, on the uppermost device."""
+        """The first sector on the uppermost device."""
         return self.way[-1][1]
 
     def part(self, sector: int, count: int) -> Spot:
-        """Return some of them, by their sector on the uppermost device."""
+        """Return a part of the range, given by sectors of the uppermost device."""
         later = sector - self.sector
         way = tuple((device, first + later) for device, first in self.way)
         return replace(self, origin=self.origin + later, count=count, way=way)
 
     def up(self, device: str, sector: int) -> Spot:
-        """Return the same on a device above."""
+        """Return the same range on a device above."""
         return replace(self, way=(*self.way, (device, sector)))
 
 
 def answer(spot: Spot, kind: Kind, text: str) -> Answer:
-    """Return what lies in a spot."""
+    """Return the answer for a range: its owner's kind and a description."""
     return Answer(
         start=spot.origin,
         count=spot.count,
@@ -68,12 +68,12 @@ def answer(spot: Spot, kind: Kind, text: str) -> Answer:
 
 
 def unknown(spot: Spot, reason: str) -> Answer:
-    """Return that it cannot be told what lies in a spot."""
+    """Return the answer for a range whose owner is unknown, with the reason."""
     return answer(spot, Kind.UNKNOWN, reason)
 
 
 def joined(here: Sequence[Mount], inside: str) -> tuple[str, bool]:
-    """Return the path on this host of one within a file system, and whether it is that."""
+    """Return the path on this host of a path in a file system; False: that part is not mounted."""
     for mount in here:
         below = mount.root.rstrip("/")
         if inside == below or inside.startswith(below + "/"):

@@ -1,6 +1,6 @@
-"""Who owns sectors of a file system: blocks of ext2 to ext4 by debugfs, of a mounted XFS by xfs_io.
+"""Finds the owner of sectors of ext2 to ext4 by debugfs, of a mounted XFS by xfs_io.
 
-What cannot be asked is told with its reason: who is named was found, never guessed.
+Owners are found, never guessed; an unknown owner is reported with the reason.
 Units: sectors of 512 bytes on the device of the file system.
 """
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from iowarden.rules.topology.file_location import Answer
 
 MOST_BLOCKS = 240
-"""In use, whose owner is asked for: each sixty of them cost a walk through all inodes."""
+"""Used blocks whose owner is queried: each sixty of them take a pass through all inodes."""
 MOST_INODES = 60
-"""Of one range, that are looked at."""
+"""Inodes of one range that are read."""
 _ROOT_INODE = 2
 _BAD_BLOCKS_INODE = 1
 _RESIZE_INODE = 7
 _CONTENT = frozenset({"regular", "f"})
 _DIRECTORY = frozenset({"directory", "d"})
 _BLOCK_BYTES = 4096
-"""In which a damaged part of a file of XFS is written anew, whatever its blocks are."""
+"""Block size to overwrite a damaged part of a file on XFS, whatever its blocks are."""
 
 
 # --- ext2, ext3, ext4
@@ -44,9 +44,9 @@ _BLOCK_BYTES = 4096
 
 @dataclass(slots=True)
 class Ext4:
-    """Sectors of an ext2, ext3 or ext4 (`kind`), mounted at `mounts` or nowhere.
+    """Locates sectors of an ext2, ext3 or ext4 (`kind`), mounted at `mounts` or nowhere.
 
-    `left` returns how long a program may take now, or raises a LateError.
+    `left` returns the time-out of the next program, or raises a LateError.
     """
 
     root: Root
@@ -60,13 +60,13 @@ class Ext4:
     inodes: dict[int, Inode | str] = field(default_factory=dict)
 
     def answers(self) -> Iterator[Answer]:
-        """Yield what lies in each block. Errors: AbsentError, ReadError, ParseError."""
+        """Yield the owner of each block. Errors: AbsentError, ReadError, ParseError."""
         spot = self.spot
         root, device, left = self.root, self.spot.device, self.left
         superblock = ext4_owner.read_superblock(root, device, left())
         per = superblock.block_bytes // SECTOR_BYTES
         blocks = range(spot.sector // per, (spot.sector + spot.count - 1) // per + 1)
-        # debugfs takes no block 0; where the file system has one, its superblock is in it.
+        # debugfs accepts no block 0; if the file system has one, it contains the superblock.
         inside = [b for b in blocks if max(superblock.first_block, 1) <= b < superblock.blocks]
         used = self._used(inside)
         asked = [block for block in inside if used.get(block, True)]
@@ -83,7 +83,10 @@ class Ext4:
             part = spot.part(*met)
             if block in late:
                 first = min(late) * per - spot.sector + spot.origin
-                yield unknown(part, f"only {MOST_BLOCKS} blocks are asked for; ask from {first} on")
+                yield unknown(
+                    part,
+                    f"limit of {MOST_BLOCKS} blocks; locate the rest from {first} on",
+                )
                 continue
             found = self._block(part, block, superblock, used.get(block), owners)
             yield replace(
@@ -96,7 +99,7 @@ class Ext4:
             )
 
     def _used(self, blocks: Sequence[int]) -> Mapping[int, bool]:
-        """Return which blocks are in use; without those of which it cannot be told.
+        """Return which blocks are in use; blocks with unknown state are left out.
 
         Errors: LateError, StuckError.
         """
@@ -113,7 +116,7 @@ class Ext4:
             return {}
 
     def _describe(self, superblock: Superblock, owners: Sequence[int]) -> None:
-        """Ask for what inodes are and are called; what fails, is told with each of them."""
+        """Read the inodes and their names; errors are reported with each of them."""
         root, device, left = self.root, self.spot.device, self.left
         inodes = [
             inode
@@ -137,7 +140,7 @@ class Ext4:
         part: Spot,
         block: int,
         superblock: Superblock,
-        used: bool | None,  # noqa: FBT001 - None is a third thing that it may be
+        used: bool | None,  # noqa: FBT001 - None: unknown
         owners: Mapping[int, int | None],
     ) -> Answer:
         inode = owners.get(block)
@@ -146,13 +149,13 @@ class Ext4:
         if inode == superblock.journal_inode:
             return answer(part, Kind.JOURNAL, f"of {self.kind} on {self.spot.device}")
         if inode == _BAD_BLOCKS_INODE:
-            text = "on the file system's list of bad blocks: nothing uses it"
+            text = "on the bad block list of the file system: nothing uses it"
             return answer(part, Kind.RESERVED, text)
         if inode not in self.inodes:
             if inode < superblock.first_inode:
                 what = "room for growth" if inode == _RESIZE_INODE else f"internal inode {inode}"
                 return answer(part, Kind.METADATA, f"of {self.kind}: {what}")
-            text = f"inode {inode}; only {MOST_INODES} are looked at: ask for fewer sectors"
+            text = f"inode {inode}; only {MOST_INODES} inodes are read: locate fewer sectors"
             return replace(answer(part, Kind.FILE, text), inode=inode)
         return self._of_inode(part, block, superblock.block_bytes, inode)
 
@@ -161,18 +164,18 @@ class Ext4:
         part: Spot,
         block: int,
         superblock: Superblock,
-        used: bool | None,  # noqa: FBT001 - None is a third thing that it may be
+        used: bool | None,  # noqa: FBT001 - None: unknown
     ) -> Answer:
         if block >= superblock.blocks:
-            return answer(part, Kind.FREE, "behind the end of the file system")
+            return answer(part, Kind.FREE, "beyond the end of the file system")
         if block < superblock.first_block:
-            return answer(part, Kind.RESERVED, "ahead of the file system: a boot sector")
+            return answer(part, Kind.RESERVED, "before the start of the file system: a boot sector")
         if block == 0:
             return answer(part, Kind.METADATA, f"the superblock of {self.kind}, or a boot sector")
         if used is False:
-            return answer(part, Kind.FREE, f"no file's: a free block of {self.kind}")
+            return answer(part, Kind.FREE, f"not part of a file: a free block of {self.kind}")
         if used is None:
-            text = "no file owns it, and whether it is free or metadata cannot be told: "
+            text = "no file owns it; unknown whether it is free or metadata: "
             return unknown(part, text + self.untested)
         text = f"of {self.kind}: superblock, group descriptors, bitmaps or inodes"
         return answer(part, Kind.METADATA, text)
@@ -189,30 +192,34 @@ class Ext4:
         )
         found = self.inodes[inode]
         if isinstance(found, str):
-            text = f"where in it cannot be told: {found}"
+            text = f"position in the file unknown: {found}"
             return named(answer(part, Kind.FILE, text))
         name = path or f"inode {inode}"
         extent = found.extent_of(block)
         if block in found.inner:
-            text = f"where the blocks of {name} lie; more of it may be unreadable"
+            text = f"block list of {name}; more of the file may be unreadable"
             return named(answer(part, Kind.METADATA, text))
         if block == found.attributes_block:
             return named(answer(part, Kind.METADATA, f"extended attributes of {name}"))
         if found.kind in _DIRECTORY:
-            text = f"directory {name}: names in it may be lost"
+            text = f"directory {name}: its entries may be lost"
             return named(answer(part, Kind.METADATA, text))
         if found.kind not in _CONTENT:
             return named(answer(part, Kind.METADATA, f"{found.kind} {name}"))
         if extent is None:
-            return named(unknown(part, f"{name} had the block, and has it no longer"))
+            return named(unknown(part, f"{name} owned the block, but no longer does"))
         within = part.sector * SECTOR_BYTES - block * block_bytes
         offset = (extent.first + block - extent.physical) * block_bytes + within
         held = max(min(part.count * SECTOR_BYTES, found.size_bytes - offset), 0)
-        text = "" if names else (self.unnamed or "it has no name: deleted, and perhaps still open")
+        text = (
+            ""
+            if names
+            else (self.unnamed or "no name: the file is deleted, and perhaps still open")
+        )
         if extent.unwritten:
-            text = "reserved for it and never written: nothing of it is lost"
+            text = "reserved but never written: no data is lost"
         elif not held:
-            text = "behind the end of its content: nothing of it is lost"
+            text = "beyond the end of the file: no data is lost"
         return named(
             answer(part, Kind.FILE, text),
             offset_bytes=offset,
@@ -226,7 +233,7 @@ class Ext4:
 
 @dataclass(slots=True)
 class Xfs:
-    """Sectors of an XFS, mounted at `mounts`. `left`: as of Ext4."""
+    """Locates sectors of an XFS, mounted at `mounts`. `left`: as in Ext4."""
 
     root: Root
     left: Callable[[], float]
@@ -235,10 +242,13 @@ class Xfs:
     found: dict[int, Found | str | None] = field(default_factory=dict)
 
     def answers(self) -> Iterator[Answer]:
-        """Yield what lies in the spot. Errors: AbsentError, ReadError, ParseError."""
+        """Yield the owners of the sectors. Errors: AbsentError, ReadError, ParseError."""
         spot, mount = self.spot, self.mounts[0]
         if mount.root != "/":
-            yield unknown(spot, f"XFS on {spot.device} is not mounted as a whole; mount it so")
+            yield unknown(
+                spot,
+                f"only a part of XFS on {spot.device} is mounted (bind mount); mount all of it",
+            )
             return
         last = spot.sector + spot.count - 1
         point = mount.mount_point
@@ -253,7 +263,7 @@ class Xfs:
                 found = self._extent(spot.part(*met), extent, shared=len(several) > 1)
                 yield replace(found, file_system="xfs")
         for first, count in sector_map.gaps(spot.sector, spot.count, owners):
-            text = "behind the end of the file system, or the kernel does not list it"
+            text = "beyond the end of the file system, or not listed by the kernel"
             yield unknown(spot.part(first, count), text)
 
     def _extent(self, part: Spot, extent: xfs_owner.Extent, *, shared: bool) -> Answer:
@@ -261,17 +271,17 @@ class Xfs:
             return self._of_inode(part, extent, extent.inode, shared=shared)
         match extent.owner:
             case "free":
-                return answer(part, Kind.FREE, "no file's: free space of XFS")
+                return answer(part, Kind.FREE, "not part of a file: free space of XFS")
             case "journal":
                 return answer(part, Kind.JOURNAL, f"of XFS on {part.device}")
             case "block known to be bad":
-                return answer(part, Kind.RESERVED, "known to XFS as bad: nothing uses it")
+                return answer(part, Kind.RESERVED, "marked as bad in XFS: nothing uses it")
             case "unknown":
                 return unknown(
                     part,
-                    "this XFS has no reverse map (made without 'rmapbt=1'): its blocks do not say"
-                    f' whose they are; unmounted, \'xfs_db -r -c "blockget -n" -c "daddr'
-                    f' {part.sector}" -c "blockuse -n" /dev/{part.device}\' tells',
+                    "this XFS has no reverse mapping (created without 'rmapbt=1'), which is needed"
+                    ' to find the owner; unmounted, use \'xfs_db -r -c "blockget -n" -c "daddr'
+                    f' {part.sector}" -c "blockuse -n" /dev/{part.device}\'',
                 )
         return answer(part, Kind.METADATA, f"of XFS: {extent.owner}")
 
@@ -293,21 +303,23 @@ class Xfs:
             what = "extended attributes" if extent.part.startswith("attr") else "list of extents"
             return named(answer(part, Kind.METADATA, f"{what} of {name}"))
         if known is not None and known.kind in _DIRECTORY:
-            text = f"directory {name}: names in it may be lost"
+            text = f"directory {name}: its entries may be lost"
             return named(answer(part, Kind.METADATA, text))
         if known is not None and known.kind not in _CONTENT:
-            return named(answer(part, Kind.METADATA, f"of {name}, which is no regular file"))
+            return named(answer(part, Kind.METADATA, f"of {name}, which is not a regular file"))
         if known is None:
             command = f"'find {point} -xdev -inum {inode}'"
-            why = f"{found}; " if isinstance(found, str) else "no name was met; "
+            why = f"{found}; " if isinstance(found, str) else "no name found; "
             return named(answer(part, Kind.FILE, f"{why}see {command}"))
         if extent.offset_sectors is None:
-            return named(answer(part, Kind.FILE, "where in it, the kernel does not say"))
+            return named(
+                answer(part, Kind.FILE, "position in the file unknown: not reported by the kernel")
+            )
         offset = (extent.offset_sectors + part.sector - extent.first) * SECTOR_BYTES
         held = max(min(part.count * SECTOR_BYTES, known.size_bytes - offset), 0)
-        text = "" if held else "behind the end of its content: nothing of it is lost"
+        text = "" if held else "beyond the end of the file: no data is lost"
         if shared:
-            text = "shared with other files: each of them is hit"
+            text = "shared with other files: each of them is affected"
         return named(
             answer(part, Kind.FILE, text),
             offset_bytes=offset,

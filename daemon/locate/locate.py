@@ -1,10 +1,10 @@
-"""Which file was hit: from sectors of a device up through all that stands on it, to who owns them.
+"""Finds the file that owns sectors of a device: traces them through partitions, md, LVM, LUKS.
 
-Only asks and reads: sysfs, the mount table, and through the probe dmsetup, debugfs, xfs_io, find
-and btrfs. Every step may fail with its reason, which then is the answer for what it was about.
-Blocks for as long as it may, so it is not for the loop; a sick array may hang it (see Root).
-Limits: what is asked describes the machine now. A file that was moved, an array or volume that was
-changed since the error, leads to another one. Units: sectors of 512 bytes, seconds.
+Reads only: sysfs, the mount table, and through the probe dmsetup, debugfs, xfs_io, find and btrfs.
+Every step may fail; its reason is then the answer for its sectors.
+May block for minutes and hang on a failing array (see Root): never call it in the main loop.
+Limits: the result describes the machine now. If a file was moved, or an array or volume changed,
+since the error, another file is found. Units: sectors of 512 bytes, seconds.
 """
 
 from __future__ import annotations
@@ -42,32 +42,32 @@ if TYPE_CHECKING:
     from iowarden.collectors.md.md_layout import Geometry
 
 DEADLINE_SECONDS = 300.0
-"""For all of one question."""
+"""Time-out of one query."""
 STEP_SECONDS = 240.0
-"""For one program: icheck and ncheck of a large file system take minutes."""
+"""Time-out of one program: icheck and ncheck of a large file system take minutes."""
 MOST_SECTORS = 65_536
-"""Of one question: 32 MiB, far beyond what one request to a drive may have."""
+"""Of one query: 32 MiB, far more than one request to a drive can have."""
 MOST_DEPTH = 16
 SET_UP_SECONDS = 60.0
-"""udev may come to a device so much later than the kernel, which may fail to read it before; nor do
-the two clocks agree."""
+"""udev may initialize a device this much later than the kernel, which may already have had a read
+error on it; and the two clocks differ."""
 _REFILLED = re.compile(r"(loop|nbd)[0-9]+")
-"""Devices that stay while what is behind them changes (drivers/block/{loop,nbd}.c): udev has the
-device since it was first made, whatever file or server it stands for by now."""
+"""Devices whose backing file or server can change (drivers/block/{loop,nbd}.c): udev's time is that
+of their creation, not of their current content."""
 
 _EXT = frozenset({"ext2", "ext3", "ext4"})
 
 
 class LocateError(ValueError):
-    """What was asked about is not there; the text is for a person."""
+    """The queried device or sectors do not exist; the text is shown to the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """What lies in sectors of a device.
+    """The owners of sectors of a device.
 
-    Fields: `disk` is the drive where that was asked about and may be an ATA one, and `sector_bytes`
-    its own sectors, as file_location.steps wants them.
+    Fields: `disk` is the device if it is a whole disk that may be ATA, and `sector_bytes` its
+    logical sector size, both for file_location.steps.
     """
 
     device: str
@@ -89,10 +89,10 @@ def locate(
     erred_seconds: float | None = None,
     clipped: bool = False,
 ) -> Located:
-    """Return what lies in so many sectors from `start` on of a device ('sdb', 'sdb1', 'md0').
+    """Return the owners of `count` sectors from `start` on of a device ('sdb', 'sdb1', 'md0').
 
-    `erred_seconds` is when they could not be read, in seconds since boot: of devices that are there
-    only since then nothing is told. `clipped`: what is behind the end of the device is left out.
+    `erred_seconds` is the time of the read error, in seconds since boot: a device that was created
+    later is not searched. `clipped`: sectors beyond the end of the device are left out.
     Errors: LocateError; AbsentError, ReadError, ParseError (of '/sys/block').
     """
     stack = read_block_stack(root)
@@ -100,22 +100,21 @@ def locate(
     if node is None:
         raise LocateError(
             f"'{device}': expected a block device of this machine, got none; 'lsblk -o"
-            " NAME,KNAME,SERIAL,MODEL' lists them. One that was pulled cannot be asked; plugged in"
+            " NAME,KNAME,SERIAL,MODEL' lists them. A removed device cannot be queried; plugged in"
             " again, it may have another name"
         )
     if not 0 < count <= MOST_SECTORS:
         raise LocateError(
-            f"'{device}': expected 1 to {MOST_SECTORS} sectors, got {count}; ask for more of them"
-            " in parts"
+            f"'{device}': expected 1 to {MOST_SECTORS} sectors, got {count}; locate more in parts"
         )
     if clipped and node.sectors is not None and start < node.sectors:
         count = min(count, node.sectors - start)
     if start < 0 or (node.sectors is not None and start + count > node.sectors):
         raise LocateError(
             f"'{device}': expected sectors of 512 bytes below {node.sectors}, got {start} to"
-            f" {start + count - 1}; see that the number is of this device, as the kernel's log"
-            " names both (that of an array, or of a file system's block, is not the disk's), and"
-            " not in bytes"
+            f" {start + count - 1}; check that the number is of this device, as in the"
+            " kernel log (sectors of an array, or blocks of a file system, are not those of the"
+            " disk), and not in bytes"
         )
     now = clock()
     walk = _Walk(root, stack, partial(_left, clock, now + deadline_seconds), now, erred_seconds)
@@ -125,18 +124,18 @@ def locate(
 
 
 def _left(clock: Callable[[], float], end: float) -> float:
-    """Return how long a program may take now. Errors: LateError."""
+    """Return the time-out of the next program. Errors: LateError."""
     left = min(STEP_SECONDS, end - clock())
     if left <= 0:
-        raise LateError("the time for the whole question is over; ask for fewer sectors")
+        raise LateError("the time-out of the whole query is reached; locate fewer sectors")
     return left
 
 
 @dataclass(slots=True)
 class _Walk:
-    """One question. `left` returns how long a program may take, or says that time is over.
+    """One query. `left` returns the time-out of the next program, or raises a LateError.
 
-    `asked_seconds` is when it was asked; `erred_seconds`: as of `locate`.
+    `asked_seconds` is the time of the query; `erred_seconds`: as in `locate`.
     """
 
     root: Root
@@ -149,20 +148,20 @@ class _Walk:
     mounts: tuple[Mount, ...] | None = None
 
     def climb(self, spot: Spot) -> Iterator[Answer]:
-        """Yield what lies in a spot."""
+        """Yield the owners of a range of sectors."""
         node = self.stack.nodes.get(spot.device)
         if node is None:
-            yield unknown(spot, f"{spot.device} went while it was asked")
+            yield unknown(spot, f"{spot.device} disappeared during the query")
             return
         if len(spot.way) > MOST_DEPTH:
-            yield unknown(spot, f"more than {MOST_DEPTH} devices stand on each other")
+            yield unknown(spot, f"more than {MOST_DEPTH} devices are stacked on each other")
             return
         if later := self._later(node):
             yield unknown(spot, later)
             return
         if node.holders:
-            # Who holds a device has it as a whole: partitions that the kernel sees there as well
-            # are those of what stands on it.
+            # A holder uses the whole device: partitions that the kernel also finds on it belong
+            # to the holder.
             yield from self._held(spot, node)
             return
         covered = []
@@ -174,12 +173,12 @@ class _Walk:
                 yield from self.climb(spot.part(*met).up(name, met[0] - first))
         for first, sectors in sector_map.gaps(spot.sector, spot.count, covered):
             if node.partitions:
-                text = f"outside of the partitions of {node.name}: their table, a boot loader, or"
-                yield answer(spot.part(first, sectors), Kind.RESERVED, f"{text} nothing")
+                text = f"outside of the partitions of {node.name}: partition table, boot loader,"
+                yield answer(spot.part(first, sectors), Kind.RESERVED, f"{text} or unused")
             else:
                 yield from self._content(spot.part(first, sectors), node)
 
-    # --- what is made of a device
+    # --- devices on top of a device
 
     def _held(self, spot: Spot, node: Node) -> Iterator[Answer]:
         covered: list[tuple[int, int]] = []
@@ -188,7 +187,7 @@ class _Walk:
             kind = above.kind if above is not None else ""
             try:
                 if above is None or kind not in {"md", "dm"}:
-                    raise LayoutError(f"{node.name} is part of {holder}, which cannot be asked")
+                    raise LayoutError(f"{node.name} is part of {holder}, which is not supported")
                 if kind == "md":
                     yield from self._in_array(spot, node, holder)
                     covered.append((spot.sector, spot.count))
@@ -206,7 +205,7 @@ class _Walk:
             self.geometries[name] = read_md_layout(self.root, name)
         geometry = self.geometries[name]
         if geometry is None:
-            raise LayoutError(f"{name} went while it was asked")
+            raise LayoutError(f"{name} disappeared during the query")
         known, slot = md_map.of_member(geometry, node.name)
         pieces = md_map.reverse(known, slot, spot.sector, spot.count)
         whole = md_map.redundant(geometry)
@@ -222,11 +221,11 @@ class _Walk:
                 yield answer(part, Kind.PARITY, f"of {name} ({geometry.level}), on {node.name}")
             elif piece.use is Use.RESERVED:
                 what = (
-                    f"ahead of the data of {name} on {node.name}: superblock, bitmap, list of bad"
+                    f"before the data of {name} on {node.name}: superblock, bitmap, bad block list,"
                 )
-                yield answer(replace(part, array=""), Kind.RESERVED, f"{what} blocks, or log")
+                yield answer(replace(part, array=""), Kind.RESERVED, f"{what} or log")
             else:
-                what = f"{name} does not use it: the end of {node.name}"
+                what = f"not used by {name}: the end of {node.name}"
                 yield answer(replace(part, array=""), Kind.FREE, what)
 
     def _in_mapped(
@@ -247,24 +246,24 @@ class _Walk:
             kinds = ", ".join(f"'{kind}'" for kind in unknown)
             name = f"{above.name} ({above.label})" if above.label else above.name
             raise LayoutError(
-                f"{node.name} is part of {name}, made by device-mapper as {kinds}, through which"
-                " sectors are not followed"
+                f"{node.name} is part of {name}, a device-mapper device of type {kinds}, through"
+                " which sectors cannot be traced"
             )
 
     def _between(self, spot: Spot, node: Node) -> Answer:
         kind = self._kind(node)
         if kind == "crypto_LUKS":
-            text = f"the header of the encryption of {node.name}: without it all is lost; save it"
+            text = f"the LUKS header of {node.name}: without it all data is lost; back it up"
             return answer(
                 spot, Kind.RESERVED, f"{text} now: 'cryptsetup luksHeaderBackup /dev/{node.name}'"
             )
         return unknown(
             spot,
-            f"no active volume has these sectors of {node.name}: the volume manager's own, free,"
-            " or of a volume that is not active ('lvs -a -o +devices')",
+            f"no active volume uses these sectors of {node.name}: LVM metadata, free space, or an"
+            " inactive volume ('lvs -a -o +devices')",
         )
 
-    # --- what is in a device on which nothing stands
+    # --- content of a device without holders
 
     def _content(self, spot: Spot, node: Node) -> Iterator[Answer]:
         try:
@@ -277,7 +276,7 @@ class _Walk:
             elif kind == "xfs" and here:
                 yield from Xfs(self.root, self.left, spot, here).answers()
             elif kind == "swap" or node.name in self.stack.swaps:
-                text = "swap space: what was swapped out there is lost when it is needed"
+                text = "swap space: memory that was swapped out there is lost"
                 yield answer(spot, Kind.RESERVED, text)
             elif kind == "jbd":
                 yield answer(spot, Kind.JOURNAL, "of an ext4 file system on another device")
@@ -295,25 +294,25 @@ class _Walk:
         return Btrfs(self.root, self.left, spot, system, everything, frozenset(labels)).answers()
 
     def _later(self, node: Node) -> str:
-        """Return why a device is not the one that was there at the time of the error, or ''."""
+        """Return why a device may be a different one than at the time of the error, or ''."""
         if self.erred_seconds is None:
             return ""
         age = self.asked_seconds - self.erred_seconds
         if _REFILLED.fullmatch(node.name) and age > SET_UP_SECONDS:
             return (
-                f"the error was {duration(age)} before: {node.name} may stand for another file or"
-                " server since"
+                f"the error was {duration(age)} ago: {node.name} may have another backing file or"
+                " server since then"
             )
         since = udev.parse_set_up_seconds(self._udev(node))
         if since is None or since <= self.erred_seconds + SET_UP_SECONDS:
             return ""
         return (
-            f"{node.name} is there only since {duration(since - self.erred_seconds)} after the"
-            " error: it may be another one, made or plugged in since"
+            f"{node.name} was created or plugged in {duration(since - self.erred_seconds)} after"
+            " the error: it may be a different device"
         )
 
     def _kind(self, node: Node) -> str:
-        """Return what udev found on a device, '' where it found nothing, or is not there."""
+        """Return the content type that udev found on a device, '' if none or no udev."""
         return udev.parse_properties(self._udev(node)).get("ID_FS_TYPE", "")
 
     def _udev(self, node: Node) -> str:
@@ -335,25 +334,25 @@ class _Walk:
 
 
 def _reason(kind: str, spot: Spot) -> str:
-    """Return why who owns a sector cannot be told."""
+    """Return why the owner of a sector is unknown."""
     device, sector = spot.device, spot.sector
     match kind:
         case "":
-            return f"nothing is known to be on {device}: no file system is mounted or was found"
+            return f"no file system is mounted from {device}, and udev found none on it"
         case "xfs":
             return (
-                f"XFS is asked while it is mounted, and {device} is not; mount it, or see 'xfs_db"
+                f"XFS must be mounted to find the owner, {device} is not; mount it, or use 'xfs_db"
                 f' -r -c "blockget -n" -c "daddr {sector}" -c "blockuse -n" /dev/{device}\''
             )
         case "btrfs":
             return (
-                f"btrfs is asked while it is mounted, and {device} is not; 'mount -o ro"
-                f" /dev/{device} <directory>', then ask again"
+                f"btrfs must be mounted to find the owner, {device} is not; 'mount -o ro"
+                f" /dev/{device} <directory>', then retry"
             )
         case "linux_raid_member":
-            return f"{device} is a member of an array that does not run ('mdadm --assemble --scan')"
+            return f"{device} is a member of an inactive array ('mdadm --assemble --scan')"
         case "LVM2_member":
-            return f"no volume on {device} is active ('vgchange -ay', then ask again)"
+            return f"no volume on {device} is active ('vgchange -ay', then retry)"
         case "crypto_LUKS":
-            return f"the encryption of {device} is not open"
-    return f"who owns a sector of '{kind}' on {device} cannot be asked"
+            return f"the encrypted (LUKS) device on {device} is not open"
+    return f"finding the owner of a sector of '{kind}' (on {device}) is not supported"

@@ -99,7 +99,7 @@ def test_a_file_on_an_array_that_is_whole_is_not_said_to_be_lost() -> None:
     )
     hits = [told(one), told(other)]
     assert affected_files.affected(hits) == (
-        "file /srv/a, which md0 still reads from its other members",
+        "file /srv/a, which md0 can still read from other members",
         "file /srv/b",
     )
 
@@ -112,7 +112,7 @@ def test_what_btrfs_has_a_second_time_is_not_said_to_be_lost_and_clones_are_all_
     shared = replace(mirrored, path="/srv/b", other_paths=("/srv/clone",), copies="")
     hits = [told(mirrored), told(shared)]
     assert affected_files.affected(hits) == (
-        "file /srv/a, of which btrfs has more than this (RAID1)",
+        "file /srv/a, of which btrfs has another copy (RAID1)",
         "file /srv/b",
         "file /srv/clone",
     )
@@ -130,7 +130,7 @@ def test_what_cannot_be_told_says_why(tmp_path: Path) -> None:
     hit = hits.get(timeout=60)
     assert not hit.certain
     (line,) = affected_files.evidence([hit], lambda at: at)
-    assert "sdc sector 8: cannot be told: 'sdc': expected a block device" in line.text
+    assert "sdc sector 8: affected file unknown: 'sdc': expected a block device" in line.text
     assert (affected_files.affected([hit]), affected_files.advice([hit])) == ((), ())
 
 
@@ -201,8 +201,8 @@ def test_of_a_range_that_was_read_ahead_no_file_is_said_to_be_hit(tmp_path: Path
     asked.files.step()
     asked.learn()
     assert asked.lines()[0] == (
-        f"sdb sectors {last - 80} to {last + 143}: not all of it failed; the kernel read ahead and"
-        " does not say which:"
+        f"sdb sectors {last - 80} to {last + 143}: only a part failed; the kernel read ahead and"
+        " does not report which:"
     )
     assert len(asked.lines()) > 2
     (file,) = affected_files.affected(asked.hits())
@@ -388,7 +388,7 @@ def test_what_is_there_only_since_the_error_is_not_said_to_be_hit(
         assert hit.certain is known
         if not known:
             name = "sdb17" if number == "8:17" else "sdb"
-            assert f"{name} is there only since 13 min 20 s after" in asked.lines()[0]
+            assert f"{name} was created or plugged in 13 min 20 s after" in asked.lines()[0]
 
 
 def test_what_a_loop_device_stood_for_before_is_not_said_to_be_hit(tmp_path: Path) -> None:
@@ -403,7 +403,7 @@ def test_what_a_loop_device_stood_for_before_is_not_said_to_be_hit(tmp_path: Pat
         at = asked.now - ago
         asked.files.ask(Wanted("disk loop0", "loop0", asked.sector, 8, erred_seconds=at))
         (line,) = (each.text for each in affected_files.evidence([asked.learn()], float))
-        said = "the error was 15 min 0 s before: loop0 may stand for another file or server since"
+        said = "the error was 15 min 0 s ago: loop0 may have another backing file or server since"
         assert (said in line) is spoken
 
 
@@ -414,8 +414,8 @@ def test_a_mail_does_not_name_a_hundred_files() -> None:
     )
     hit = Hit("disk S-B", 0.0, "sdb", 0, 800, Located("sdb", 0, 800, answers, "sdb", 512))
     lines = [each.text for each in affected_files.evidence([hit], lambda at: at)]
-    assert (len(lines), lines[-1]) == (22, "sdb: and 80 more things")
-    assert "it is not known which" in lines[0]
+    assert (len(lines), lines[-1]) == (22, "sdb: and 80 more owners of sectors")
+    assert "it is unknown which" in lines[0]
     files = affected_files.affected([hit])
     assert (len(files), files[-1]) == (21, "one of 80 more in sectors 0 to 799 of sdb")
 
@@ -437,6 +437,6 @@ def test_what_a_disk_says_while_we_read_it_may_be_of_that() -> None:
     ]
     (said,) = affected_files.seen_during([looked], members, lambda at: f"{at:.0f} s")
     assert said == (
-        "seen while iowarden read sdb at 100 s to find which file was hit, and may be of that:"
+        "seen while iowarden read sdb at 100 s to find the affected file, which may have caused it:"
         " ata_timeout"
     )

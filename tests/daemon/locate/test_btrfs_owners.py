@@ -128,7 +128,7 @@ def test_of_a_single_block_it_is_said_that_it_may_be_compressed(tmp_path: Path) 
     }
     (answer,) = ask(root, SECTOR + 16)
     assert (answer.offset_bytes, answer.bytes) == (0, 512)
-    assert answer.text == "or, if it is compressed, up to 131072 from 0 on"
+    assert answer.text == "or, if compressed, up to 131072 bytes from 0 on"
     # The last block of a longer extent: what the file has of it begins elsewhere.
     root.texts[resolve(2)] = "inode 257 offset 8192 root 5\n"
     (answer,) = ask(root, SECTOR + 16)
@@ -138,7 +138,7 @@ def test_of_a_single_block_it_is_said_that_it_may_be_compressed(tmp_path: Path) 
 def test_a_compressed_block_is_a_longer_part_of_its_file(tmp_path: Path) -> None:
     """The block behind it, or that before it, begins at the same place of the file."""
     same = "inode 257 offset 131072 root 5\n"
-    text = "compressed: these, as far as it has them, are unpacked from there"
+    text = "compressed: these bytes, up to the end of the file, are unpacked from there"
     for neighbour in (1, 3):
         root = machine(tmp_path)
         root.texts |= {resolve(block): NOBODY for block in (1, 3)}
@@ -182,7 +182,7 @@ def test_of_many_small_files_the_first_are_named(tmp_path: Path) -> None:
         *[""] * 20,
     ]
     assert [answer.inode for answer in answers] == list(range(300, 380))
-    assert "one too many to ask for: ask for fewer sectors" in answers[-1].text
+    assert "beyond the limit of 60 names; locate fewer sectors" in answers[-1].text
 
 
 def superblocks(*generations: int) -> list[str]:
@@ -232,7 +232,7 @@ def test_a_map_that_goes_on_changing_names_nobody(tmp_path: Path) -> None:
     }
     (answer,) = ask(root, SECTOR + 4096)
     assert answer.kind is Kind.UNKNOWN
-    assert "btrfs moves what lies on sdb while it is asked" in answer.text
+    assert "btrfs moves data on sdb during the query" in answer.text
     assert root.asked.count(TREE) == 3
     root.texts[SUPER] = [btrfs_text.superblock(), btrfs_text.superblock(generation="42")]
     root.texts[TREE] = btrfs_text.tree(DATA)
@@ -251,7 +251,7 @@ def test_a_copy_of_a_file_system_is_not_taken_for_it(tmp_path: Path) -> None:
     root.texts[SHOW] = btrfs_text.shown("/dev/sdb").replace(btrfs_text.UUID, other)
     (answer,) = ask(root, SECTOR)
     assert answer.kind is Kind.UNKNOWN
-    assert "whose it is cannot be asked of btrfs on sdb" in answer.text
+    assert "btrfs on sdb cannot be queried for the owner" in answer.text
     assert resolve(0) not in root.asked
 
 
@@ -261,7 +261,7 @@ def test_the_mount_that_names_one_of_its_devices_is_asked_first(tmp_path: Path) 
     other = btrfs_text.shown("/dev/sdx").replace("5e1f0c9a", "00000000")
     root.texts |= {"btrfs filesystem show --raw /other": other, resolve(0): NOBODY}
     (answer,) = ask(root, SECTOR)
-    assert (answer.kind, answer.text) == (Kind.FREE, "no file's: free space of btrfs")
+    assert (answer.kind, answer.text) == (Kind.FREE, "not part of a file: free space of btrfs")
     shown = [line for line in root.asked if "show" in line]
     assert shown == ["btrfs filesystem show --raw /other", SHOW]
 
@@ -304,7 +304,7 @@ def test_a_name_that_the_probe_does_not_take_is_a_reason(tmp_path: Path) -> None
     )
     (answer,) = ask(root, SECTOR)
     assert answer.kind is Kind.UNKNOWN
-    assert "mounted at '/my data', a name that is not asked about" in answer.text
+    assert "mounted at '/my data', a path with unsupported characters" in answer.text
 
 
 @pytest.mark.parametrize(
@@ -365,15 +365,15 @@ def test_an_inode_without_a_name_on_this_host_is_told_by_number(tmp_path: Path) 
 
 
 def test_what_belongs_to_the_file_system_itself_is_metadata(tmp_path: Path) -> None:
-    """The cache of free space, and what a balance is moving, lie among the files."""
+    """The free space cache, and what a balance is moving, lie among the files."""
     root = machine(tmp_path)
     root.texts |= {
         resolve(0): "inode 256 offset 0 root 1\n",
         resolve(1): f"inode 257 offset 0 root {2**64 - 9}\n",
     }
     cache, moved = ask(root, SECTOR, 16)
-    assert (cache.kind, cache.text) == (Kind.METADATA, "of btrfs: cache of free space")
-    assert (moved.kind, moved.text) == (Kind.METADATA, "of btrfs: a copy that a balance is making")
+    assert (cache.kind, cache.text) == (Kind.METADATA, "of btrfs: free space cache")
+    assert (moved.kind, moved.text) == (Kind.METADATA, "of btrfs: a copy made by a running balance")
 
 
 def test_a_long_range_is_told_as_far_as_it_is_asked_for(tmp_path: Path) -> None:
@@ -383,7 +383,7 @@ def test_a_long_range_is_told_as_far_as_it_is_asked_for(tmp_path: Path) -> None:
     free, rest = ask(root, SECTOR, 8 * 300)
     assert (free.kind, free.count) == (Kind.FREE, 8 * 240)
     assert (rest.kind, rest.start) == (Kind.UNKNOWN, SECTOR + 8 * 240)
-    assert rest.text == f"only 240 blocks are asked for; ask from {SECTOR + 8 * 240} on"
+    assert rest.text == f"limit of 240 blocks; locate the rest from {SECTOR + 8 * 240} on"
 
 
 def test_many_snapshots_are_counted_and_not_all_asked_for(tmp_path: Path) -> None:
@@ -398,7 +398,7 @@ def test_many_snapshots_are_counted_and_not_all_asked_for(tmp_path: Path) -> Non
     root.texts |= {**names, **inode(257, "wal")}
     (answer,) = ask(root, SECTOR)
     assert (answer.path, answer.mounted) == ("/srv/wal", True)
-    assert "and 198 more that are not named" in answer.text
+    assert "and 198 more without a known name" in answer.text
     assert len([line for line in root.asked if "subvolid" in line]) == 32
     assert len(json.dumps(answer.text)) < 500
 
@@ -408,4 +408,7 @@ def test_a_chunk_of_another_device_is_not_this_ones(tmp_path: Path) -> None:
     root = machine(tmp_path)
     root.texts[SUPER] = btrfs_text.superblock(**{"dev_item.devid": "2"})
     (answer,) = ask(root, SECTOR)
-    assert (answer.kind, answer.text) == (Kind.FREE, "no file's: btrfs has not allocated it")
+    assert (answer.kind, answer.text) == (
+        Kind.FREE,
+        "not part of a file: btrfs has not allocated it",
+    )

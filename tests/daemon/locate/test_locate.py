@@ -171,7 +171,7 @@ def test_a_file_with_many_blocks_has_some_that_tell_where_the_others_are(
     hole = next(end for start, count in runs(truth) if (end := start + count) not in truth)
     (answer,) = ask(root, "sdb17", hole, 2)
     assert answer.kind is Kind.METADATA
-    assert answer.text.startswith("where the blocks of /srv/pg/base/16384 lie")
+    assert answer.text.startswith("block list of /srv/pg/base/16384")
 
 
 def test_a_deleted_file_has_no_name(tmp_path: Path, content: dict[str, bytes]) -> None:
@@ -182,7 +182,7 @@ def test_a_deleted_file_has_no_name(tmp_path: Path, content: dict[str, bytes]) -
     first = min(images.where_is(image, content["pg/base/16385"]))
     (answer,) = ask(root, "sdb17", first)
     assert (answer.kind, answer.path) == (Kind.FILE, "")
-    assert "it has no name" in answer.text
+    assert "no name: the file is deleted" in answer.text
 
 
 def test_a_file_system_that_is_not_mounted_has_names_of_its_own(
@@ -227,7 +227,7 @@ def test_time_that_is_over_is_a_reason(tmp_path: Path, content: dict[str, bytes]
     found = locate(root, "sdb", 4096, 8, lambda: float(next(ticks)), 50.0)
     (answer,) = found.answers
     assert answer.kind is Kind.UNKNOWN
-    assert "the time for the whole question is over" in answer.text
+    assert "the time-out of the whole query is reached" in answer.text
 
 
 # --- arrays and volumes
@@ -376,13 +376,13 @@ def test_a_volume_is_followed_and_the_rest_of_its_disk_is_not(
     )
     (answer,) = ask(root, "sdb", 2048 + 100)
     assert answer.kind is Kind.UNKNOWN
-    assert answer.text.startswith("no active volume has these sectors of sdb17")
+    assert answer.text.startswith("no active volume uses these sectors of sdb17")
     before, begin = ask(root, "sdb17", half + 4096 - 4, 8)
     assert (before.kind, before.count) == (Kind.UNKNOWN, 4)
     assert begin.chain[1] == "dm-0 sector 0"
     root.said = {"dmsetup table -j 253 -m 0": "0 99 thin-pool 253:1 8:17 128 0\n"}
     (answer,) = ask(root, "sdb", 2048 + own)
-    assert "dm-0 (vg-srv), made by device-mapper as 'thin-pool'" in answer.text
+    assert "dm-0 (vg-srv), a device-mapper device of type 'thin-pool'" in answer.text
 
 
 @pytest.mark.parametrize(
@@ -390,13 +390,13 @@ def test_a_volume_is_followed_and_the_rest_of_its_disk_is_not(
     [
         ("swap", Kind.RESERVED, "swap space"),
         ("jbd", Kind.JOURNAL, "of an ext4 file system on another device"),
-        ("xfs", Kind.UNKNOWN, "XFS is asked while it is mounted"),
-        ("btrfs", Kind.UNKNOWN, "'mount -o ro /dev/sdb <directory>', then ask again"),
-        ("zfs_member", Kind.UNKNOWN, "who owns a sector of 'zfs_member'"),
+        ("xfs", Kind.UNKNOWN, "XFS must be mounted to find the owner"),
+        ("btrfs", Kind.UNKNOWN, "'mount -o ro /dev/sdb <directory>', then retry"),
+        ("zfs_member", Kind.UNKNOWN, "finding the owner of a sector of 'zfs_member'"),
         ("LVM2_member", Kind.UNKNOWN, "no volume on sdb is active"),
-        ("linux_raid_member", Kind.UNKNOWN, "an array that does not run"),
-        ("crypto_LUKS", Kind.UNKNOWN, "the encryption of sdb is not open"),
-        ("", Kind.UNKNOWN, "nothing is known to be on sdb"),
+        ("linux_raid_member", Kind.UNKNOWN, "a member of an inactive array"),
+        ("crypto_LUKS", Kind.UNKNOWN, "the encrypted (LUKS) device on sdb is not open"),
+        ("", Kind.UNKNOWN, "no file system is mounted from sdb"),
     ],
 )
 def test_what_cannot_be_asked_says_why(tmp_path: Path, kind: str, told: Kind, says: str) -> None:
@@ -421,8 +421,8 @@ def test_what_cannot_be_asked_says_why(tmp_path: Path, kind: str, told: Kind, sa
     [
         ("sdz", 0, 1, "'sdz': expected a block device of this machine"),
         ("sdz", 0, 1, "'lsblk -o NAME,KNAME,SERIAL,MODEL' lists them"),
-        ("sdb", 10_000, 1, "see that the number is of this device"),
-        ("sdb", 0, 70_000, "ask for more of them in parts"),
+        ("sdb", 10_000, 1, "check that the number is of this device"),
+        ("sdb", 0, 70_000, "locate more in parts"),
         ("sdb", 10_000, 1, "expected sectors of 512 bytes below 10000, got 10000 to 10000"),
         ("sdb", 9_999, 2, "got 9999 to 10000"),
         ("sdb", -1, 2, "got -1 to 0"),

@@ -243,7 +243,7 @@ def test_clones_snapshots_and_links_are_all_named(tmp_path: Path, probe: Client)
             }
             assert all(os.path.exists(name) for name in here)
             assert "('snapshot'), which is not mounted by itself" in answer.text
-            assert "each of them is hit" in answer.text
+            assert "each of them is affected" in answer.text
         with at(tmp_path / "data", f"/dev/{device}", "subvol=snapshot") as snapshot:
             command("umount", str(point))
             try:
@@ -271,12 +271,15 @@ def test_what_no_file_has_any_longer_is_free(tmp_path: Path, probe: Client) -> N
             (answer,) = ask(probe, device, first, 8)
             assert (answer.kind, answer.text) == (
                 Kind.FREE,
-                "no file's any longer: a part of an extent of which files use other parts",
+                "no longer part of a file: unused part of an extent that files still use",
             )
             (answer,) = ask(probe, device, first + 8)
             assert (answer.path, answer.offset_bytes) == (str(point / "base/1/2619"), 12_288)
             (answer,) = ask(probe, device, second)
-            assert (answer.kind, answer.text) == (Kind.FREE, "no file's: free space of btrfs")
+            assert (answer.kind, answer.text) == (
+                Kind.FREE,
+                "not part of a file: free space of btrfs",
+            )
             (answer,) = ask(probe, device, third)
             assert (answer.kind, answer.path) == (Kind.FILE, "")
             assert "has no name: deleted, and perhaps still open" in answer.text
@@ -322,7 +325,10 @@ def test_what_is_no_files_on_btrfs(tmp_path: Path, probe: Client) -> None:
         (step,) = steps(answer)
         assert step.command == f"btrfs scrub start -B /dev/{device}"
         (answer,) = ask(probe, device, (MEBIBYTES << 11) - 1)
-        assert (answer.kind, answer.text) == (Kind.FREE, "no file's: btrfs has not allocated it")
+        assert (answer.kind, answer.text) == (
+            Kind.FREE,
+            "not part of a file: btrfs has not allocated it",
+        )
 
 
 def test_a_balance_moves_files_and_the_answer_with_them(tmp_path: Path, probe: Client) -> None:
