@@ -1,4 +1,4 @@
-"""What a replay must tell: a YAML file in, what differs out. Pure.
+"""Compares the result of a replay with an expectation in YAML; returns the differences. Pure.
 
     least: warning
     alerts:
@@ -9,10 +9,10 @@
     mails:
       - {at: 1m43s, subject: WARNING.*write stall, text: ['sda', 'vm.dirty_bytes']}
 
-Each section that is there is compared whole and in order; '[]' expects nothing. `at` is the time
-since the first frame, give or take a second, or a range. `text` and `subject` are regular
-expressions that must be found, several in a list; all other keys are compared. `least` leaves out
-what is less severe. Alerts that are only pending count if the section names one.
+Each section present is compared completely and in order; '[]' expects nothing. `at` is the time
+since the first frame, with a tolerance of one second, or a range. `text` and `subject` are regular
+expressions that must match, several in a list; all other keys are compared. `least` is the minimum
+severity. Pending alerts are compared only if the section has one.
 """
 
 from __future__ import annotations
@@ -38,38 +38,38 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "incidents": ("at", "severity", "state", "text"),
     "mails": ("at", "subject", "text"),
 }
-"""And what is known of each of theirs."""
+"""Keys of the items in each section."""
 LIMIT_CHARACTERS = 1024 * 1024
 TOLERANCE_SECONDS = 1.0
-"""Rules are evaluated at the frame after."""
+"""Rules are evaluated at the next frame."""
 
 
 _STATES: Mapping[str, tuple[str, ...]] = {
     "alerts": tuple(map(str, State)),
     "incidents": tuple(map(str, Change)),
 }
-"""What an alert or an incident can be told as."""
+"""Valid values of `state` in each section."""
 
 
 class ExpectationError(ValueError):
-    """The file is not what it should be, by line and column."""
+    """The file is invalid; the text has line and column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Something that happened: seconds since the first frame, and words by their key."""
+    """An actual result: seconds since the first frame, and values by key."""
 
     section: str
     at_seconds: float
     severity: Severity
     fields: Mapping[str, str]
     line: str
-    """As it is shown."""
+    """Text that is shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Something that must happen."""
+    """An expected result."""
 
     from_seconds: float
     to_seconds: float
@@ -78,7 +78,7 @@ class Expected:
     line: str
 
     def fits(self, told: Told) -> bool:
-        """Whether this is what happened."""
+        """Whether an actual result matches."""
         return (
             self.from_seconds <= told.at_seconds <= self.to_seconds
             and all(told.fields.get(key, "") == text for key, text in self.fields.items())
@@ -88,12 +88,12 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """All that must happen, by section; a section that is not there may hold anything."""
+    """All expected results by section; a section that is missing is not compared."""
 
     least: Severity
     sections: Mapping[str, tuple[Expected, ...]]
     notes: tuple[str, ...] = ()
-    """Words that were replaced, with their place and the new ones: those are expected."""
+    """Notes on renamed names in the file, with line and column; the new names are expected."""
 
 
 def parse(text: str, file: str, names: Renames = NAMES) -> Expectation:
@@ -118,7 +118,7 @@ def parse(text: str, file: str, names: Renames = NAMES) -> Expectation:
 
 
 class _Reader:
-    """Reads nodes. Errors: ExpectationError."""
+    """Reads the YAML nodes. Errors: ExpectationError."""
 
     def __init__(self, file: str, names: Renames) -> None:
         self.notes: list[str] = []
@@ -181,12 +181,12 @@ class _Reader:
                 fields[key] = word
             if key == "state" and fields[key] not in _STATES[section]:
                 raise self.wrong(value, f"one of {', '.join(sorted(_STATES[section]))}")
-        if not shown:  # anything would fit
+        if not shown:  # it would match anything
             raise self.wrong(node, f"at least one of {', '.join(SECTIONS[section])}")
         return Expected(begin, end, fields, tuple(patterns), ", ".join(shown))
 
     def _today(self, node: yaml.Node, kind: Kind, new: str) -> str:
-        """Return the word of today, with a note where the file has an old one."""
+        """Return the current name, with a note where the file has an old one."""
         old, mark = self.word(node), node.start_mark
         if new != old:
             place = f"'{self._file}':{mark.line + 1}:{mark.column + 1}"
@@ -208,12 +208,12 @@ class _Reader:
             if dots:
                 raise ValueError
         except ValueError as error:
-            raise self.wrong(node, "a time as 43s, or a range as 40s..1m") from error
+            raise self.wrong(node, "a time such as 43s, or a range such as 40s..1m") from error
         return first - TOLERANCE_SECONDS, first + TOLERANCE_SECONDS
 
 
 def differences(expectation: Expectation, told: Sequence[Told]) -> list[str]:
-    """Return what differs, '-' what was expected and '+' what happened instead; [] if nothing."""
+    """Return the differences as lines: '-' expected, '+' actual; [] if there are none."""
     lines: list[str] = []
     for section, expected in expectation.sections.items():
         pending = any(each.fields.get("state") == "pending" for each in expected)
@@ -248,7 +248,7 @@ def _line(told: Told) -> str:
 
 
 def moment(seconds: float) -> str:
-    """Return seconds as they are written in such a file: '43s', '1h1m43s'."""
+    """Return seconds in the format of such a file: '43s', '1h1m43s'."""
     whole = round(seconds)
     parts = ((whole // 3600, "h"), (whole // 60 % 60, "m"), (whole % 60, "s"))
     return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"

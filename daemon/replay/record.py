@@ -1,4 +1,4 @@
-"""What the readers read, as they read it, into a recording; the schedule is the service's."""
+"""Records all data that the readers read, at the service's polling schedule."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from iowarden.daemon.polling.pollers import Pollers
 
 FIRST_SECONDS = 2.0
-"""So long the first frame waits for sources that are read in threads of their own."""
+"""How long the first frame waits for data sources that are read in their own threads."""
 
 
 @dataclass(slots=True)
 class Recorded:
-    """What became of a recording."""
+    """Result of a recording."""
 
     frames: int = 0
     seconds: float = 0.0
     problem: str = ""
-    """Why it ended early."""
+    """Why it ended early; '' if it did not."""
 
 
 def record(
@@ -47,11 +47,11 @@ def record(
     for_seconds: float = float("inf"),
     asked: Pollers | None = None,
 ) -> Recorded:
-    """Record a machine until the time is over or a Stop comes by `events`.
+    """Record a machine for a time, or until `events` has a Stop.
 
-    `asked` remembers something from look to look; without it the kernel's log is not read and
-    drives are asked as by default. What waits for a disk that hangs holds up its own text alone.
-    Errors: RecordingError when there is something by that name; what writing says is `problem`.
+    `asked` has the pollers with a state of their own; without it the kernel log is not recorded and
+    drives are polled with default settings. A hung disk delays only the data of its own reader.
+    Errors: RecordingError if the file exists; errors of writing are in `problem`.
     """
     changes, lock = Changes(), threading.Lock()
     outcome = Recorded()
@@ -89,7 +89,7 @@ def record(
     except OSError as error:
         outcome.problem = (
             f"'{path}': expected room for frame {outcome.frames:06d}, got: {error.strerror};"
-            " what was written before plays up to there"
+            " the frames written before can be replayed"
         )
         recorder.abandon()
     return outcome
@@ -98,7 +98,7 @@ def record(
 def _until(
     due: float, readers: Readers, clock: SystemClock, events: queue.SimpleQueue[object]
 ) -> str | None:
-    """Handle what comes until then; return what the kernel announced, or None for a Stop."""
+    """Handle events until a time; return the kernel's uevents, or None for a Stop."""
     announced = ""
     while (left := due - clock.now()) > 0:
         try:

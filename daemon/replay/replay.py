@@ -1,7 +1,7 @@
-"""A recorded machine once more: the loop itself, by the recording's clock and without waiting.
+"""Replays a recording: runs the service's main loop on it, at the recorded times, without waiting.
 
-What it reads, keeps, sends and says stays in memory; no state.db is touched and nobody is mailed.
-The machine is taken as known: no arrival mail.
+State, messages and mails stay in memory; no state.db is written and no mail is sent.
+The initial report is left out.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 HOST = "recorded-machine"
-"""The name in mails where no configuration gives one: a recording has none."""
+"""Host name in mails if the configuration has none: a recording has no host name."""
 _SILENT = {journal.MAIL_DELIVERED, journal.STOPPED}
 _SECTIONS = {
     journal.ALERT_FIRING: "alerts",
@@ -67,7 +67,7 @@ class Mail:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What a recording came to."""
+    """Result of a replay."""
 
     told: tuple[Told, ...]
     mails: tuple[Mail, ...]
@@ -75,17 +75,17 @@ class Replayed:
     seconds: float
     """From the first frame to the last."""
     problem: str = ""
-    """Why it did not play to its end."""
+    """Why it did not reach the end; '' if it did."""
 
     def compared(self) -> list[Told]:
-        """Return what an expectation is about: the timeline, and the mails with their text."""
+        """Return the results to compare with an expectation: the timeline, and the mails."""
         return [
             *self.told,
             *(
                 Told(
                     "mails",
                     mail.at_seconds,
-                    Severity.CRITICAL,  # whatever it is about: a mail is a mail
+                    Severity.CRITICAL,  # mails are always compared, whatever `least` is
                     {"subject": mail.subject, "text": mail.text},
                     f"subject: {mail.subject}",
                 )
@@ -119,7 +119,7 @@ class Replayed:
         )
 
     def json(self, differences: Sequence[str]) -> str:
-        """Return the same as data."""
+        """Return the result as JSON."""
         return json.dumps(
             {
                 "frames": self.frames,
@@ -150,14 +150,14 @@ class Replayed:
 
 
 def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) -> Replayed:
-    """Play a recording to its end through all that the service does.
+    """Replay a recording to its end in a complete service.
 
-    One that is cut off or damaged is played up to there, which `problem` tells.
+    A truncated or damaged recording is replayed up to that point, which `problem` describes.
     """
     config = dataclasses.replace(config, mail=dataclasses.replace(config.mail, arrival=False))
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     clock, root = PlayedClock(), PlayedRoot(recording.page_size_bytes)
-    # Nothing hangs here: each is read when it is due, one after the other.
+    # Nothing hangs in a replay: the data sources are read one after the other, without threads.
     asked = pollers.make(config.smart, clock)
     sources = [dataclasses.replace(s, may_hang=False) for s in asked.sources()]
     readers = Readers(sources, config.period_seconds, lambda: root, clock.now, events.put)
@@ -199,7 +199,7 @@ def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) ->
 
 
 class _Frames:
-    """Hands the loop one frame after the other, and ends it after the last."""
+    """Gives the main loop one frame after the other, and stops it after the last."""
 
     def __init__(
         self,
@@ -221,7 +221,7 @@ class _Frames:
         self._pending: set[object] = set()
 
     def advance(self) -> Frame | None:
-        """Let the next frame be there."""
+        """Make the next frame the current data of the machine."""
         self._look_at_pending()
         try:
             step = self._recording.next()
@@ -244,7 +244,7 @@ class _Frames:
         return step.frame
 
     def _look_at_pending(self) -> None:
-        """Tell of alerts that have begun to be true; the journal says nothing of them yet."""
+        """Record newly pending alerts, which the service does not log."""
         pending = {a.key: a for a in self._engine.rules.alerts() if a.state is State.PENDING}
         for key, alert in pending.items():
             if key not in self._pending:
@@ -253,7 +253,7 @@ class _Frames:
 
 
 class _Journal:
-    """Keeps what is said, with the time."""
+    """Collects log messages with their time."""
 
     def __init__(self, clock: PlayedClock) -> None:
         self.lost_total = 0
@@ -265,7 +265,7 @@ class _Journal:
         self._first = frame
 
     def at_seconds(self) -> float:
-        """Return how long ago the first frame was."""
+        """Return the time since the first frame."""
         if self._first is None:
             return 0.0
         return max(0.0, self._clock.uptime() - self._first.monotonic_seconds)
@@ -280,7 +280,7 @@ class _Journal:
             for name, value in fields.items()
             if value not in (None, "")
         }
-        # What is resolved is a notice in the journal, and of its alert's severity here.
+        # In the journal, a resolved alert has severity notice; here it has the alert's severity.
         severity = Severity.__members__.get(
             named.get("severity", "").upper(),
             next((s for s, most in _PRIORITIES if priority <= most), Severity.INFO),
@@ -304,17 +304,17 @@ class _Journal:
         self.told.append(Told(section, self.at_seconds(), severity, fields, ", ".join(words)))
 
     def set_level(self, level: str) -> None:
-        """Everything is kept."""
+        """All messages are collected."""
 
     def close(self) -> None:
-        """Nothing waits."""
+        """Nothing is buffered."""
 
 
 _PRIORITIES = ((Severity.CRITICAL, 2), (Severity.WARNING, 4), (Severity.NOTICE, 5))
 
 
 class _State:
-    """Keeps nothing, and has nothing to restore but a name, so that a replay repeats itself."""
+    """A state database that stores nothing; a fixed installation id makes replays reproducible."""
 
     def __init__(self, post: Callable[[object], object]) -> None:
         self.working_since: float | None = None
@@ -328,11 +328,11 @@ class _State:
         self._post(Committed(batch.sequence))
 
     def retry(self) -> None:
-        """All is well."""
+        """Nothing to retry."""
 
 
 class _Sender:
-    """Takes every mail at once."""
+    """A mail sender that accepts each mail at once and stores it."""
 
     def __init__(self, now: Callable[[], float], post: Callable[[object], object]) -> None:
         self.working_since: float | None = None
@@ -355,5 +355,5 @@ class _Sender:
         self._post(SendResult(mail.message_id, delivered=mail.recipients, answer="replayed"))
 
     def close(self, timeout_seconds: float) -> bool:
-        """Say that nothing is left."""
+        """Return True: no mail is left."""
         return timeout_seconds >= 0

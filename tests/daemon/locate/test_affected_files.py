@@ -206,7 +206,7 @@ def test_of_a_range_that_was_read_ahead_no_file_is_said_to_be_hit(tmp_path: Path
     )
     assert len(asked.lines()) > 2
     (file,) = affected_files.affected(asked.hits())
-    assert file.startswith("file /srv/table, or another that lies in sectors")
+    assert file.startswith("file /srv/table, or another file in sectors")
     (text,) = affected_files.advice(asked.hits())
     assert f"for N in $(seq {last - 80} {last + 143}); do dd if=/dev/sdb of=/dev/null" in text
     assert "zero" not in text

@@ -48,7 +48,7 @@ def test_this_machine_is_recorded_and_replayed(
     process = recorded(str(path), "--for", "2s", "--state-directory", str(tmp_path / "state"))
     out, error = process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 0, error
-    assert "Ctrl-C ends it" in error
+    assert "Ctrl-C stops it" in error
     assert f"'{path}': 2 frames" in out
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     recording = Recording(str(path))
@@ -67,7 +67,7 @@ def test_a_recording_that_is_interrupted_is_whole(number: signal.Signals, tmp_pa
     """Who has seen enough presses Ctrl-C: what was recorded until then plays to its end."""
     process = recorded(str(tmp_path / "own.tar.gz"), "--state-directory", str(tmp_path / "state"))
     assert process.stderr is not None
-    assert "Ctrl-C ends it" in process.stderr.readline()
+    assert "Ctrl-C stops it" in process.stderr.readline()
     process.send_signal(number)
     process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 0
@@ -108,7 +108,7 @@ def test_a_recording_of_no_time_is_refused(
     """It would hold no frame, and would not play."""
     with pytest.raises(SystemExit):
         main(["record", str(tmp_path / "own.tar.xz"), "--for", "0s"])
-    assert "expected a time above 0 as 10m, got '0s'" in capsys.readouterr().err
+    assert "expected a duration above 0 such as 10m, got '0s'" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

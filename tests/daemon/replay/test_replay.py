@@ -61,7 +61,7 @@ def held(mails: Path, *, sent: bool) -> None:
 
 
 def test_the_write_stall_of_the_corpus_is_one_incident(tmp_path: Path, capsys: Captured) -> None:
-    """R0, 700 MB for a disk that takes 2 MB/s, then rest: one incident, one mail, and its end."""
+    """700 MB for a disk that writes 2 MB/s, then idle: one incident, one mail, and its end."""
     stall = Recording(stall_from_corpus(corpus(STALL), tmp_path / "stall"))
     feed = Feed(then_idle(iter(stall.next, None), 720.0), tmp_path / "recorded")
     feed.give()
@@ -131,7 +131,7 @@ mails:
 def test_the_incident_of_the_database_server_is_one_with_its_golden_numbers(
     tmp_path: Path, capsys: Captured
 ) -> None:
-    """R0 by hand: 3.2 GB queued, 99 % of the limit, 42.3 s to drain, then one disk of two hangs."""
+    """By hand: 3.2 GB queued, 99 % of the limit, 42.3 s to drain, then one disk of two hangs."""
     rules, expected = tmp_path / "golden.yaml", tmp_path / "expected.yaml"
     quiet = "labels: {severity: info}"
     rules.write_text(re.sub(r"(- alert: \w+)", rf"\1\n        {quiet}", GOLDEN))
@@ -305,7 +305,10 @@ def test_an_announcement_that_is_none_names_the_frame(tmp_path: Path, capsys: Ca
         ("alert: []", "1:1: expected one of least, alerts, incidents, mails, each once, got"),
         ("mails: []\nmails: []", "2:1: expected one of"),
         ("alerts: 5", "1:9: expected a list, got '5'"),
-        ("alerts: [{at: soon}]", "1:15: expected a time as 43s, or a range as 40s..1m, got 'soon'"),
+        (
+            "alerts: [{at: soon}]",
+            "1:15: expected a time such as 43s, or a range such as 40s..1m, got 'soon'",
+        ),
         ("alerts: [{text: '('}]", r"1:17: expected a regular expression \(.*\), got '\('"),
         ("alerts: [{state: [a]}]", "1:18: expected text, got"),
         ("least: bad", "1:8: expected one of info, notice, warning, critical, got 'bad'"),
@@ -317,7 +320,7 @@ def test_an_announcement_that_is_none_names_the_frame(tmp_path: Path, capsys: Ca
         ("incidents: [{state: firing}]", "1:21: expected one of .*opened.* got 'firing'"),
         ("alerts: [{state: opened}]", "1:18: expected one of .*firing.* got 'opened'"),
         ("alerts: [{}]", "1:10: expected at least one of at, alert, device"),
-        ("alerts: [{at: 9s..3s}]", "1:15: expected a time as 43s, or a range"),
+        ("alerts: [{at: 9s..3s}]", "1:15: expected a time such as 43s, or a range"),
         ("[" * 5000, "1:65: expected at most 64 levels"),
     ],
 )
