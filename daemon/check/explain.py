@@ -264,7 +264,7 @@ def _readings(parsed: Parsed, at: float) -> list[Reading[object]]:
 
 
 def _disks(parsed: Parsed, at: float) -> Iterator[Disk]:
-    """Yield the drives, polled anew at each evaluation: some counts need two equal polls.
+    """Yield the drives, polled again at each evaluation: some counts need two equal polls.
 
     The polls are as far apart as a high temperature must last: its duration is not in the text.
     """

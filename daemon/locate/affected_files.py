@@ -355,7 +355,7 @@ def seen_during(
     for hit in hits:
         for device, member in own:
             if device == hit.device and hit.asked_seconds < member.since_seconds <= hit.at_seconds:
-                words = f"seen while iowarden read {device} at {date(hit.asked_seconds)}"
+                words = f"occurred while iowarden read {device} at {date(hit.asked_seconds)}"
                 found.setdefault(words, []).append(member.name)
     return tuple(
         f"{words} to find the affected file, which may have caused it:"
