@@ -437,6 +437,7 @@ def test_what_a_disk_says_while_we_read_it_may_be_of_that() -> None:
     ]
     (said,) = affected_files.seen_during([looked], members, lambda at: f"{at:.0f} s")
     assert said == (
-        "occurred while iowarden read sdb at 100 s to find the affected file, which may have caused it:"
+        "occurred while iowarden read sdb at 100 s to find the affected file, which may have caused"
+        " it:"
         " ata_timeout"
     )
