@@ -126,7 +126,7 @@ def since_text(at_seconds: float | None, now: float) -> str:
     if at_seconds is None:
         return "never"
     at, today = at_text(at_seconds), at_text(now)[: len("2026-11-21")]
-    return f"{at.removeprefix(today).strip()} ({span(now - at_seconds)})"
+    return f"{at.removeprefix(today).strip()} ({span(now - at_seconds)} ago)"
 
 
 def span(seconds: float) -> str:

@@ -153,7 +153,7 @@ class Ext4:
             return answer(part, Kind.RESERVED, text)
         if inode not in self.inodes:
             if inode < superblock.first_inode:
-                what = "for resizing" if inode == _RESIZE_INODE else f"internal inode {inode}"
+                what = "resize inode" if inode == _RESIZE_INODE else f"internal inode {inode}"
                 return answer(part, Kind.METADATA, f"of {self.kind}: {what}")
             text = f"inode {inode}; only {MOST_INODES} inodes are read: locate fewer sectors"
             return replace(answer(part, Kind.FILE, text), inode=inode)

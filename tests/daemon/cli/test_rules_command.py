@@ -166,10 +166,10 @@ def test_an_alert_that_cannot_be_told_from_a_shipped_one_is_refused(
     assert main.main(["rules", "check", *config(home)]) == 78
     told = capsys.readouterr().err
     assert (
-        f"'{own}':1: expected another name than that of the alert 'FileSystemFull/warning'" in told
+        f"'{own}':1: expected a name other than that of the alert 'FileSystemFull/warning'" in told
     )
     assert "'FileSystemFull/warning' in shipped filesystem.yaml:" in told
-    assert "or switch it off there: 'FileSystemFull/warning: {enabled: false}'" in told
+    assert "or disable it there: 'FileSystemFull/warning: {enabled: false}'" in told
     own.write_text(text % "'{{ $labels.level }}'")
     assert main.main(["rules", "check", *config(home)]) == 78
     for good in (text % "notice", text.replace(", labels: {severity: %s}", "")):
