@@ -1,4 +1,4 @@
-"""`iowarden check`: one look, a report worst first, an exit status that a scheduler understands."""
+"""`iowarden check`: a report with the worst finding first, and an exit status for schedulers."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def machine(*, degraded: int = 0, used: float = 0.5, disks: int = 2) -> Files:
 
 
 def array(name: str, *, degraded: int = 0, state: str = "clean") -> Files:
-    """Return what the kernel says of an array."""
+    """Return the kernel's files of an array."""
     path = f"/sys/block/{name}/md"
     return {
         "/proc/mdstat": "Personalities : [raid1]\nunused devices: <none>\n",
@@ -119,7 +119,7 @@ class Checker:
         )
 
     def words(self, files: Files | None, *options: str) -> list[str]:
-        """Return the command's words; without files it looks at this machine."""
+        """Return the command's arguments; without files it checks this machine."""
         place = []
         if files is not None:
             directory = self.directory / "recording"
@@ -127,7 +127,7 @@ class Checker:
         return ["check", "--config", str(self.config), *place, *options]
 
     def __call__(self, files: Files | None, *options: str) -> tuple[int, str]:
-        """Return exit status and report; it never says anything else."""
+        """Return exit status and report; there is no other output."""
         answer = run(*self.words(files, *options))
         assert answer.stderr == ""
         return answer.returncode, answer.stdout
@@ -135,18 +135,18 @@ class Checker:
 
 @pytest.fixture
 def checked(tmp_path: Path) -> Checker:
-    """The command with a configuration that mails somebody."""
+    """Return the command, with a configuration that has a mail server."""
     return Checker(tmp_path)
 
 
 def lines(text: str, level: str) -> list[str]:
-    """Return what is said at a level, each on one line."""
+    """Return the findings of a level, each on one line."""
     joined = re.sub(r"\n {9}(?! )", " ", text)
     return [line for line in joined.splitlines() if line.startswith(level)]
 
 
 def test_a_healthy_machine_is_ok(checked: Checker) -> None:
-    """Status 0; what was looked at is said, and who is mailed."""
+    """Status 0; the checked objects and the recipient of mail are listed."""
     status, text = checked(machine())
     assert status == 0, text
     assert not any(lines(text, level) for level in ("CRITICAL", "WARNING", "UNKNOWN"))
@@ -190,7 +190,7 @@ def test_another_program_at_the_same_disks_is_a_finding_with_what_stops_it(
 
 
 def test_smartd_at_an_areca_is_a_warning_with_what_stops_it(checked: Checker) -> None:
-    """Status 1; what is advised has the command as it is to be typed."""
+    """Status 1; the advice has the command to type."""
     areca: Files = {"/sys/bus/pci/drivers/arcmsr/0000:02:00.0": None}
     status, text = checked(machine() | SMARTD | areca)
     assert status == 1, text
@@ -199,7 +199,7 @@ def test_smartd_at_an_areca_is_a_warning_with_what_stops_it(checked: Checker) ->
 
 
 def test_a_source_that_says_nonsense_is_unknown(checked: Checker) -> None:
-    """Status 3, and which file it was; a critical finding outranks it."""
+    """Status 3, with the collector's name; a critical finding outranks it."""
     broken = machine() | {"/proc/meminfo": "MemTotal: plenty\n"}
     status, text = checked(broken)
     assert status == 3, text
@@ -208,7 +208,7 @@ def test_a_source_that_says_nonsense_is_unknown(checked: Checker) -> None:
 
 
 def test_the_worst_finding_decides() -> None:
-    """Critical outranks warning outranks could not tell."""
+    """Critical outranks warning outranks unknown."""
     found = [Finding(level, "x", "", "") for level in (Level.OK, Level.UNKNOWN, Level.INFO)]
     assert Report(tuple(found)).status == 3
     found.append(Finding(Level.WARNING, "x", "", ""))
@@ -218,7 +218,7 @@ def test_the_worst_finding_decides() -> None:
 
 
 def test_an_array_that_stands_still_just_now_is_a_warning(checked: Checker) -> None:
-    """The rule waits a minute, one look cannot: it says so and does not keep silent."""
+    """The rule waits a minute, a check cannot: the alert is listed as pending."""
     status, text = checked(machine() | array("md1", state="inactive"))
     assert status == 1, text
     [line] = lines(text, "WARNING")
@@ -227,7 +227,7 @@ def test_an_array_that_stands_still_just_now_is_a_warning(checked: Checker) -> N
 
 
 def test_a_bad_configuration_does_not_keep_it_from_looking(checked: Checker) -> None:
-    """Status 3 with the line that is wrong; the full file system is seen all the same."""
+    """Status 3 with the invalid line; the full file system is found all the same."""
     checked.config.write_text("listen: everywhere\nmial: {}\n")
     status, text = checked(machine())
     assert status == 3, text
@@ -248,7 +248,7 @@ def test_a_bad_rule_file_leaves_the_shipped_rules(checked: Checker) -> None:
 
 
 def test_a_rule_file_that_is_none_by_its_size_is_not_read(checked: Checker) -> None:
-    """A dump ended up in the directory: it would need more memory than the unit has."""
+    """A large dump in the directory would need more memory than the unit has."""
     rules = checked.directory / "rules.d"
     rules.mkdir()
     with (rules / "dump.yaml").open("wb") as dump:
@@ -266,7 +266,7 @@ def test_a_recording_that_is_none_is_said(checked: Checker) -> None:
 
 
 def test_a_recording_older_than_a_source_is_not_broken(checked: Checker) -> None:
-    """What was listed and not yet read when it was made is no failure of the machine."""
+    """A collector that was not yet read when the recording was made is no failure."""
     status, text = checked(None, "--play", str(FIXTURES / "idle.tar.xz"))
     assert "UNKNOWN" not in text
     assert status == 0, text
@@ -284,7 +284,7 @@ def test_json_says_the_same(checked: Checker) -> None:
 
 
 def test_many_equal_disks_share_a_line(checked: Checker) -> None:
-    """Thirty disks are one line, and it counts them."""
+    """Thirty equal disks are one line with their number."""
     status, text = checked(machine(disks=30))
     assert status == 0, text
     [line] = lines(text, "INFO     disks")
@@ -293,7 +293,7 @@ def test_many_equal_disks_share_a_line(checked: Checker) -> None:
 
 
 def test_a_line_for_each_drive_says_how_it_is_asked(checked: Checker) -> None:
-    """The type that goes with the kernel's device, and one that people wrote down."""
+    """The type for the kernel's device, and a configured one."""
     checked.config.write_text(
         checked.config.read_text()
         + "smart: {drives: [{path: /dev/sdab, ignore: true}, {serial: Z1Z0ABCD}]}\n"
@@ -308,7 +308,7 @@ def test_a_line_for_each_drive_says_how_it_is_asked(checked: Checker) -> None:
 
 
 def test_a_reader_that_goes_away_is_no_fault(checked: Checker) -> None:
-    """As with `| head`: the status stays, nothing is complained about."""
+    """As with `| head`: the exit status is kept, no error is shown."""
     reading, writing = os.pipe()
     os.close(reading)
     answer = subprocess.run(
@@ -324,7 +324,7 @@ def test_a_reader_that_goes_away_is_no_fault(checked: Checker) -> None:
 
 
 def test_an_interrupt_ends_it_and_its_child(checked: Checker) -> None:
-    """Ctrl-C while it looks at this machine: silence, 130, and nothing is left running."""
+    """Ctrl-C during a check: no output, status 130, and no process is left running."""
     process = subprocess.Popen(
         [COMMAND, *checked.words(None)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -352,7 +352,7 @@ def _runs(process: str) -> bool:
 
 
 def test_anybody_may_look_at_this_machine(checked: Checker) -> None:
-    """The real machine without privilege: an answer, nothing written, no service needed."""
+    """The real machine without privileges: a report, nothing is written, no service needed."""
     user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
     answer = subprocess.run(
         [str(COMMAND), "check", "--json"],
@@ -374,7 +374,7 @@ def test_anybody_may_look_at_this_machine(checked: Checker) -> None:
 
 
 def test_a_check_that_hangs_altogether_is_given_up() -> None:
-    """The configuration lies on the hung disk: the deadline ends it, with what it was at."""
+    """The configuration is on the hung disk: the time-out ends the check and names its step."""
 
     def hang(step: Callable[[str], None]) -> Report:
         step("reading the configuration")
@@ -389,7 +389,7 @@ def test_a_check_that_hangs_altogether_is_given_up() -> None:
 
 
 def test_a_mistake_of_ours_is_a_line_and_no_traceback() -> None:
-    """Status 3 with the place of the mistake."""
+    """Status 3 with the place of the exception."""
 
     def broken(_: Callable[[str], None]) -> Report:
         raise ZeroDivisionError("ours")
@@ -401,7 +401,7 @@ def test_a_mistake_of_ours_is_a_line_and_no_traceback() -> None:
 
 
 def test_a_child_that_dies_is_said() -> None:
-    """Killed for want of memory, say."""
+    """For example killed by the OOM killer."""
 
     def die(_: Callable[[str], None]) -> Report:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -411,7 +411,7 @@ def test_a_child_that_dies_is_said() -> None:
 
 
 class Fast(SystemClock):
-    """A clock on which STUCK_SECONDS are over soon."""
+    """A fast clock, so that STUCK_SECONDS pass soon."""
 
     def now(self) -> float:
         """Return a time that goes 20 times as fast."""
@@ -440,7 +440,7 @@ def test_a_source_that_hangs_is_unknown_and_the_others_are_told(tmp_path: Path) 
 
 
 def test_a_check_does_not_say_that_a_machine_has_no_kernel_log(tmp_path: Path) -> None:
-    """It does not read one: who has no service running is told what judges it."""
+    """A check does not read the kernel log: it names the command that does."""
     polled = program_sources()
     sources = [s for s in polled if s.name in {"kernel_log", "controllers", "stat"}]
     clock, events = SystemClock(), queue.SimpleQueue[object]()
@@ -455,7 +455,7 @@ def test_a_check_does_not_say_that_a_machine_has_no_kernel_log(tmp_path: Path) -
 
 
 def test_what_the_running_service_says_counts(tmp_path: Path) -> None:
-    """A write stall needs minutes to be seen: the service has seen it, the check repeats it."""
+    """A write stall needs minutes of data: the check reports the alert of the service."""
     feed = Feed(recorded("write-stall"), tmp_path / "feed")
     program = Played(tmp_path, feed)
     program.http = True
@@ -523,7 +523,7 @@ GROUP = "/sys/fs/cgroup/system.slice/iowarden.service/cgroup.procs"
 def test_a_service_that_is_installed_and_does_not_run_is_critical(
     files: Files, status: int, text: str
 ) -> None:
-    """Nobody watches this machine then, and a check by cron that ends 0 would say all is well."""
+    """The machine is not monitored then, and a check by cron must not end with 0."""
     port = free_port()
     unit = running_service.unit(Memory(files))
     report = Report(tuple(running_service.findings(("127.0.0.1", port), set(), unit)))
@@ -532,7 +532,7 @@ def test_a_service_that_is_installed_and_does_not_run_is_critical(
 
 
 def test_lines_are_as_long_as_the_terminal_is_wide() -> None:
-    """A narrow window would break words in two, a wide one has room; a command stays whole."""
+    """Lines are wrapped to the width of the terminal; a quoted command is not split."""
     text = "word " * 60
     finding = Finding(
         Level.WARNING, "Alert", "sda", text, f"{text}\n  smartctl -x /dev/sda" + "a" * 60
@@ -548,7 +548,7 @@ def test_lines_are_as_long_as_the_terminal_is_wide() -> None:
 def test_the_width_is_that_of_the_terminal(
     checked: Checker, monkeypatch: pytest.MonkeyPatch, columns: str, most: int
 ) -> None:
-    """Without one, as in a pipe, it is a hundred."""
+    """Without a terminal, as in a pipe, the width is 100."""
     monkeypatch.setenv("COLUMNS", columns)
     _, text = checked(machine(degraded=1))
     assert most - 10 <= max(map(len, text.splitlines())) <= most
@@ -558,7 +558,7 @@ def test_the_width_is_that_of_the_terminal(
 def test_the_configuration_is_judged_as_the_service_reads_it(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A password that root alone may read is none to the service, which would end with 78."""
+    """A password that only root can read is missing for the service, which would end with 78."""
     monkeypatch.setattr(check_command, "SERVICE_USER", "nobody")
     with tempfile.TemporaryDirectory() as directory:  # pytest's own is closed to others
         os.chmod(directory, 0o755)
@@ -591,7 +591,7 @@ def test_the_configuration_is_judged_as_the_service_reads_it(
 def test_a_credential_is_read_by_systemd_and_not_by_the_service(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """So root alone may read it: that is what it is recommended for."""
+    """Only root can read the credential, as recommended."""
     monkeypatch.setattr(check_command, "SERVICE_USER", "nobody")
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
     with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as rules:
@@ -609,7 +609,7 @@ def test_a_credential_is_read_by_systemd_and_not_by_the_service(
 
 
 def test_no_code_of_ours_stands_in_a_report(checked: Checker) -> None:
-    """Conditions were codes such as 'A1' and 'M5' once; a report has names."""
+    """A report has names of alerts, not codes of conditions."""
     _, text = checked(machine(degraded=1))
     assert "not checked: alerts that need" in text
     assert "WriteStall" in text
@@ -630,7 +630,7 @@ def test_labels_of_the_service_are_read_as_they_were_written() -> None:
 def test_another_exporter_matters_when_its_names_are_shown(
     program: str, expose: str, status: int
 ) -> None:
-    """Two 'node_uname_info' of one host break rules; otherwise it is worth knowing."""
+    """Two 'node_uname_info' of one host break rules: a warning; otherwise information."""
     key = program.removesuffix("_exporter")
     settings = parse_config(f"expose: {{{key}: {expose}}}\n", "iowarden.yaml")
     report = Report(tuple(findings.of_exporters([Exporter(9100, program, "200 OK")], settings)))
@@ -640,12 +640,12 @@ def test_another_exporter_matters_when_its_names_are_shown(
 
 
 def test_an_exporter_of_something_else_is_only_named() -> None:
-    """Nothing that we show is also shown by it."""
+    """A program whose metrics do not conflict with ours."""
     settings = parse_config("expose: {node: true, smartctl: true}\n", "iowarden.yaml")
     [found] = findings.of_exporters([Exporter(9100, None, "401 Unauthorized")], settings)
     assert (found.level, found.text) == (Level.INFO, "port 9100 answers 401 Unauthorized")
 
 
 def test_groups_that_need_a_longer_look_are_there() -> None:
-    """A group that was renamed would be promised by nobody."""
+    """A renamed group would be missing in the list."""
     assert {group.name for group in GROUPS} >= findings.LONGER_LOOK

@@ -1,4 +1,4 @@
-"""`iowarden explain`: a text from a tool or the kernel, without the machine that it came from."""
+"""`iowarden explain`: output of a tool or the kernel, without the machine of its origin."""
 
 from __future__ import annotations
 
@@ -225,13 +225,13 @@ KINDS = {
 
 
 def data(text: str | bytes, kind: str = "", *, log: bool = False) -> dict[str, Any]:
-    """The answer as data."""
+    """Return the answer as JSON."""
     found: dict[str, Any] = json.loads(read(text, kind, log=log).json())
     return found
 
 
 def shown(text: str) -> str:
-    """The answer for people."""
+    """Return the answer as text."""
     lines: list[str] = []
     for section in explain_command.sections(read(text)):
         lines += console.columns(section) if isinstance(section, console.Table) else [section]
@@ -240,7 +240,7 @@ def shown(text: str) -> str:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """What the command answers to a text on its standard input: its exit status and all output."""
+    """Return exit status and output of the command for a text on standard input."""
 
     def answer(text: str | bytes, *words: str) -> tuple[int, str]:
         content = text.encode() if isinstance(text, str) else text
@@ -253,7 +253,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_is_told_by_its_text_and_judged(kind: str) -> None:
-    """A whole one ends 0, a degraded or failed one 1 with the alert that the service would fire."""
+    """A healthy array ends 0, a degraded or failed one 1 with the alert of the service."""
     well, bad, alert = KINDS[kind]
     told = data(well)
     assert (told["kind"], told["status"], told["unread"]) == (kind, 0, [])
@@ -264,7 +264,7 @@ def test_each_kind_is_told_by_its_text_and_judged(kind: str) -> None:
 
 
 def test_a_line_from_a_forum() -> None:
-    """It has no time, no host and no second line; device, sector and severity stand in it."""
+    """It has no time, no host and no second line; device, sector and severity are parsed."""
     line = MEDIUM.partition("] ")[2]
     told = data(line)
     (event,) = told["events"]
@@ -282,7 +282,7 @@ def test_a_line_from_a_forum() -> None:
 
 
 def test_a_container_of_firmware_raid_is_well() -> None:
-    """It never runs; an array in it that does not is another matter."""
+    """A container is never active; an inactive array in it is a problem."""
     text = "Personalities : [raid1]\nmd127 : inactive sdb[1](S) sda[0](S)\n      5288 blocks super"
     text += " external:imsm\n       \nunused devices: <none>\n"
     told = data(text, "mdstat")
@@ -292,7 +292,7 @@ def test_a_container_of_firmware_raid_is_well() -> None:
 
 
 def test_what_smartctl_asked_in_vain_is_understood() -> None:
-    """Three lines of the kernel, and nothing of them is a disk's error."""
+    """Three kernel messages, none of which is a disk error."""
     lines = (
         "Sense Key : Hardware Error [current]",
         "Add. Sense: Internal target failure",
@@ -303,7 +303,7 @@ def test_what_smartctl_asked_in_vain_is_understood() -> None:
 
 
 def test_the_shape_of_the_data() -> None:
-    """Programs read it: a field that goes away, or is called otherwise, breaks them."""
+    """Programs read it: a removed or renamed field breaks them."""
     told = data(DEGRADED)
     assert [*told] == [
         *("kind", "outputs", "status", "summary", "objects"),
@@ -333,7 +333,7 @@ def test_the_shape_of_the_data() -> None:
 
 
 def test_a_disk_behind_a_controller_is_named() -> None:
-    """Its slot, its state and the tool's own word: that is what somebody pulls it out by."""
+    """Slot, state and the tool's own term: with these a user removes the right disk."""
     told = data(KINDS["storcli"][1])
     disks = {each["name"]: each for each in told["objects"] if each["type"] == "disk"}
     assert disks["enclosure 252 slot 1"]["state"] == "failed"
@@ -344,7 +344,7 @@ def test_a_disk_behind_a_controller_is_named() -> None:
 
 
 def test_a_controllers_log() -> None:
-    """With --log, or where it can be nothing else; of a tool without a log that is wrong usage."""
+    """With --log, or if recognized; for a tool without a log that is wrong usage."""
     for told in (data(AREVENTS, "cli64", log=True), data(AREVENTS, "cli64"), data(AREVENTS)):
         (event,) = told["events"]
         assert (event["class"], event["place"]) == ("areca_device_failed", "channel 2")
@@ -356,7 +356,7 @@ def test_a_controllers_log() -> None:
 
 
 def test_several_outputs_in_one_text() -> None:
-    """Whoever asks for help pastes the session, with the prompts between the answers."""
+    """Users paste whole sessions, with prompts between the outputs."""
     session = "".join(
         f"root@shelf:~# MegaCli64 {command} -aALL\n{text}"
         for command, text in (
@@ -370,7 +370,7 @@ def test_several_outputs_in_one_text() -> None:
 
 
 def test_one_bad_row_leaves_the_others() -> None:
-    """What parses is told, what does not is named with its line; wrong stays wrong."""
+    """The parsed part is listed, the rest named with its line; a problem stays a problem."""
     spoilt = WHOLE.replace("md0 : active raid1", "md0 ; active raid1")
     told = data(spoilt, "mdstat")
     assert told["status"] == 2
@@ -381,13 +381,13 @@ def test_one_bad_row_leaves_the_others() -> None:
 
 
 def test_lines_pasted_without_the_blanks_ahead_of_them() -> None:
-    """Web forms strip them; what is below an array is known by its words all the same."""
+    """Web forms strip indents; members below an array are recognized by their keywords."""
     stripped = "\n".join(map(str.strip, DEGRADED.split("\n")))
     assert data(stripped)["objects"] == data(DEGRADED)["objects"]
 
 
 def test_a_line_of_storage_without_a_class_is_not_taken_for_well() -> None:
-    """A warning of a disk that iowarden has no words for is no "nothing wrong"."""
+    """A disk warning without an event class is not "nothing wrong"."""
     line = "[    9.000000] sd 0:0:0:0: [sda] Flux compensator failed\n"
     told = data(line + "[    9.100000] snd_hda_intel 0000:00:1f.3: codec failed\n")
     assert told["status"] == 2
@@ -402,7 +402,7 @@ def test_a_line_of_storage_without_a_class_is_not_taken_for_well() -> None:
 
 
 def test_a_storm_is_its_first_lines_and_a_count() -> None:
-    """A disk that dies writes a million lines; nobody reads them all, and none is lost."""
+    """A dying disk writes a million lines; the first are listed, all are counted."""
     text = "".join(f"{MEDIUM.replace('123456', str(8 * n))}\n" for n in range(60))
     told = data(text)
     assert len(told["events"]) == 60
@@ -414,7 +414,7 @@ def test_a_storm_is_its_first_lines_and_a_count() -> None:
 def test_a_text_cut_anywhere_is_never_well_while_it_tells_what_is_wrong(
     kind: str,
 ) -> None:
-    """A program that was killed, a mouse that slipped: what it said until then still counts."""
+    """Truncated output, of a killed program or a bad copy: its first part still counts."""
     bad = KINDS[kind][1]
     lines = bad.splitlines(keepends=True)
     before = 2
@@ -457,7 +457,7 @@ STRANGE = f"{MPT}You seem to have no disks\n".format(state="DEGRADED")
     ],
 )
 def test_what_cannot_be_read_is_said_beside_what_can(kind: str, text: str, state: str) -> None:
-    """A spoilt row, a line that is none of the program's, a heading that is lost."""
+    """A damaged row, a line of another program, a missing heading."""
     told = data(text, kind)
     assert len(told["unread"]) == 1
     assert state in {each["state"] for each in told["objects"]}
@@ -497,14 +497,14 @@ def test_what_cannot_be_read_is_refused_with_its_reason(run: Run, text: bytes, t
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_tools_output_is_not_understood(kind: str) -> None:
-    """Never "nothing wrong" of what no parser took."""
+    """Text that no parser accepts is never "nothing wrong"."""
     told = data("hello, world\n" * 3, kind)
     assert told["status"] == 2
     assert told["objects"] == []
 
 
 def test_very_many_blank_lines_and_very_many_outputs() -> None:
-    """A pattern that looks on over lines at each of them would take hours; 200 outputs are read."""
+    """A pattern that scans ahead from every line would take hours; 200 outputs are parsed."""
     for kind in KINDS:
         assert read("\n" * 20_000 + "x", kind).status == 2
     told = data("GuiErrMsg<0x00>: Success.\n" * 300, "cli64")
@@ -515,7 +515,7 @@ def test_very_many_blank_lines_and_very_many_outputs() -> None:
 
 
 def test_a_file_and_what_is_none(run: Run, tmp_path: Path) -> None:
-    """A name on the command line; a FIFO that nobody writes to does not hang it."""
+    """A file name as argument; a FIFO without a writer does not block it."""
     file, absent, fifo = (tmp_path / name for name in ("mdstat", "absent", "fifo"))
     file.write_text(DEGRADED)
     os.mkfifo(fifo)
@@ -530,21 +530,21 @@ def test_a_file_and_what_is_none(run: Run, tmp_path: Path) -> None:
 
 
 def test_what_a_terminal_would_obey_is_spelled_out() -> None:
-    """A model's name, or a line somebody logged, must not write on the screen."""
+    """A model name, or a logged line, must not control the terminal."""
     told = shown(MEDIUM + "\x1b[2J\x07\n")
     assert "\x1b" not in told
     assert "\x07" not in told
 
 
 def test_of_a_texts_machine_nothing_is_said_that_the_text_does_not_say() -> None:
-    """A degraded mirror from a forum: each of its members was said to be on a disk that is gone."""
+    """A degraded mirror from a forum: its members were reported to be on a missing disk."""
     advice = "\n".join(alert["advice"] for alert in data(DEGRADED)["alerts"])
     assert "Members of md0 (raid1): sdb1 faulty; sda1.\n" in advice
     assert "is gone" not in advice
 
 
 def test_what_a_machine_lacks_that_is_no_more_than_a_text_is_no_fault() -> None:
-    """That no disk is monitored and there is no swap is true of every text."""
+    """Every text has no monitored disk and no swap: such alerts are left out."""
     for well, _, _ in KINDS.values():
         alerts = data(well)["alerts"]
         assert [each for each in alerts if each["severity"] in {"warning", "critical"}] == []
@@ -573,14 +573,14 @@ _STATUS = (
     ],
 )
 def test_a_part_that_tells_of_a_fault_is_not_outvoted_by_the_rest(text: str) -> None:
-    """An exit status, a count or a row that is spoilt says more than the word that all is well."""
+    """A bad exit status, count or row outweighs a general "OK" in the text."""
     told = read(text)
     assert told.status == 1
     assert any(each.fault for each in told.unread)
 
 
 def test_a_whole_exit_status_without_findings_is_well() -> None:
-    """The same report with the exit status 0: nothing of it contradicts."""
+    """The same report with exit status 0: no contradiction."""
     assert read(_STATUS % 0).status == 0
 
 
@@ -605,7 +605,7 @@ def test_a_whole_exit_status_without_findings_is_well() -> None:
     ],
 )
 def test_a_count_that_is_no_number_is_not_none(text: str, at: str) -> None:
-    """Of a count of faults that cannot be read, nobody knows that it is 0."""
+    """An error count that cannot be parsed is not known to be 0."""
     well, spoilt = read(text.format(0)), read(text.format(at))
     assert not any(each.state == "attention" for each in well.objects)
     assert spoilt.status == 1
@@ -639,7 +639,7 @@ iBBU08 Failed  48 hours +    31C  4    2013/05/10
 
 
 def test_a_controllers_report_without_its_head_is_no_list_of_volumes(run: Run) -> None:
-    """Cut at its beginning: the volume is well, and the battery's table says that it failed."""
+    """The beginning is missing: the volume is ok, but the battery's table shows a failure."""
     code, printed = run(HEADLESS, "--as", "storcli")
     assert code == 2
     assert "'bbu_info': expected 'Basics' before it, got none" in printed

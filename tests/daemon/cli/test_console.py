@@ -1,4 +1,4 @@
-"""The commands that ask the service, against a real socket, as text, on a terminal and as data."""
+"""Commands that query the service, against a real socket: as text, on a terminal, as JSON."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 def test_a_piped_status_says_all_of_it(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """For a ticket: plain lines, nothing cut off, nothing that a terminal would obey."""
+    """For a ticket: plain lines, nothing cut off, no control characters."""
     service.answers["status"] = {"answer": STATUS}
     assert run("status", *at(service)) == 0
     text = capsys.readouterr().out
@@ -119,7 +119,7 @@ def test_a_piped_status_says_all_of_it(
 def test_a_status_on_a_terminal_says_all_of_it(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """80 columns: tables are drawn, text is folded, and only colours are sent beside it."""
+    """80 columns: tables are drawn, text is folded, colours are the only escape sequences."""
     service.answers["status"] = {"answer": STATUS}
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")
@@ -138,7 +138,7 @@ def test_a_status_on_a_terminal_says_all_of_it(
 def test_a_healthy_machine_needs_few_lines(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is wrong: no empty tables."""
+    """Without problems, no empty tables are shown."""
     quiet = Status("0.1.0", "db1", NOW, NOW - 5, True, "ok: nothing is wrong", sources_ok=30)
     service.answers["status"] = {"answer": quiet}
     assert run("status", *at(service)) == 0
@@ -165,7 +165,7 @@ def test_a_status_as_data_is_the_document(
 def test_a_newer_service_is_understood(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An upgrade without restart: what this client does not know is left out."""
+    """An upgrade without restart: the client ignores fields that it does not know."""
     service.answers["status"] = {"answer": {"version": "9", "summary": "ok", "moods": ["blue"]}}
     assert run("status", *at(service)) == 0
     assert "iowarden 9" in capsys.readouterr().out
@@ -174,7 +174,7 @@ def test_a_newer_service_is_understood(
 def test_a_service_of_another_kind_is_told(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A field that is no longer what it was ends in a sentence."""
+    """A field of another type is a readable error."""
     service.answers["status"] = {"answer": {"incidents": 7}}
     assert run("status", *at(service)) == 1
     assert "version" in capsys.readouterr().err
@@ -193,7 +193,7 @@ def test_nobody_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_a_path_that_is_too_long_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """A long name is no traceback."""
+    """A path that is too long is an error message, not a traceback."""
     assert run("status", "--socket", "/" + "x" * 200) == 1
     assert "path too long). See: systemctl status iowarden" in capsys.readouterr().err
 
@@ -224,7 +224,7 @@ def test_who_may_not_is_told_what_to_do(service: Service) -> None:
 def test_a_service_that_hangs_up_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It ends, or says half a line, or no JSON, while somebody waits for an answer."""
+    """The service ends, or sends half a line or no JSON, while a client waits for an answer."""
     path = str(tmp_path / "control.sock")
     closed = "closed the connection"
     answers = {b"": closed, b'{"answer"': closed}
@@ -251,7 +251,7 @@ def test_a_service_that_hangs_up_is_told(
 def test_a_service_that_says_nothing_is_not_waited_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is stopped by a debugger: the queue takes us, nobody answers, and we end."""
+    """A service stopped by a debugger: the socket accepts the client, which then times out."""
     monkeypatch.setattr(service_client, "TIMEOUT_SECONDS", 0.05)
     path = str(tmp_path / "control.sock")
     with listen.bind(path):
@@ -263,7 +263,7 @@ def test_a_service_that_says_nothing_is_not_waited_for(
 
 
 def test_a_silence_is_asked_for(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    """What was typed arrives; who did it is not the client's to say."""
+    """The service gets the arguments as typed; it identifies the user itself."""
     service.answers["silence add"] = {"answer": SILENCE}
     words = ("device=~sd.*", "WriteStall", "--for", "1h30m", "--reason", "moving the rack")
     assert run("silence", "add", *words, *at(service)) == 0
@@ -278,7 +278,7 @@ def test_a_silence_is_asked_for(service: Service, capsys: pytest.CaptureFixture[
 
 
 def test_a_silence_lasts_until_a_time(service: Service) -> None:
-    """A time with its offset is that time; the service is told how long that is from now."""
+    """A time with an offset is sent to the service as a duration from now."""
     service.answers["silence add"] = {"answer": SILENCE}
     until = time.time() + 3600
     text = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(until))
@@ -298,7 +298,7 @@ def test_a_silence_lasts_until_a_time(service: Service) -> None:
 def test_a_time_that_is_none_is_told(
     service: Service, capsys: pytest.CaptureFixture[str], option: str, value: str, said: str
 ) -> None:
-    """Nothing is asked, and the error says what was expected."""
+    """No request is sent, and the error states the expected form."""
     with pytest.raises(SystemExit) as ended:
         run("silence", "add", "x", option, value, "--reason", "y", *at(service))
     assert ended.value.code == 2
@@ -309,7 +309,7 @@ def test_a_time_that_is_none_is_told(
 def test_silences_are_listed_and_ended(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The list shows what `expire` takes; none is said in words."""
+    """The list shows the ID for `expire`; an empty list is a sentence."""
     service.answers["silence list"] = {"answer": Silences((SILENCE,))}
     service.answers["silence expire"] = {"answer": SILENCE}
     assert run("silence", "list", *at(service)) == 0
@@ -324,7 +324,7 @@ def test_silences_are_listed_and_ended(
 
 
 def test_an_incident_is_acknowledged(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    """The answer says of which incident, and for how long nothing is mailed."""
+    """The answer names the incident, and until when no notification is sent."""
     service.answers["ack"] = {"answer": STATUS.incidents[0]}
     assert run("ack", "3f2a", "--reason", "drive ordered", *at(service)) == 0
     assert service.asked[0].arguments == {
@@ -338,7 +338,7 @@ def test_an_incident_is_acknowledged(service: Service, capsys: pytest.CaptureFix
 
 
 def test_an_error_is_shown_and_fails(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the service refuses is a sentence, without what a terminal would obey."""
+    """An error of the service is a sentence without control characters."""
     service.answers["ack"] = {"error": "incident 'zz\x1b[2J': expected an open one, got none"}
     assert run("ack", "zz", *at(service)) == 1
     assert capsys.readouterr().err == ("incident 'zz\\x1b[2J': expected an open one, got none\n")
@@ -350,7 +350,7 @@ def test_an_error_is_shown_and_fails(service: Service, capsys: pytest.CaptureFix
 def test_a_query_is_answered_as_promtool_would(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A line for each sample, escaped so that it can be pasted into a rule."""
+    """One line per series, escaped so that it can be pasted into a rule."""
     samples = (
         ResultSample({"__name__": "up", "device": "sda", "a": 'say "x"\\'}, "1"),
         ResultSample({}, "NaN"),
@@ -372,7 +372,7 @@ def test_a_query_is_answered_as_promtool_would(
 @given(st.from_type(Status))
 @settings(max_examples=40)
 def test_whatever_a_status_holds_is_shown(status: Status) -> None:
-    """Any text, any time, any number: no exception, and only what prints reaches the terminal."""
+    """Any text, time or number: no exception, and only printable text on the terminal."""
     for section in status_command.status_sections(status):
         if isinstance(section, str):
             lines = [console.printable(section)]
@@ -386,12 +386,12 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 @given(st.builds(SilenceLine, created_seconds=FINITE, ends_seconds=FINITE))
 def test_a_document_comes_back_from_json(line: SilenceLine) -> None:
-    """What the loop says is what the client reads, whatever text is in it."""
+    """The client decodes exactly what the main loop sent, whatever text is in it."""
     assert json_codec.decode(SilenceLine, json_codec.encode(line)) == line
 
 
 def test_a_table_has_the_columns_that_it_names_and_is_none_without_rows() -> None:
-    """A column is declared once, for all tables that have it; what is in it is made harmless."""
+    """A column is declared once for all tables; control characters in its cells are escaped."""
     known: console.Columns[str] = {
         "name": str,
         "length": lambda each: str(len(each)),
@@ -408,7 +408,7 @@ def test_a_table_has_the_columns_that_it_names_and_is_none_without_rows() -> Non
 
 
 def test_the_service_does_not_load_what_draws_tables() -> None:
-    """Its memory is locked, and a table library is of no use to it."""
+    """Its memory is locked, and it does not need a table library."""
     program = (
         "import sys\nfrom iowarden.daemon.cli import console\n"
         "from iowarden.daemon.control import control_socket\nprint('rich' in sys.modules)"

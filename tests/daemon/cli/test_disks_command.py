@@ -93,7 +93,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 def test_coverage_says_who_is_not_read_and_why(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is wrong comes first, with its cure; nothing in it moves the cursor."""
+    """Problems come first, with the remedy; the output has no control characters."""
     assert run("coverage", *at(service)) == 1
     text = capsys.readouterr().out
     assert text.startswith(
@@ -113,7 +113,7 @@ def test_coverage_says_who_is_not_read_and_why(
 def test_of_a_disk_that_vanished_nobody_says_that_it_was_never_read(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It was read until it vanished; one that is there and was never read is told so."""
+    """It was polled until it vanished; only a present disk that was never polled says so."""
     lost = replace(HIDDEN, cover="missing", reason="it vanished; on it: md0")
     service.answers["coverage"] = {"answer": replace(COVERAGE, disks=(lost,))}
     assert run("coverage", *at(service)) == 1
@@ -127,7 +127,7 @@ def test_of_a_disk_that_vanished_nobody_says_that_it_was_never_read(
 def test_the_exit_status_is_that_of_the_coverage(
     service: Service, verdict: str, status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As 'iowarden check': only 0 says that every disk is read."""
+    """As for 'iowarden check': only 0 means that every disk is monitored."""
     service.answers["coverage"] = {"answer": Coverage(verdict=verdict, summary="x")}
     assert run("coverage", *at(service)) == status
     assert run("coverage", "--json", *at(service)) == status
@@ -137,13 +137,13 @@ def test_the_exit_status_is_that_of_the_coverage(
 def test_nobody_there_is_no_answer_about_disks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The service does not run: unknown, and neither a warning nor OK."""
+    """The service is not running: unknown, neither a warning nor OK."""
     assert run("coverage", "--state-directory", str(tmp_path)) == 3
     assert "iowarden is not running" in capsys.readouterr().err
 
 
 def test_every_disk_is_a_line(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also the one of which nothing is known."""
+    """Including a disk without any data."""
     assert run("disk", "list", *at(service)) == 0
     lines = capsys.readouterr().out.splitlines()
     (sda,) = (line for line in lines if line.startswith("  sda "))
@@ -158,7 +158,7 @@ def test_every_disk_is_a_line(service: Service, capsys: pytest.CaptureFixture[st
 def test_all_of_a_disk_is_on_the_screen(
     service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Piped or on 80 columns: nothing of it is left out."""
+    """Piped or on 80 columns: nothing is left out."""
     facts = (
         "sda (ACME DISK-9, serial S1)", "enclosure 0:0:8:0 Slot 02", "md0, /srv/db", "firmware",
         "A1", "megaraid,0 at /dev/bus/0", "Current_Pending_Sector", "193", "hidden", "past",
@@ -178,7 +178,7 @@ def test_all_of_a_disk_is_on_the_screen(
 def test_the_past_is_bars_and_what_changed(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two values are equal and one is not: the first, the change; what is asked is passed on."""
+    """Two equal values, then a change: two rows; the arguments are passed on."""
     assert run("disk", "history", "S1", "197", *at(service)) == 0
     text = capsys.readouterr().out
     assert text.startswith("S1: 197 raw, from 0 to 8\n  ▁▁█\n")
@@ -191,7 +191,7 @@ def test_the_past_is_bars_and_what_changed(
 def test_a_long_past_is_cut_and_says_so(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A thousand changes: the last forty, unless all are wanted."""
+    """A thousand changes: the last forty are shown, unless --all is given."""
     many = tuple((NOW + i * 60.0, float(i)) for i in range(1000))
     service.answers["disk history"] = {"answer": DiskHistory("S1", "197 raw", many)}
     assert run("disk", "history", "S1", "197", *at(service)) == 0
@@ -203,7 +203,7 @@ def test_a_long_past_is_cut_and_says_so(
 
 
 def test_a_disk_is_forgotten_by_name(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    """What comes of it is said."""
+    """The result is shown."""
     assert run("disk", "forget", "S1", *at(service)) == 0
     assert capsys.readouterr().out.startswith(
         "sda (ACME DISK-9, serial S1) is no longer reported as missing"
@@ -212,7 +212,7 @@ def test_a_disk_is_forgotten_by_name(service: Service, capsys: pytest.CaptureFix
 
 
 def test_a_terminal_without_bars_gets_plain_characters() -> None:
-    """An old terminal, or a locale of which nobody knows."""
+    """An old terminal, or an unknown locale."""
     samples = tuple((float(i), float(i)) for i in range(8))
     assert disks_command.sparkline(samples, "utf-8") == "▁▂▃▄▅▆▇█"
     assert disks_command.sparkline(samples, "ascii") == "_.,-=+*#"
@@ -221,7 +221,7 @@ def test_a_terminal_without_bars_gets_plain_characters() -> None:
 
 
 def test_one_bad_day_in_years_is_seen() -> None:
-    """A value that came and went between two bars is the height of its bar."""
+    """A value that came and went within the time of a bar is the height of that bar."""
     samples = tuple((float(day), 9.0 if day == 500 else 0.0) for day in range(1000))
     drawn = disks_command.sparkline(samples, "utf-8")
     assert len(drawn) == disks_command.MOST_BARS
@@ -235,7 +235,7 @@ def test_one_bad_day_in_years_is_seen() -> None:
     )
 )
 def test_any_past_can_be_drawn(samples: list[tuple[float, float]]) -> None:
-    """Whatever the values: at most so many bars, the highest among them."""
+    """Whatever the values: the number of bars is limited, the highest value is shown."""
     drawn = disks_command.sparkline(samples, "utf-8")
     assert 1 <= len(drawn) <= disks_command.MOST_BARS
     if len({value for _, value in samples}) > 1 and samples[0][0] < samples[-1][0]:

@@ -109,7 +109,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 def test_events_are_lines(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    """Time, severity, who tells it, what it is about, incident, text; as data, one a line."""
+    """Time, severity, source, object, incident, text; as JSON, one event per line."""
     service.answers["events"] = {"answer": Events((SAID, EVENT))}
     assert run("events", "-n", "7", *at(service)) == 0
     assert service.asked[0].arguments["last"] == 7
@@ -126,7 +126,7 @@ def test_events_are_lines(service: Service, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_what_is_asked_for_arrives(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each option is said to the service; a duration is so long ago."""
+    """Each option is sent to the service; a duration means that long ago."""
     service.answers["events"] = {"answer": Events()}
     before = time.time()
     words = (
@@ -152,7 +152,7 @@ def test_what_is_asked_for_arrives(service: Service, capsys: pytest.CaptureFixtu
 def test_an_option_that_is_none_is_told(
     service: Service, capsys: pytest.CaptureFixture[str], words: tuple[str, str]
 ) -> None:
-    """Nothing is asked, and the error says what was expected."""
+    """No request is sent, and the error states the expected form."""
     with pytest.raises(SystemExit) as ended:
         run("events", *words, *at(service))
     assert ended.value.code == 2
@@ -163,7 +163,7 @@ def test_an_option_that_is_none_is_told(
 def test_a_service_of_before_that_tells_everything_is_not_taken_for_an_answer(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It knows no filter and no source: what is not asked for is not shown."""
+    """An old service has no filters: the client filters the events itself."""
     old = [{"at_seconds": NOW, "severity": word, "text": f"a {word}"} for word in ("info", "dire")]
     service.answers["events"] = {"answer": {"events": old}}
     assert run("events", "--severity", "warning", *at(service)) == 0
@@ -174,7 +174,7 @@ def test_a_service_of_before_that_tells_everything_is_not_taken_for_an_answer(
 def test_what_is_missing_is_said_beside_the_events(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The disk with history.db hangs: the lines that are known, and a sentence to a person."""
+    """The disk with history.db hangs: the events in memory are listed, with a note."""
     service.answers["events"] = {"answer": Events((SAID,), "its disk\x1b[2J may hang")}
     assert run("events", *at(service)) == 0
     out, error = capsys.readouterr()
@@ -185,7 +185,7 @@ def test_what_is_missing_is_said_beside_the_events(
 def test_a_terminal_gets_one_line_for_an_event(
     service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """80 columns: a long line of a kernel is cut; a pipe gets all of it."""
+    """80 columns: a long kernel message is cut; a pipe gets all of it."""
     service.answers["events"] = {"answer": Events((replace(EVENT, text="x" * 300), SAID))}
     monkeypatch.setenv("COLUMNS", "80")
     text = on_a_terminal(monkeypatch, lambda: run("events", *at(service)))
@@ -220,7 +220,7 @@ def following(service: Service, *words: str) -> subprocess.Popen[str]:
 
 
 def test_who_follows_sees_events_at_once_and_the_end(service: Service) -> None:
-    """An event is there when it is published; when the service ends, that is said."""
+    """An event is shown when it is published; the end of the service is reported."""
     with following(service) as process:
         assert process.stdout is not None
         service.control.publish(EventLine(NOW, "critical", "sda hangs"))
@@ -256,7 +256,7 @@ def test_a_quiet_night_does_not_end_following(
 
 
 def test_control_c_ends_following_quietly(service: Service) -> None:
-    """The way out of `--follow` is no error message."""
+    """Ctrl-C ends `--follow` without an error message."""
     with following(service) as process:
         process.send_signal(signal.SIGINT)
         out, said = process.communicate(timeout=DEADLINE_SECONDS)
@@ -275,7 +275,7 @@ def test_a_reader_that_has_enough_is_no_error(service: Service) -> None:
 
 
 def test_who_follows_one_disk_sees_no_other(service: Service) -> None:
-    """The service publishes all events to all: by its serial number, or its name of now."""
+    """The service publishes all events to all clients: filtered by serial number or device."""
     with following(service, "--disk", "SLOW") as process:
         for event in (replace(EVENT, disk="OTHER"), replace(SAID, device="sdb"), EVENT, SAID):
             service.control.publish(event)
@@ -289,7 +289,7 @@ def test_who_follows_one_disk_sees_no_other(service: Service) -> None:
 
 
 def test_incidents_are_listed(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    """The open ones with what is done about them; the closed ones below, without a severity."""
+    """Open incidents with acknowledgements and silences; below, closed ones without severity."""
     assert run("incident", "list", "--all", *at(service)) == 0
     assert service.asked[0].arguments == {"all": True}
     text = capsys.readouterr().out
@@ -311,7 +311,7 @@ def test_incidents_are_listed(service: Service, capsys: pytest.CaptureFixture[st
 def test_all_of_an_incident_is_on_the_screen(
     service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Piped or on 80 columns: nothing of it is left out, and nothing moves the cursor."""
+    """Piped or on 80 columns: nothing is left out, and there are no control characters."""
     facts = (
         "critical: incident 3f2a9c01de: sda", "state: open", "2 h 1 min", "reopened: 3 times",
         "2, last: worse at", "acknowledged by alice (uid 1000)", "drive ordered",
@@ -343,7 +343,7 @@ def test_all_of_an_incident_is_on_the_screen(
 def test_a_closed_incident_says_since_when(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing of what it was is known any more, and that its events could not be read is said."""
+    """Its details are no longer available; that its events could not be read is shown."""
     gone = IncidentDetail(NOW, CLOSED, note="history.db cannot be read: disk I/O error")
     service.answers["incident show"] = {"answer": gone}
     assert run("incident", "show", "aa", *at(service)) == 0
@@ -355,7 +355,7 @@ def test_a_closed_incident_says_since_when(
 def test_an_incident_that_is_none_is_an_error(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What the service says of it, and exit status 1."""
+    """The error of the service is shown; exit status 1."""
     service.answers["incident show"] = {"error": "incident: expected one, got 'zz'; there is none"}
     assert run("incident", "show", "zz", *at(service)) == 1
     assert "there is none" in capsys.readouterr().err
@@ -378,7 +378,7 @@ def test_incidents_as_data_are_the_documents(
 def test_whatever_an_incident_holds_is_shown(
     detail: IncidentDetail, found: Incidents, event: EventLine
 ) -> None:
-    """Any text, any time, any number: no exception, and only what prints reaches the terminal."""
+    """Any text, time or number: no exception, and only printable text on the terminal."""
     sections = [*events_command.detail_sections(detail), *events_command.list_sections(found)]
     for section in (*sections, events_command.event_text(event)):
         if isinstance(section, str):

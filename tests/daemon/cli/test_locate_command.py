@@ -1,4 +1,4 @@
-"""'iowarden locate': what is taken for a device and a range, and how the answer is shown."""
+"""'iowarden locate': the accepted devices and ranges, and the output."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def hit(start: int, **fields: object) -> Answer:
 def test_a_command_line_that_is_none_says_what_would_be(
     words: list[str], error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before anything is asked."""
+    """Rejected before the machine is queried."""
     with pytest.raises(SystemExit) as ended:
         main(["locate", *words])
     assert ended.value.code == 2
@@ -68,7 +68,7 @@ def test_a_command_line_that_is_none_says_what_would_be(
 def test_who_may_not_ask_the_probe_is_told_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither root nor of the service's group."""
+    """The user is neither root nor in the service's group."""
     monkeypatch.setattr(command, "PROBE_SOCKET", str(tmp_path / "probe.socket"))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     (tmp_path / "iowarden.yaml").touch()
@@ -78,7 +78,7 @@ def test_who_may_not_ask_the_probe_is_told_so(
 
 
 def test_an_answer_names_the_file_the_way_and_what_the_cure_destroys() -> None:
-    """A person reads it at three in the morning."""
+    """The answer has the file, the path through the devices, the steps, and what they destroy."""
     found = Located("sdb", 363296, 8, (hit(363296, other_paths=("/srv/link",)),), "sdb", 512)
     assert locate_command.lines(found) == [
         "sdb sector 363296 to 363303 (4.0 KiB): file /srv/pg/base/f6, bytes 8192 to 12287",
@@ -122,7 +122,7 @@ def test_an_answer_names_the_file_the_way_and_what_the_cure_destroys() -> None:
 
 
 def test_of_several_things_none_is_overwritten_before_it_is_known_which_was_hit() -> None:
-    """A request that failed, over two files: what finds the sector comes first."""
+    """A failed request covers two files: the first step finds the sector."""
     other = hit(363304, path="/srv/b", offset_bytes=0)
     found = Located("sdb", 363296, 16, (hit(363296), other), "sdb", 4096)
     text = locate_command.lines(found)
@@ -138,7 +138,7 @@ def test_of_several_things_none_is_overwritten_before_it_is_known_which_was_hit(
 
 
 def test_of_many_blocks_those_that_can_be_read_are_not_overwritten() -> None:
-    """A request that failed, of which one sector may be all that is bad."""
+    """A failed request, of which perhaps only one sector is bad."""
     whole = replace(hit(363296, bytes=12_288, size_bytes=20_000), count=24)
     text = locate_command.lines(Located("sdb", 363296, 24, (whole,), "sdb", 512))
     (read,) = (line for line in text if "of=/dev/null" in line)
@@ -154,7 +154,7 @@ def test_of_many_blocks_those_that_can_be_read_are_not_overwritten() -> None:
 
 @pytest.mark.parametrize("path", ["/srv/two  blanks", "/srv/a\nb", "/srv/\u202ea", "/srv/\udcff"])
 def test_a_name_that_does_not_print_as_it_is_gets_no_command(path: str) -> None:
-    """What is copied from the terminal would be another file's."""
+    """A command copied from the terminal would name another file."""
     found = Located("sdb", 363296, 8, (hit(363296, path=path),), "sdb", 512)
     assert not any("dd if=" in line for line in locate_command.lines(found))
 
@@ -171,13 +171,13 @@ def test_a_name_that_does_not_print_as_it_is_gets_no_command(path: str) -> None:
     ],
 )
 def test_a_file_that_is_not_surely_hit_there_is_not_overwritten(fields: dict[str, object]) -> None:
-    """Shared by copy-on-write, not mounted, without a place in it: only a backup helps."""
+    """Shared by copy-on-write, not mounted, or without an offset: only a backup helps."""
     found = Located("sdb", 363296, 8, (hit(363296, **fields),), "sdb", 512)
     assert not any("dd if=" in line for line in locate_command.lines(found))
 
 
 def test_what_is_behind_the_end_of_a_file_needs_no_backup() -> None:
-    """The rest of its last block: nothing of the file is there."""
+    """The rest of the last block contains no data of the file."""
     found = Located("sdb", 363296, 8, (hit(363296, bytes=0),), "sdb", 512)
     text = locate_command.lines(found)
     assert text[2] == "  nothing is lost: the drive replaces the sector when it is next written"
@@ -185,7 +185,7 @@ def test_what_is_behind_the_end_of_a_file_needs_no_backup() -> None:
 
 
 def test_blocks_that_go_on_in_one_file_are_one_answer() -> None:
-    """Two blocks side by side in the file; a third elsewhere in it, another file, a gap."""
+    """Two adjacent blocks of a file; a third elsewhere in it, another file, a gap."""
     first, second = hit(2048), hit(2056, offset_bytes=12288)
     (one,) = merged([second, first])
     assert (one.start, one.count, one.offset_bytes, one.bytes) == (2048, 16, 8192, 8192)
@@ -200,7 +200,7 @@ def test_blocks_that_go_on_in_one_file_are_one_answer() -> None:
 
 @pytest.mark.parametrize("kind", [Kind.METADATA, Kind.JOURNAL, Kind.RESERVED, Kind.UNKNOWN])
 def test_what_is_no_files_is_not_written_before_it_is_known(kind: Kind) -> None:
-    """The first step reads; the one that writes comes last and says what it destroys."""
+    """The first step reads; the one that writes comes last and names what it destroys."""
     answer = Answer(8, 8, kind, "why", device="sdb1", file_system="ext4")
     text = locate_command.lines(Located("sdb", 8, 8, (answer,), "sdb", 512))
     writes = [at for at, line in enumerate(text) if "write-sector" in line or "e2fsck -f" in line]

@@ -1,4 +1,4 @@
-"""The command line: each subcommand is found, and loads what it needs and no more."""
+"""The command line: each subcommand is found, and imports only what it needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from iowarden.daemon.cli import main
 def test_a_module_adds_the_commands_by_which_it_is_found(
     module: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One that it does not add would be refused, one that is not listed never found."""
+    """A listed command that is not added would be refused, an unlisted one never found."""
     added = []
     parsers = main.argparse.ArgumentParser().add_subparsers()
 
@@ -36,7 +36,7 @@ def test_a_module_adds_the_commands_by_which_it_is_found(
 def test_who_does_not_know_the_command_is_told_all_there_are(
     word: str, status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever mistypes one sees its name."""
+    """A mistyped command lists the valid ones."""
     with pytest.raises(SystemExit) as ended:
         main.main([word])
     assert ended.value.code == status
@@ -63,7 +63,7 @@ def test_who_does_not_know_the_command_is_told_all_there_are(
     ],
 )
 def test_a_command_carries_no_other(command: str, unwanted: list[str]) -> None:
-    """At three in the morning a question waits for no rule engine; the service carries none."""
+    """A query does not import the rule engine; the service does not import other commands."""
     code = (
         "import sys; from iowarden.daemon.cli import main; main._parser(sys.argv[1]);"
         " print(*sys.modules)"

@@ -1,4 +1,4 @@
-"""`iowarden rules check`, `test` and `list`, on files as people have them."""
+"""`iowarden rules check`, `test` and `list`, on realistic files."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def config(home: Path) -> tuple[str, ...]:
 def test_what_the_service_would_load_is_counted(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Shipped rules without the one that is switched off, and the administrator's."""
+    """Shipped rules without a disabled one, and the administrator's rules."""
     assert main.main(["rules", "check", *config(home)]) == 0
     with_override = capsys.readouterr().out
     (home / "c.yaml").write_text(f"rules_directory: {home}/rules.d")
@@ -110,7 +110,7 @@ CURES = (
 def test_what_can_never_find_anything_is_noted_where_it_stands(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A typo, another program's metric, a job of another name: no error, and no silence either."""
+    """A typo, another program's metric, a job of another name: a note, not an error."""
     own = home / "rules.d" / "own.yaml"
     own.write_text("# odd\n" + ODD)
     (home / "c.yaml").write_text((home / "c.yaml").read_text() + "host: db1\n")
@@ -129,7 +129,7 @@ def test_what_can_never_find_anything_is_noted_where_it_stands(
 
 
 def test_the_service_says_which_rule_can_never_find_anything(home: Path) -> None:
-    """In its log, where somebody looks whose alert never came; a reload that cures it ends that."""
+    """The note is in the log, for an alert that never fires; a reload with a fix ends it."""
     own = home / "rules.d" / "own.yaml"
     own.write_text(ODD)
     feed = Feed(recorded("idle"), home / "feed")
@@ -149,7 +149,7 @@ def test_the_service_says_which_rule_can_never_find_anything(home: Path) -> None
 
 
 def test_shipped_rules_find_what_they_name() -> None:
-    """A typo in one of them would be an alert that never comes."""
+    """A typo in a rule would be an alert that never fires."""
     settings_ = parse_config("", "c.yaml")
     groups = load_rules(dataclasses.replace(settings_, rules_directory="/nonexistent"))
     assert len(groups) > 5
@@ -159,7 +159,7 @@ def test_shipped_rules_find_what_they_name() -> None:
 def test_an_alert_that_cannot_be_told_from_a_shipped_one_is_refused(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By name and severity an alert finds its rule after a restart; the cure is in the message."""
+    """A restored alert is assigned to its rule by name and severity; the error has the remedy."""
     own = home / "rules.d" / "own.yaml"
     text = "groups: [{name: g, rules: [{alert: FileSystemFull, expr: a, labels: {severity: %s}}]}]"
     own.write_text(text % "warning")
@@ -257,7 +257,7 @@ ONE = "groups:\n  - name: g\n    rules:\n      - alert: A\n        "
     ids=["labels", "expressions", "lists", "itself", "deep", "errors"],
 )
 def test_a_small_file_cannot_ask_for_much(text: str, expected: str) -> None:
-    """What aliases repeat is refused by line, before it fills memory or takes minutes."""
+    """YAML aliases are refused by line, before they fill memory or take minutes."""
     assert len(text) <= MOST_RULE_FILE_BYTES
     with pytest.raises(RuleFileError) as caught:
         parse_rule_file(text, "x")
@@ -271,7 +271,7 @@ def test_a_small_file_cannot_ask_for_much(text: str, expected: str) -> None:
 def test_unit_tests_find_their_rules_beside_them(
     home: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By patterns relative to the tests, wherever they are run; what matches nothing is said."""
+    """By patterns relative to the test file; a pattern that matches no file is reported."""
     monkeypatch.chdir("/")
     (home / "mine.rules").write_text(MINE)
     (home / "t.yaml").write_text(TESTS)
@@ -285,7 +285,7 @@ def test_unit_tests_find_their_rules_beside_them(
 def test_shipped_rules_are_tested_by_their_path(
     pattern: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A rule file of the tree, or of an installation, by any path."""
+    """A rule file of the source tree, or of an installation, by any path."""
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "iowarden.yaml").write_bytes((ROOT / "rules" / "iowarden.yaml").read_bytes())
     place = pattern.format("iowarden.yaml" if ".." in pattern else tmp_path / "iowarden.yaml")
@@ -303,7 +303,7 @@ def test_shipped_rules_are_tested_by_their_path(
 def test_one_bad_file_of_tests_fails_all_and_stops_none(
     home: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Bad tests, bad rules, missing tests, and a good one: each is told."""
+    """Bad tests, bad rules, missing tests, and a good one: each is reported."""
     (home / "mine.rules").write_text(MINE)
     (home / "good.yaml").write_text(TESTS)
     (home / "bad.yaml").write_text(TESTS.replace("promql_expr_test", "promql"))
@@ -324,7 +324,7 @@ def test_one_bad_file_of_tests_fails_all_and_stops_none(
 
 @pytest.fixture
 def service(home: Path) -> Iterator[list[dict[str, Any]]]:
-    """Return the alerts that a service on the socket of a directory tells of."""
+    """Return the alerts that a service on the socket of a directory reports."""
     alerts: list[dict[str, Any]] = []
 
     def answer(command: object) -> None:
@@ -347,7 +347,7 @@ def listed(home: Path, capsys: pytest.CaptureFixture[str]) -> dict[tuple[str, st
 def test_rules_are_listed_with_what_they_ask_and_where_they_are_from(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Shipped ones with what was overridden; no state, for nobody answers."""
+    """Shipped rules with their overrides; without state, as no service answers."""
     lines = listed(home, capsys)
     mine = lines["Mine", "notice"]
     assert mine == {
@@ -373,7 +373,7 @@ def test_rules_are_listed_with_what_they_ask_and_where_they_are_from(
 def test_the_worst_state_of_a_rules_alerts_is_listed(
     home: Path, service: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of its own severity only, as the service has it now."""
+    """The state is that of the alerts with the same severity in the service."""
     for severity, state in (("warning", "pending"), ("warning", "firing"), ("critical", "unknown")):
         service.append({"name": "FileSystemFull", "severity": severity, "state": state})
     service += [{"name": "NoSuch", "severity": "info", "state": "firing"}]
@@ -389,7 +389,7 @@ def test_the_worst_state_of_a_rules_alerts_is_listed(
 def test_a_piped_list_is_columns_with_whole_expressions(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line a rule, nothing cut off."""
+    """One line per rule, nothing cut off."""
     assert main.main(["rules", "list", *config(home)]) == 0
     lines = capsys.readouterr().out.splitlines()
     head = lines[1].split()
@@ -404,7 +404,7 @@ def test_a_piped_list_is_columns_with_whole_expressions(
 def test_a_label_cannot_command_the_terminal(
     home: Path, capsys: pytest.CaptureFixture[str], label: str
 ) -> None:
-    """Whatever a rule file says, a line stays a line of printable text."""
+    """Whatever a rule file contains, each rule is one line of printable text."""
     text = MINE.replace("condition: X1", f"condition: {json.dumps(label)}")
     (home / "rules.d" / "mine.yaml").write_text(text)
     (home / "c.yaml").write_text(f"rules_directory: {home}/rules.d\nshipped_rules: false\n")
@@ -414,7 +414,7 @@ def test_a_label_cannot_command_the_terminal(
 
 
 def test_too_many_rules_in_all_files_are_refused(tmp_path: Path) -> None:
-    """Each file is small enough, but all of them would take the memory of the service."""
+    """Each file is within its limit, but all together would exceed the memory of the service."""
     files = [tmp_path / f"{number}.yaml" for number in range(3)]
     for file in files:
         rules = "".join(f"  - {{record: r{number}, expr: up}}\n" for number in range(4000))

@@ -1,4 +1,4 @@
-"""What 'iowarden selftest' shows, and what is kept of self-tests over a restart."""
+"""'iowarden selftest', and the self-tests that are stored across a restart."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Sequence(dict[str, dict[str, Any]]):
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
-    """A socket that answers."""
+    """Return a service with a real socket."""
     found = Service(tmp_path)
     yield found
     found.control.close()
@@ -54,7 +54,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 def test_a_pipe_gets_a_line_for_each_step_and_the_end(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Begun, 40 % done twice, which is told once, failed; exit status 1."""
+    """Started, twice 40 % done, which is shown once, failed; exit status 1."""
     starting = {**RUNNING, "outcome": "starting", "remaining_ratio": None}
     service.answers = Sequence(starting, RUNNING, RUNNING, RUNNING, FAILED)
     assert main.main(["selftest", "start", "sda", "long", "--wait", *at(service)]) == 1
@@ -68,7 +68,7 @@ def test_a_pipe_gets_a_line_for_each_step_and_the_end(
 
 
 def test_a_terminal_gets_a_bar(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How far it is, how long it takes yet, and the table at the end."""
+    """Progress, remaining time, and the table at the end."""
     service.answers = Sequence(RUNNING, RUNNING, FAILED)
     words = ["selftest", "status", "--follow", *at(service)]
     text = on_a_terminal(monkeypatch, lambda: main.main(words))
@@ -91,14 +91,14 @@ def test_what_drives_say_reaches_no_terminal_as_a_command(
 def test_nobody_to_ask_is_no_failed_test(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit status 2, as for whatever keeps a test from beginning."""
+    """Exit status 2, as for all reasons why a test cannot start."""
     words = ["selftest", "start", "sda", "--wait", "--state-directory", str(tmp_path)]
     assert main.main(words) == 2
     assert "iowarden is not running" in capsys.readouterr().err
 
 
 def test_what_is_known_of_tests_outlives_a_restart_with_its_times() -> None:
-    """A wall clock that went an hour ahead takes them along."""
+    """A wall clock that jumps an hour ahead shifts the stored times."""
     run = Run(900.0, Outcome.RUNNING, 950.0, minutes=480, tries=1, log=("short passed 9 None",))
     before = persisted_state.Kept(self_tests={"S1": {"long": run}}, wall_ahead_seconds=3600.0)
     after, problems = persisted_state.read(persisted_state.documents(before), 10_000.0)

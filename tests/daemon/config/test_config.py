@@ -1,4 +1,4 @@
-"""The configuration file: what is right is understood, what is wrong is said with its line."""
+"""The configuration file: valid files are parsed, errors are reported with their line."""
 
 import os
 import re
@@ -21,20 +21,20 @@ FILE = "/etc/iowarden/iowarden.yaml"
 
 
 def problems(text: str) -> tuple[str, ...]:
-    """Lines of the error a text gets; the place of the file is cut off."""
+    """Return the lines of the error for a text, without the name of the file."""
     with pytest.raises(ConfigError) as caught:
         parse_config(text, FILE)
     return tuple(problem.removeprefix(f"'{FILE}'") for problem in caught.value.problems)
 
 
 def problem(text: str) -> str:
-    """The only line of the error a text gets."""
+    """Return the only line of the error for a text."""
     (only,) = problems(text)
     return only
 
 
 def set_in_example(key: Key) -> str:
-    """The example file after its reader removed the '#' before one key."""
+    """Return the example file without the '#' before one key."""
     section, _, name = key.path.rpartition(".")
     before, head, after = EXAMPLE.read_text().partition(f"\n{section}:\n" if section else "\n")
     assert head, f"no section {section}"
@@ -52,7 +52,7 @@ def test_node_exporters_series_are_shown_only_when_asked() -> None:
 
 
 def test_series_of_other_exporters_are_labelled_as_a_prometheus_would() -> None:
-    """The host is the instance; the job is what the administrator's Prometheus calls it."""
+    """The instance is the host; the job is named as in the administrator's Prometheus."""
     targets = parse_config("host: db1\ntargets: {node_job: os}\n", FILE).targets
     assert targets["node"] == (("instance", "db1"), ("job", "os"))
     assert targets["smartctl"] == (("instance", "db1"), ("job", "smartctl"))
@@ -86,7 +86,7 @@ SAID_IN_WORDS = [
 
 @pytest.mark.parametrize("key", SAID_IN_WORDS, ids=lambda key: key.path)
 def test_an_example_value_is_accepted_and_used(key: Key) -> None:
-    """What the example shows where no default can be shown is a value that works."""
+    """The example value of a key without a default is valid."""
     text = set_in_example(key)
     partners = {
         "mail.server": "to: a@b.c",
@@ -170,7 +170,7 @@ close_after: 1d
     ],
 )
 def test_the_port_follows_from_the_server_and_its_encryption(mail: str, port: int) -> None:
-    """RFC 5321, 6409 and 8314 give each its own port; a port that is set wins."""
+    """RFC 5321, 6409 and 8314 define a port each; a configured port takes precedence."""
     inner = mail.strip("{}")
     assert parse_config(f"mail: {{to: root, {inner}}}", FILE).mail.port == port
 
@@ -298,19 +298,19 @@ def test_one_mistake_is_one_line_with_its_reason(text: str, expected: str) -> No
 
 
 def test_all_mistakes_of_a_file_are_told_at_once_in_its_order() -> None:
-    """Three mistakes are three lines, not three attempts."""
+    """Three errors are reported in one attempt."""
     text = "host: a\nmail:\n  port: x\n\n  prot: 25\nlisten: y\n"
     assert [line.partition(" ")[0] for line in problems(text)] == [":3:", ":5:", ":6:"]
 
 
 def test_a_password_in_the_file_is_refused_and_not_repeated() -> None:
-    """The journal is read by more people than the file."""
+    """More people can read the journal than the file: values are not shown."""
     line = problem("mail:\n  password: hunter2\n")
     assert line == ":2: mail.password: unknown key; did you mean 'mail.password_file'?"
 
 
 def outcome(text: str) -> tuple[str, ...]:
-    """The problems of a text; anything but a configuration or its error fails the test."""
+    """Return the problems of a text; any other exception fails the test."""
     try:
         parse_config(text, FILE)
     except ConfigError as error:
@@ -320,7 +320,7 @@ def outcome(text: str) -> tuple[str, ...]:
 
 @given(st.text(max_size=40) | st.binary(max_size=40).map(lambda raw: raw.decode("latin-1")))
 def test_no_text_makes_anything_but_a_configuration_or_its_error(text: str) -> None:
-    """Whatever a broken editor saved."""
+    """Any bytes."""
     assert all(line.startswith(f"'{FILE}':") for line in outcome(text))
 
 
@@ -341,7 +341,7 @@ def test_no_value_of_a_key_makes_anything_but_a_configuration_or_its_error(
 
 
 def refused(path: Path | str) -> str:
-    """The only line of the error a file gets."""
+    """Return the only line of the error for a file."""
     with pytest.raises(ConfigError) as caught:
         load_config(str(path))
     (only,) = caught.value.problems
@@ -349,7 +349,7 @@ def refused(path: Path | str) -> str:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    """A typing error after --config must not mean the defaults."""
+    """A mistyped --config must not fall back to the defaults."""
     path = tmp_path / "none.yaml"
     assert refused(path).startswith(
         f"'{path}': expected a readable configuration file, got 'No such"
@@ -357,7 +357,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_directory_a_pipe_and_a_huge_file_are_refused(tmp_path: Path) -> None:
-    """None of them is read to its end; nobody writes to the pipe."""
+    """None of them is read to its end; the pipe has no writer."""
     pipe, huge = tmp_path / "pipe", tmp_path / "huge"
     os.mkfifo(pipe)
     huge.write_bytes(b"#" * (LIMIT_BYTES + 1))
@@ -381,7 +381,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
 
 
 def with_password(folder: Path, content: str, mode: int = 0o640) -> Path:
-    """A configuration whose password file has this content and mode."""
+    """Return a configuration whose password file has this content and mode."""
     secret, path = folder / "password", folder / "iowarden.yaml"
     secret.write_text(content)
     secret.chmod(mode)
@@ -390,21 +390,21 @@ def with_password(folder: Path, content: str, mode: int = 0o640) -> Path:
 
 
 def test_the_password_is_the_first_line_of_its_file(tmp_path: Path) -> None:
-    """It is kept out of anything that prints the configuration."""
+    """The password is not in the printed configuration."""
     got = load_config(str(with_password(tmp_path, "p: a#ss \nsecond\n")))
     assert got.mail.password == "p: a#ss "
     assert "a#ss" not in repr(got)
 
 
 def test_a_password_others_can_read_is_refused_with_the_cure(tmp_path: Path) -> None:
-    """Mode 0644 is what an editor makes."""
+    """Mode 0644 is the default of an editor."""
     line = refused(with_password(tmp_path, "secret\n", 0o644))
     assert "got mode 0644; try: chmod o= " in line
     assert "secret" not in line
 
 
 def test_a_password_file_that_is_empty_or_missing_is_refused(tmp_path: Path) -> None:
-    """Else the log-in would fail at night, with the first alert."""
+    """Otherwise the log-in would fail with the first alert."""
     path = with_password(tmp_path, "\n")
     assert "expected the password in its first line, got nothing" in refused(path)
     (tmp_path / "password").unlink()
@@ -417,7 +417,7 @@ CREDENTIAL = "mail: {server: localhost, to: root, user: me, password_credential:
 def test_a_password_that_systemd_hands_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """LoadCredential=: the service reads it where $CREDENTIALS_DIRECTORY says, and nowhere else."""
+    """LoadCredential=: the service reads only $CREDENTIALS_DIRECTORY."""
     path, handed, store = tmp_path / "c.yaml", tmp_path / "handed", tmp_path / "store"
     path.write_text(CREDENTIAL)
     handed.mkdir()
@@ -440,7 +440,7 @@ def test_a_password_that_systemd_hands_over(
 def test_a_command_finds_the_password_where_systemd_would(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`config check` and `test-mail` are run by root, to whom nothing is handed over."""
+    """`config check` and `test-mail` are run by root, without credentials from systemd."""
     path = tmp_path / "c.yaml"
     path.write_text(CREDENTIAL)
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
@@ -465,7 +465,7 @@ def test_a_command_finds_the_password_where_systemd_would(
     ],
 )
 def test_the_full_name_is_the_first_one_in_the_hosts_file(name: str, expected: str) -> None:
-    """Debian's installer writes such a line; db2 has none, db3's first name is another's."""
+    """Debian's installer writes such a line; db2 has none, db3's first name is another host's."""
     hosts = "127.0.0.1 localhost\n# 10.0.0.2 db2.example.com db2\n127.0.1.1 db1.example.com db1\n"
     assert fully_qualified(name, hosts + "10.0.0.3 router.example.com db3\n\n::1") == expected
 
@@ -502,7 +502,7 @@ expose: {smartctl: true}
 
 
 def test_overrides_say_what_is_different_about_a_rule() -> None:
-    """Thresholds as numbers or durations; what is not said is None."""
+    """Thresholds as numbers or durations; a missing one is None."""
     text = (
         "overrides:\n  A: {enabled: no}\n  B/warning: {threshold: 5m, severity: info}\n"
         "  C: {threshold: {x: 1e11, y: -.5}, for: 0s, keep_firing_for: 1h}\n  D:\n"
@@ -551,7 +551,7 @@ def test_self_tests_are_scheduled_in_the_words_of_systemd() -> None:
     ],
 )
 def test_a_schedule_that_cannot_be_is_refused(text: str, expected: str) -> None:
-    """Each slip is told with the group it is in."""
+    """Each error names its group."""
     with pytest.raises(ConfigError) as error:
         parse_config(f"self_tests: {text}", "f.yaml")
     (problem,) = error.value.problems

@@ -1,4 +1,4 @@
-"""The control socket: real sockets, clients that behave and clients that do not."""
+"""The control socket: real sockets, well-behaved and misbehaving clients."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
 
 
 class Service:
-    """A control socket whose loop is the test: it takes commands and answers them, or not."""
+    """A control socket; the test acts as the main loop and answers its commands, or not."""
 
     def __init__(
         self,
@@ -86,18 +86,18 @@ class Client:
         return found
 
     def ask(self, command: str, **arguments: object) -> None:
-        """Ask something."""
+        """Send a request."""
         self.send(json.dumps({"command": command, **arguments}).encode() + b"\n")
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self.file.close()
         self.socket.close()
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
-    """Return a service that nobody has asked yet."""
+    """Return a service without requests."""
     made = Service(tmp_path / "control.sock")
     yield made
     made.control.close()
@@ -105,7 +105,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 @pytest.fixture
 def connect(service: Service) -> Iterator[Callable[[], Client]]:
-    """Return what connects to the service; all are closed in the end."""
+    """Return a function that connects to the service; connections are closed at the end."""
     clients: list[Client] = []
 
     def make() -> Client:
@@ -118,7 +118,7 @@ def connect(service: Service) -> Iterator[Callable[[], Client]]:
 
 
 def is_answered(service: Service, client: Client) -> bool:
-    """Whether a client gets what it asks for."""
+    """Whether a client gets an answer to a request."""
     client.ask("status", mark="mine")
     command = service.take()
     while command.arguments.get("mark") != "mine":
@@ -128,7 +128,7 @@ def is_answered(service: Service, client: Client) -> bool:
 
 
 def test_who_asks_is_told_by_the_kernel(service: Service, connect: Callable[[], Client]) -> None:
-    """A question comes with its arguments and its asker's name; the answer finds its way back."""
+    """A request has arguments and the user's name; the answer reaches the client."""
     client = connect()
     client.ask("query", expression="up", who="somebody else")
     command = service.take()
@@ -139,7 +139,7 @@ def test_who_asks_is_told_by_the_kernel(service: Service, connect: Callable[[], 
 
 
 def test_each_gets_its_own_answer(service: Service, connect: Callable[[], Client]) -> None:
-    """Two ask, and the second is answered first."""
+    """Two clients; the second is answered first."""
     first, second = connect(), connect()
     first.ask("status", number=1)
     one = service.take()
@@ -153,7 +153,7 @@ def test_each_gets_its_own_answer(service: Service, connect: Callable[[], Client
 def test_several_lines_are_answered_one_after_the_other(
     service: Service, connect: Callable[[], Client]
 ) -> None:
-    """A script sends all it wants to know at once; the loop gets the next when it has answered."""
+    """A script sends all requests at once; the main loop gets the next after its answer."""
     client = connect()
     client.send(b'{"command": "status"}\n{"command": "ack"}\n{"comm')
     command = service.take()
@@ -169,7 +169,7 @@ def test_several_lines_are_answered_one_after_the_other(
 def test_a_client_that_only_listens_any_more_is_answered(
     service: Service, connect: Callable[[], Client]
 ) -> None:
-    """`echo ... | nc -U -N` ends its side before the answer comes, and then waits for our end."""
+    """`echo ... | nc -U -N` closes its side before the answer, and then waits for our end."""
     client = connect()
     client.ask("status")
     client.socket.shutdown(socket.SHUT_WR)
@@ -199,7 +199,7 @@ def test_a_client_that_only_listens_any_more_is_answered(
     ids=lambda line: repr(line[:20]),
 )
 def test_garbage_is_refused(service: Service, connect: Callable[[], Client], line: bytes) -> None:
-    """What is no request is told so and hung up on; the next client is served."""
+    """An invalid request gets an error and is closed; the next client is served."""
     client = connect()
     client.send(line + b"\n")
     assert "expected" in client.line()["error"]
@@ -208,7 +208,7 @@ def test_garbage_is_refused(service: Service, connect: Callable[[], Client], lin
 
 
 def test_an_unknown_command_is_named(service: Service, connect: Callable[[], Client]) -> None:
-    """A mistake in a word costs no connection, and the answer says which words there are."""
+    """An unknown command keeps the connection; the error lists the valid commands."""
     client = connect()
     client.ask("stauts")
     error = client.line()["error"]
@@ -218,7 +218,7 @@ def test_an_unknown_command_is_named(service: Service, connect: Callable[[], Cli
 
 
 def test_a_line_without_end_is_refused(service: Service, connect: Callable[[], Client]) -> None:
-    """More than 64 KiB are never kept."""
+    """More than 64 KiB are never buffered."""
     client = connect()
     client.send(b"x" * (control_socket.MOST_LINE_BYTES + 1))
     assert str(control_socket.MOST_LINE_BYTES) in client.line()["error"]
@@ -229,7 +229,7 @@ def test_a_line_without_end_is_refused(service: Service, connect: Callable[[], C
 def test_half_a_line_is_not_waited_for(
     service: Service, connect: Callable[[], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that hangs in the middle of its line is told, and hung up on."""
+    """A client that stops in the middle of a line gets an error and is closed."""
     monkeypatch.setattr(control_socket, "LINE_SECONDS", 0.05)
     client = connect()
     client.send(b'{"command": "sta')
@@ -240,7 +240,7 @@ def test_half_a_line_is_not_waited_for(
 def test_a_silent_client_is_hung_up_on_and_a_follower_is_not(
     service: Service, connect: Callable[[], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing happens all night: who follows is still there in the morning."""
+    """A follower stays connected without events."""
     monkeypatch.setattr(control_socket, "IDLE_SECONDS", 0.05)
     follower = connect()
     follower.ask("events", follow=True)
@@ -254,7 +254,7 @@ def test_a_silent_client_is_hung_up_on_and_a_follower_is_not(
 def test_a_loop_that_does_not_answer_is_told(
     service: Service, connect: Callable[[], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error comes in time; the answer that comes too late is not taken for the next one."""
+    """The time-out is an error; a late answer is not sent for the next request."""
     monkeypatch.setattr(control_socket, "ANSWER_SECONDS", 0.05)
     client = connect()
     client.ask("status")
@@ -271,7 +271,7 @@ def test_a_loop_that_does_not_answer_is_told(
 
 
 def test_a_follower_gets_each_event_once(service: Service, connect: Callable[[], Client]) -> None:
-    """What was published before the answer is in the answer, what comes after follows it."""
+    """Events published before the answer are in it, later ones follow it."""
     follower, other = connect(), connect()
     follower.ask("events", follow=True)
     command = service.take()
@@ -293,7 +293,7 @@ def test_a_follower_gets_each_event_once(service: Service, connect: Callable[[],
 
 
 def test_who_is_refused_events_may_ask_on(service: Service, connect: Callable[[], Client]) -> None:
-    """Following begins with an answer; after an error the connection is as it was."""
+    """Following starts with an answer; after an error the connection is usable."""
     client = connect()
     client.ask("events", follow=True)
     service.take().reply({"error": "not now"})
@@ -305,7 +305,7 @@ def test_who_is_refused_events_may_ask_on(service: Service, connect: Callable[[]
 def test_a_follower_that_stops_reading_is_dropped(
     service: Service, connect: Callable[[], Client]
 ) -> None:
-    """`events --follow | less`, forgotten: a bounded buffer, then the end; who reads goes on."""
+    """A follower that does not read: a bounded buffer, then it is closed; others continue."""
     forgotten, reader = connect(), connect()
     for client in (forgotten, reader):
         client.ask("events", follow=True)
@@ -325,7 +325,7 @@ def test_a_follower_that_stops_reading_is_dropped(
 def test_events_that_this_thread_cannot_take_end_the_followers(
     service: Service, connect: Callable[[], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A flood is bounded, and who follows is told that something is missing."""
+    """An event storm is bounded, and followers are told that events were lost."""
     follower = connect()
     follower.ask("events", follow=True)
     service.take().reply({"answer": {}})
@@ -341,7 +341,7 @@ def test_events_that_this_thread_cannot_take_end_the_followers(
 def test_an_answer_that_is_too_large_is_an_error(
     service: Service, connect: Callable[[], Client]
 ) -> None:
-    """Somebody queries for everything; the memory is locked, so it is not copied for them."""
+    """A query for everything is refused: the service's memory is locked and limited."""
     client = connect()
     client.ask("query")
     service.take().reply({"answer": "x" * control_socket.MOST_ANSWER_BYTES})
@@ -352,7 +352,7 @@ def test_an_answer_that_is_too_large_is_an_error(
 def test_an_answer_that_is_no_json_is_an_error_of_one(
     service: Service, connect: Callable[[], Client]
 ) -> None:
-    """Our own mistake in one answer is told and logged, and costs the other clients nothing."""
+    """A bug in one answer is reported and logged; other clients are not affected."""
     other, client = connect(), connect()
     client.ask("query")
     service.take().reply({"answer": object()})
@@ -364,7 +364,7 @@ def test_an_answer_that_is_no_json_is_an_error_of_one(
 def test_a_name_that_is_no_utf8_is_still_json(
     service: Service, connect: Callable[[], Client]
 ) -> None:
-    """A mount point may have any bytes; the answer holds them as Python does."""
+    """A mount point may have any bytes; the answer has them as Python's surrogates."""
     client = connect()
     client.ask("status")
     service.take().reply({"answer": "/mnt/\udcff"})
@@ -374,7 +374,7 @@ def test_a_name_that_is_no_utf8_is_still_json(
 def test_a_thousand_connections_keep_nobody_out(
     service: Service, connect: Callable[[], Client]
 ) -> None:
-    """A script gone wild says nothing: who waits for an answer and who comes last are served."""
+    """Many idle connections: clients that wait for an answer and new clients are served."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], min(2048, limits[1])), limits[1]))
     patient = connect()
@@ -394,7 +394,7 @@ def test_a_thousand_connections_keep_nobody_out(
 def test_no_descriptor_left_is_told_and_survived(
     service: Service, connect: Callable[[], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who connects meanwhile is served once there are descriptors again."""
+    """New clients are served once descriptors are available again."""
     monkeypatch.setattr(control_socket, "RETRY_SECONDS", 0.05)
     told = threading.Event()
     monkeypatch.setattr(service.control, "_on_trouble", lambda text: told.set())
@@ -454,7 +454,7 @@ def told_to_nobody(
 
 @as_root
 def test_who_is_not_in_the_group_is_refused(tmp_path: Path) -> None:
-    """The file's mode was changed by somebody; the second gate holds, and says what to do."""
+    """The file's mode was changed; the check of the user still refuses, and says what to do."""
     asked: list[control_socket.Command] = []
     line, troubles = told_to_nobody(tmp_path, asked.append)
     assert f"uid {NOBODY}" in line["error"]
@@ -466,7 +466,7 @@ def test_who_is_not_in_the_group_is_refused(tmp_path: Path) -> None:
 @as_root
 @pytest.mark.parametrize("who", [{"groups": [7, 1, 9]}, {"gid": 1}], ids=["further", "primary"])
 def test_who_is_in_the_group_may_ask(tmp_path: Path, who: dict[str, Any]) -> None:
-    """The kernel says of which groups the asking process is, by its primary and further ones."""
+    """The kernel reports the groups of the client's process, primary and supplementary."""
     group = grp.getgrgid(1).gr_name
     line, troubles = told_to_nobody(tmp_path, say_who, group=group, **who)
     assert line == {"answer": f"{pwd.getpwuid(NOBODY).pw_name} (uid {NOBODY})"}
@@ -477,7 +477,7 @@ def test_who_is_in_the_group_may_ask(tmp_path: Path, who: dict[str, Any]) -> Non
 def test_a_directory_service_that_hangs_keeps_nobody_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """LDAP is behind the disk that hangs: the number has to do, and others are served meanwhile."""
+    """LDAP hangs: the uid is used instead of the name, and others are served meanwhile."""
     release = threading.Event()
 
     def hang(uid: int) -> None:
@@ -493,7 +493,7 @@ def test_a_directory_service_that_hangs_keeps_nobody_waiting(
 
 
 def say_who(command: control_socket.Command) -> None:
-    """Answer a command with who asked it."""
+    """Answer a command with its user."""
     command.reply({"answer": command.who})
 
 
@@ -501,12 +501,12 @@ def say_who(command: control_socket.Command) -> None:
 
 
 def test_a_socket_is_for_its_user_and_group(service: Service) -> None:
-    """Nobody else gets as far as the second gate."""
+    """Other users cannot connect at all."""
     assert stat.S_IMODE(os.stat(service.path).st_mode) == 0o660
 
 
 def test_the_socket_of_a_killed_run_is_replaced(tmp_path: Path) -> None:
-    """Nobody listens at what a kill left behind."""
+    """A socket left behind by a killed run has no listener."""
     path = str(tmp_path / "control.sock")
     listen.bind(path).close()
     assert os.path.exists(path)
@@ -517,14 +517,14 @@ def test_the_socket_of_a_killed_run_is_replaced(tmp_path: Path) -> None:
 def test_the_socket_of_a_living_run_is_left_alone(
     service: Service, connect: Callable[[], Client]
 ) -> None:
-    """A second run is told; the first one goes on."""
+    """A second run gets an error; the first one continues."""
     with pytest.raises(listen.ControlError, match="running"):
         listen.bind(service.path)
     assert is_answered(service, connect())
 
 
 def test_a_file_in_the_way_is_left_alone(tmp_path: Path) -> None:
-    """It may be somebody's."""
+    """It may be a user's file."""
     path = tmp_path / "control.sock"
     path.write_text("precious")
     with pytest.raises(listen.ControlError, match="move it away"):
@@ -534,13 +534,13 @@ def test_a_file_in_the_way_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["x" * 108, "missing/control.sock"])
 def test_a_place_where_no_socket_can_be_is_named(tmp_path: Path, name: str) -> None:
-    """The error says which path, what is wrong and what to do."""
+    """The error has the path, the problem and the next step."""
     with pytest.raises(listen.ControlError, match=f"{name}.*expected.*state directory"):
         listen.bind(f"{tmp_path}/{name}")
 
 
 def test_the_end_hangs_up_and_removes_the_socket(tmp_path: Path) -> None:
-    """A follower sees the end at once, and nothing is left for the next run to remove."""
+    """A follower is closed at once, and the socket is removed."""
     service = Service(tmp_path / "control.sock")
     follower = Client(service.path)
     follower.ask("events", follow=True)
@@ -592,7 +592,7 @@ def test_without_systemd_nothing_is_inherited(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_arguments_become_what_the_loop_works_with() -> None:
-    """A document of daemon.control.documents is read whole, or the error says what was expected."""
+    """A document of daemon.control.documents is decoded completely, or an error is raised."""
     asked = {"matchers": ["device=sda"], "for_seconds": 60, "reason": "x"}
     command = control_socket.Command("silence add", asked, "", print)
     assert command.read(AddSilence) == AddSilence(("device=sda",), 60.0, "x")
@@ -628,7 +628,7 @@ ACTIONS = st.one_of(
 def test_whatever_four_clients_do_a_fifth_is_answered(
     service: Service, script: list[tuple[int, tuple[str, bytes]]]
 ) -> None:
-    """Any bytes in any pieces, half-closed, hung up, unread, answered late: no thread ends."""
+    """Any bytes in any pieces, half-closed, closed, unread, answered late: no thread ends."""
     clients = [Client(service.path) for _ in range(4)]
     late: list[control_socket.Command] = []
     for number, (action, text) in script:

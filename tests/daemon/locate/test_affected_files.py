@@ -1,4 +1,4 @@
-"""Which file an unreadable sector was of, beside the mails that tell of it."""
+"""The file of an unreadable sector, for mails: found in a thread."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ MOUNTS = "31 22 8:17 / /srv rw - ext4 /dev/sdb1 rw\n"
 
 
 def medium_error(sector: int | None, **fields: str) -> Event:
-    """A line of the kernel about a sector of the whole disk."""
+    """Return an event of the kernel log about a sector of the whole disk."""
     told = {"device": "sdb", **fields}
     return Event("kernel", "block_medium_error", "a line", sector=sector, **told)  # type: ignore[arg-type]
 
 
 def told(answer: Answer, start: int = 8, count: int = 8, **fields: object) -> Hit:
-    """What was found in some sectors of sdb: one thing."""
+    """Return the result for some sectors of sdb: one owner."""
     found = Located("sdb", answer.start, answer.count, (answer,), "sdb", 512)
     return Hit("disk S-B", 0.0, "sdb", start, count, found, **fields)  # type: ignore[arg-type]
 
 
 def machine(tmp_path: Path, text: bytes) -> tuple[Imaged, int]:
-    """A disk with one partition and on it a file; and the sector where the file begins."""
+    """Return a disk with one partition and a file, and the first sector of the file."""
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "table").write_bytes(text)
     image = tmp_path / "image"
@@ -62,7 +62,7 @@ def machine(tmp_path: Path, text: bytes) -> tuple[Imaged, int]:
 
 
 def test_the_file_of_a_sector_is_found_once_a_day(tmp_path: Path) -> None:
-    """With what to do about it; asked again the next day."""
+    """With the steps to take; queried again the next day."""
     root, sector = machine(tmp_path, random.Random(1).randbytes(50_000))
     hits: SimpleQueue[Hit] = SimpleQueue()
     now = 1000.0
@@ -92,7 +92,7 @@ def test_the_file_of_a_sector_is_found_once_a_day(tmp_path: Path) -> None:
 
 
 def test_a_file_on_an_array_that_is_whole_is_not_said_to_be_lost() -> None:
-    """Its sectors on one member are."""
+    """Only its sectors on one member are lost."""
     one, other = (
         Answer(8, 8, Kind.FILE, "", path=path, array=array)
         for path, array in (("/srv/a", "md0"), ("/srv/b", ""))
@@ -105,7 +105,7 @@ def test_a_file_on_an_array_that_is_whole_is_not_said_to_be_lost() -> None:
 
 
 def test_what_btrfs_has_a_second_time_is_not_said_to_be_lost_and_clones_are_all_named() -> None:
-    """A mirror of btrfs itself; without one each clone of a block is hit with it."""
+    """A mirror of btrfs itself; without one all clones of a block are affected."""
     mirrored = Answer(
         8, 8, Kind.FILE, "", path="/srv/a", file_system="btrfs", copies="RAID1", device="sdb1"
     )
@@ -122,7 +122,7 @@ def test_what_btrfs_has_a_second_time_is_not_said_to_be_lost_and_clones_are_all_
 
 
 def test_what_cannot_be_told_says_why(tmp_path: Path) -> None:
-    """The disk is gone by then: that is the answer, and no mail of its own."""
+    """The disk was removed meanwhile: that is the answer, without a mail of its own."""
     root, _ = machine(tmp_path, b"x" * 5000)
     hits: SimpleQueue[Hit] = SimpleQueue()
     files = FilesHit(lambda: root, lambda: 0.0, hits.put)
@@ -135,7 +135,7 @@ def test_what_cannot_be_told_says_why(tmp_path: Path) -> None:
 
 
 def test_what_begins_within_a_page_does_not_reach_into_the_next() -> None:
-    """That may be another file, which the advice would have overwritten."""
+    """The advice must not overwrite another file."""
     for sectors, expected in ((None, 3), (8, 3), (16, 11), (3, 3), (1, 1)):
         told = replace(medium_error(13_413), sectors=sectors)
         question = wanted(told, "disk S-B")
@@ -146,7 +146,7 @@ def test_what_begins_within_a_page_does_not_reach_into_the_next() -> None:
 
 
 def test_only_sectors_of_a_whole_device_are_asked_for() -> None:
-    """Blocks of a file system, lines without a sector, a controller's own numbers are not."""
+    """Not those of file system blocks, events without a sector, and controllers' own numbers."""
     assert wanted(medium_error(None), "disk S-B") is None
     assert wanted(medium_error(8, device=""), "disk S-B") is None
     assert wanted(Event("kernel", "fs_error", "x", device="sdb1", sector=8), "disk S-B") is None
@@ -158,10 +158,10 @@ def test_only_sectors_of_a_whole_device_are_asked_for() -> None:
 
 
 class Asked:
-    """The machine of `machine`, and what was asked of it and answered, as the loop has it."""
+    """The machine of `machine`, with the queries and results as in the main loop."""
 
     def __init__(self, tmp_path: Path) -> None:
-        """Ask nothing yet."""
+        """Start without a query."""
         self.text = random.Random(2).randbytes(200_000)
         self.root, self.sector = machine(tmp_path, self.text)
         self.now = 1000.0
@@ -169,29 +169,29 @@ class Asked:
         self.files = FilesHit(lambda: self.root, lambda: self.now, self.posted.put)
 
     def say(self, sector: int, sectors: int | None = None, *, ahead: bool = False) -> None:
-        """Let the kernel tell of some sectors."""
+        """Report some sectors as the kernel does."""
         event = replace(medium_error(sector), sectors=sectors, read_ahead=ahead)
         question = wanted(event, "disk S-B")
         assert question is not None
         self.files.ask(question)
 
     def learn(self) -> Hit:
-        """Take the next answer."""
+        """Process the next result."""
         hit = self.posted.get(timeout=20)
         self.files.take(hit)
         return hit
 
     def lines(self) -> list[str]:
-        """What a mail says."""
+        """Return the lines of a mail."""
         return [e.text for e in affected_files.evidence(self.hits(), lambda at: at)]
 
     def hits(self) -> list[Hit]:
-        """What is known of the disk."""
+        """Return the results of the disk."""
         return self.files.hits(["disk S-B"], 0.0)
 
 
 def test_of_a_range_that_was_read_ahead_no_file_is_said_to_be_hit(tmp_path: Path) -> None:
-    """28 blocks that nobody had asked for, one of them bad: beside the file lie others."""
+    """28 blocks read ahead, one of them bad: other files are next to the file."""
     asked = Asked(tmp_path)
     last = asked.sector + 392
     asked.say(last - 80, 224, ahead=True)
@@ -215,7 +215,7 @@ def test_of_a_range_that_was_read_ahead_no_file_is_said_to_be_hit(tmp_path: Path
 def test_a_range_that_was_read_ahead_gives_way_to_the_sector_that_is_told_later(
     tmp_path: Path,
 ) -> None:
-    """While it waits it is not even asked for; told already, it is told no more."""
+    """A waiting range is not queried; a reported one is not reported again."""
     asked = Asked(tmp_path)
     asked.say(asked.sector, 224, ahead=True)
     asked.say(asked.sector + 16, 8)
@@ -241,7 +241,7 @@ def test_a_range_that_was_read_ahead_gives_way_to_the_sector_that_is_told_later(
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_eight_sectors_of_a_block_are_one_question(tmp_path: Path, order: int) -> None:
-    """Each cost a walk through all inodes; they are told as one range."""
+    """Each query reads all inodes; adjacent ranges are merged."""
     asked = Asked(tmp_path)
     sectors = range(asked.sector, asked.sector + 8)[::order]
     asked.say(sectors[0])
@@ -259,7 +259,7 @@ def test_eight_sectors_of_a_block_are_one_question(tmp_path: Path, order: int) -
 
 
 def test_lines_that_come_while_a_page_is_asked_for_are_answered_with_it(tmp_path: Path) -> None:
-    """All in one look at the log, the last sector first."""
+    """All in one read of the log, the last sector first."""
     asked = Asked(tmp_path)
     for sector in reversed(range(asked.sector, asked.sector + 8)):
         asked.say(sector)
@@ -273,7 +273,7 @@ def test_lines_that_come_while_a_page_is_asked_for_are_answered_with_it(tmp_path
 def test_a_sector_that_is_told_while_its_range_is_asked_for_is_told_by_itself(
     tmp_path: Path,
 ) -> None:
-    """The disk took so long to say it; then the range is no news any more."""
+    """The exact sector comes late; the range is not reported again."""
     asked = Asked(tmp_path)
     begun, go = threading.Event(), threading.Event()
 
@@ -299,7 +299,7 @@ def test_a_sector_that_is_told_while_its_range_is_asked_for_is_told_by_itself(
 
 
 def test_a_sector_within_a_page_is_told_without_what_lies_ahead_of_it(tmp_path: Path) -> None:
-    """The page is asked for, and what failed is told."""
+    """The whole page is queried, the failed sector is reported."""
     asked = Asked(tmp_path)
     asked.say(asked.sector + 5)
     asked.learn()
@@ -322,7 +322,7 @@ def test_the_last_sector_of_a_disk_is_asked_for_though_its_page_has_no_more(
 
 
 def test_what_could_not_be_told_is_asked_again_after_an_hour(tmp_path: Path) -> None:
-    """Not with each line of a disk that is dying; and once told, it is not forgotten again."""
+    """Not at each error of a dying disk; a known answer is not lost again."""
     asked = Asked(tmp_path)
     images, asked.root.images = asked.root.images, {}
     asked.say(asked.sector)
@@ -346,7 +346,7 @@ def test_what_could_not_be_told_is_asked_again_after_an_hour(tmp_path: Path) -> 
 
 
 def test_what_was_found_survives_a_restart(tmp_path: Path) -> None:
-    """The next mail names the file without asking for it again that day."""
+    """The next mail names the file without another query on that day."""
     asked = Asked(tmp_path)
     asked.say(asked.sector)
     asked.learn()
@@ -363,7 +363,7 @@ def test_what_was_found_survives_a_restart(tmp_path: Path) -> None:
 
 
 def test_a_machine_with_other_devices_is_asked_anew(tmp_path: Path) -> None:
-    """A disk was plugged in: what lies where may be another thing."""
+    """A disk was added: sectors may have other owners."""
     asked = Asked(tmp_path)
     asked.say(asked.sector)
     asked.learn()
@@ -378,7 +378,7 @@ def test_a_machine_with_other_devices_is_asked_anew(tmp_path: Path) -> None:
 def test_what_is_there_only_since_the_error_is_not_said_to_be_hit(
     tmp_path: Path, number: str
 ) -> None:
-    """Another disk has the name since, or the disk has other partitions."""
+    """Another disk took over the name, or the partitions were changed."""
     asked = Asked(tmp_path)
     write_tree(tmp_path / "machine", {f"/run/udev/data/b{number}": "I:900000000\nE:ID_TYPE=disk\n"})
     for at, known in ((100.0, False), (1000.0, True), (870.0, True)):
@@ -408,7 +408,7 @@ def test_what_a_loop_device_stood_for_before_is_not_said_to_be_hit(tmp_path: Pat
 
 
 def test_a_mail_does_not_name_a_hundred_files() -> None:
-    """Small ones, in one request of a megabyte."""
+    """Small files, in one request of a megabyte."""
     answers = tuple(
         Answer(at * 8, 8, Kind.FILE, "", path=f"/srv/{at}", device="sdb1") for at in range(100)
     )
@@ -421,7 +421,7 @@ def test_a_mail_does_not_name_a_hundred_files() -> None:
 
 
 def test_what_a_disk_says_while_we_read_it_may_be_of_that() -> None:
-    """The tables of a file system lie on the same bad disk: reading them makes further lines."""
+    """The file system's tables are on the same bad disk: reading them causes more errors."""
     answer = Answer(8, 8, Kind.FILE, "", path="/srv/a")
     looked = replace(told(answer), asked_seconds=100.0, at_seconds=104.0)
 

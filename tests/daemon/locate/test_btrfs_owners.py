@@ -41,12 +41,12 @@ class Talking(Imaged):
     """A machine on which what a program prints may change from one call to the next."""
 
     def __init__(self, path: str, said: dict[str, str | list[str]]) -> None:
-        """Say the last of several from then on."""
+        """Repeat the last of several answers."""
         super().__init__(path, {})
         self.texts = said
 
     def ask(self, verb: str, *arguments: str, deadline_seconds: float = 30.0) -> str:
-        """Answer, after the list has allowed it."""
+        """Answer a command that is on the list of permitted ones."""
         text = self.texts.get(" ".join(arguments))
         if isinstance(text, list):
             text = text.pop(0) if len(text) > 1 else text[0]
@@ -55,13 +55,13 @@ class Talking(Imaged):
 
 
 def resolve(block: int, mount_point: str = "/srv", option: str = "") -> str:
-    """Return the command line that asks who has a block of the chunk."""
+    """Return the command line that queries the owner of a block of the chunk."""
     address = ADDRESS + 4096 * block
     return f"btrfs inspect-internal logical-resolve -P {option}{address} {mount_point}"
 
 
 def inode(number: int, path: str) -> dict[str, str]:
-    """Return the answer for what an inode of the uppermost subvolume is called."""
+    """Return the answer with the name of an inode of the top-level subvolume."""
     return {f"btrfs inspect-internal inode-resolve {number} /srv": f"/srv/{path}\n"}
 
 
@@ -93,7 +93,7 @@ def ask(root: Imaged, start: int, count: int = 1) -> tuple[Answer, ...]:
 
 
 def test_a_file_is_named_by_its_block(tmp_path: Path) -> None:
-    """In the middle of a file the next block is the next of the file: one more question."""
+    """In the middle of a file, the next block is the next of the file: one more query."""
     root = machine(tmp_path)
     root.texts |= {
         resolve(2): "inode 257 offset 8192 root 5\n",
@@ -117,7 +117,7 @@ def test_a_file_is_named_by_its_block(tmp_path: Path) -> None:
 
 
 def test_of_a_single_block_it_is_said_that_it_may_be_compressed(tmp_path: Path) -> None:
-    """Nothing that is printed says whether it is; the beginning of a longer one does."""
+    """The output does not show whether a single block is compressed; for a longer one it does."""
     root = machine(tmp_path)
     root.texts |= {
         resolve(2): "inode 257 offset 0 root 5\n",
@@ -136,7 +136,7 @@ def test_of_a_single_block_it_is_said_that_it_may_be_compressed(tmp_path: Path) 
 
 
 def test_a_compressed_block_is_a_longer_part_of_its_file(tmp_path: Path) -> None:
-    """The block behind it, or that before it, begins at the same place of the file."""
+    """The next or previous block has the same offset in the file."""
     same = "inode 257 offset 131072 root 5\n"
     text = "compressed: these bytes, up to the end of the file, are unpacked from there"
     for neighbour in (1, 3):
@@ -149,7 +149,7 @@ def test_a_compressed_block_is_a_longer_part_of_its_file(tmp_path: Path) -> None
 
 
 def test_free_space_of_a_mirror_needs_no_scrub(tmp_path: Path) -> None:
-    """A scrub reads what is used; the file beside it is told with its copy."""
+    """A scrub reads used blocks; the file next to it is reported with its copy."""
     root = machine(tmp_path)
     stripes = (Stripe(1, PLACE), Stripe(2, PLACE))
     root.texts |= {
@@ -170,7 +170,7 @@ def test_free_space_of_a_mirror_needs_no_scrub(tmp_path: Path) -> None:
 
 
 def test_of_many_small_files_the_first_are_named(tmp_path: Path) -> None:
-    """Each name takes a run of a program; the others are told by number."""
+    """Each name takes a run of a program; the others are reported by number."""
     root = machine(tmp_path)
     for block in range(81):
         root.texts[resolve(block)] = f"inode {block + 300} offset 0 root 5\n"
@@ -186,7 +186,7 @@ def test_of_many_small_files_the_first_are_named(tmp_path: Path) -> None:
 
 
 def superblocks(*generations: int) -> list[str]:
-    """Return superblocks of which each names a later tree of chunks than that before it."""
+    """Return superblocks, each with a later chunk tree than the one before."""
     return [
         btrfs_text.superblock(generation=str(number), chunk_root_generation=str(number))
         for number in generations
@@ -194,7 +194,7 @@ def superblocks(*generations: int) -> list[str]:
 
 
 def trees(*generations: int) -> list[str]:
-    """Return trees of chunks, each with the chunk a mebibyte further on."""
+    """Return chunk trees, each with the chunk one mebibyte further on."""
     text = btrfs_text.tree(DATA)
     return [
         text.replace("generation 38", f"generation {number}").replace(
@@ -208,7 +208,7 @@ def trees(*generations: int) -> list[str]:
     ("first", "second"), [(38, 39), (39, 39)], ids=["after it was read", "before it was read"]
 )
 def test_a_map_that_changes_meanwhile_is_read_anew(tmp_path: Path, first: int, second: int) -> None:
-    """A chunk that was moved: what was found by the old map is another's."""
+    """A chunk was moved: the result of the old map is wrong."""
     root = machine(tmp_path)
     root.texts |= {
         SUPER: superblocks(38, 39, 39),
@@ -222,7 +222,7 @@ def test_a_map_that_changes_meanwhile_is_read_anew(tmp_path: Path, first: int, s
 
 
 def test_a_map_that_goes_on_changing_names_nobody(tmp_path: Path) -> None:
-    """A balance: there is a limit to how often it is asked; another commit alone is none."""
+    """A balance: retries are limited; a mere commit does not count as a change."""
     root = machine(tmp_path)
     root.texts |= {
         SUPER: superblocks(*range(38, 60)),
@@ -240,7 +240,7 @@ def test_a_map_that_goes_on_changing_names_nobody(tmp_path: Path) -> None:
 
 
 def test_a_copy_of_a_file_system_is_not_taken_for_it(tmp_path: Path) -> None:
-    """Mounted under a UUID of its own: the superblock, or the mount, is another one's."""
+    """Mounted with a UUID of its own: superblock or mount belong to another file system."""
     other = "00000000-77aa-4b3c-9d2e-0123456789ab"
     root = machine(tmp_path)
     root.texts[SUPER] = btrfs_text.superblock(fsid=other)
@@ -256,7 +256,7 @@ def test_a_copy_of_a_file_system_is_not_taken_for_it(tmp_path: Path) -> None:
 
 
 def test_the_mount_that_names_one_of_its_devices_is_asked_first(tmp_path: Path) -> None:
-    """The others are asked only if it is not the one: each opens another file system."""
+    """Other mounts are queried only if this one is wrong: each opens another file system."""
     root = machine(tmp_path, MOUNTS.replace("/dev/sdc", "/dev/disk/by-label/rack"))
     other = btrfs_text.shown("/dev/sdx").replace("5e1f0c9a", "00000000")
     root.texts |= {"btrfs filesystem show --raw /other": other, resolve(0): NOBODY}
@@ -267,7 +267,7 @@ def test_the_mount_that_names_one_of_its_devices_is_asked_first(tmp_path: Path) 
 
 
 def test_a_volume_is_followed_to_the_btrfs_on_it(tmp_path: Path) -> None:
-    """Mounted under device-mapper's name for it; its other device is a disk as a whole."""
+    """Mounted by its device-mapper name; its other device is a whole disk."""
     root = machine(tmp_path, MOUNTS.replace("/dev/sdc", "/dev/mapper/rack-srv"))
     uuid = f"/sys/fs/btrfs/{btrfs_text.UUID}/devices"
     write_tree(
@@ -325,7 +325,7 @@ def test_a_name_that_the_probe_does_not_take_is_a_reason(tmp_path: Path) -> None
 def test_what_a_program_refuses_is_the_reason(
     tmp_path: Path, line: str, text: str, says: str
 ) -> None:
-    """Its own words; nobody is named, and nothing is called free."""
+    """The error of the program is the reason; no owner is named, nothing is called free."""
     root = machine(tmp_path)
     root.texts[line] = text
     (answer,) = ask(root, SECTOR)
@@ -348,7 +348,7 @@ def test_without_the_program_only_the_fixed_places_are_known(tmp_path: Path) -> 
 
 
 def test_an_inode_without_a_name_on_this_host_is_told_by_number(tmp_path: Path) -> None:
-    """A subvolume that is not reachable from any mount; one whose name cannot be asked."""
+    """A subvolume that is not in any mount; one whose name cannot be read."""
     root = machine(tmp_path, MOUNTS.replace(" / /srv", " /@ /srv"))
     root.texts |= {
         resolve(0): "inode 300 offset 0 root 256\ninode 300 offset 0 root 257\n",
@@ -365,7 +365,7 @@ def test_an_inode_without_a_name_on_this_host_is_told_by_number(tmp_path: Path) 
 
 
 def test_what_belongs_to_the_file_system_itself_is_metadata(tmp_path: Path) -> None:
-    """The free space cache, and what a balance is moving, lie among the files."""
+    """The free space cache, and data that a balance is moving, are in data chunks."""
     root = machine(tmp_path)
     root.texts |= {
         resolve(0): "inode 256 offset 0 root 1\n",
@@ -377,7 +377,7 @@ def test_what_belongs_to_the_file_system_itself_is_metadata(tmp_path: Path) -> N
 
 
 def test_a_long_range_is_told_as_far_as_it_is_asked_for(tmp_path: Path) -> None:
-    """Each block takes a run of a program: the rest says where to go on."""
+    """Each block takes a run of a program: the answer names the sector to continue at."""
     root = machine(tmp_path)
     root.texts |= {resolve(block): NOBODY for block in range(300)}
     free, rest = ask(root, SECTOR, 8 * 300)
@@ -387,7 +387,7 @@ def test_a_long_range_is_told_as_far_as_it_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_many_snapshots_are_counted_and_not_all_asked_for(tmp_path: Path) -> None:
-    """The file that is there now is named, whatever the numbers of its snapshots are."""
+    """The mounted file is named, whatever the ids of its snapshots are."""
     root = machine(tmp_path, MOUNTS.replace(" / /srv", " /@ /srv").replace("id=5,", "id=900,"))
     some = [*range(300, 500), 900]
     for block in (0, 1):
@@ -404,7 +404,7 @@ def test_many_snapshots_are_counted_and_not_all_asked_for(tmp_path: Path) -> Non
 
 
 def test_a_chunk_of_another_device_is_not_this_ones(tmp_path: Path) -> None:
-    """The same place of sdc has the chunk; here nothing is allocated."""
+    """The chunk is at the same position of sdc; on sdb nothing is allocated."""
     root = machine(tmp_path)
     root.texts[SUPER] = btrfs_text.superblock(**{"dev_item.devid": "2"})
     (answer,) = ask(root, SECTOR)

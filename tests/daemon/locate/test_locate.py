@@ -1,4 +1,4 @@
-"""Which file was hit, on file systems that are there: images, asked by the real programs."""
+"""The file of a sector: images of file systems, read by the real programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOUNTS = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n31 22 {number} / /srv rw - {kind}
 
 @pytest.fixture
 def content() -> dict[str, bytes]:
-    """Return files whose every sector is like no other."""
+    """Return files whose sectors are all different."""
     made = random.Random(7)
     return {
         "pg/base/16384": made.randbytes(700_001),
@@ -67,7 +67,7 @@ def on_partition(
 
 
 def ask(root: Imaged, device: str, start: int, count: int = 1) -> tuple[Answer, ...]:
-    """Locate sectors; together they are what was asked for, in order and without a gap."""
+    """Locate sectors; the answers cover the whole range, in order and without gaps."""
     answers = locate(root, device, start, count, lambda: 0.0).answers
     at = start
     for answer in answers:
@@ -94,7 +94,7 @@ def runs(sectors: Iterable[int]) -> list[tuple[int, int]]:
 def test_every_sector_of_a_file_is_found_in_the_file(
     tmp_path: Path, content: dict[str, bytes], block_bytes: int, start: int
 ) -> None:
-    """Disk, partition, ext4 in blocks of one to four KiB: the bytes of the disk are the file's."""
+    """Disk, partition, ext4 with blocks of 1 to 4 KiB: the bytes on the disk are the file's."""
     image = ext4(tmp_path, content, "-b", str(block_bytes))
     root = on_partition(tmp_path, image, start)
     raw = image.read_bytes()
@@ -116,7 +116,7 @@ def test_every_sector_of_a_file_is_found_in_the_file(
 def test_a_sector_is_told_with_the_way_up_to_its_file(
     tmp_path: Path, content: dict[str, bytes]
 ) -> None:
-    """For people: disk, partition, block of the file system."""
+    """Disk, partition, block of the file system."""
     image = ext4(tmp_path, content, "-b", "4096")
     root = on_partition(tmp_path, image)
     first = min(images.where_is(image, content["pg/base/16385"]))
@@ -154,7 +154,7 @@ def test_what_is_no_files_is_told_as_what_it_is(tmp_path: Path, content: dict[st
 def test_only_free_blocks_cost_no_walk_through_all_inodes(
     tmp_path: Path, content: dict[str, bytes]
 ) -> None:
-    """The bitmaps say so; icheck would take minutes on a large disk."""
+    """The bitmaps show it; icheck would take minutes on a large disk."""
     image = ext4(tmp_path, content)
     root = on_partition(tmp_path, image)
     ask(root, "sdb", 2048 + image.stat().st_size // SECTOR - 64, 64)
@@ -164,7 +164,7 @@ def test_only_free_blocks_cost_no_walk_through_all_inodes(
 def test_a_file_with_many_blocks_has_some_that_tell_where_the_others_are(
     tmp_path: Path, content: dict[str, bytes]
 ) -> None:
-    """ext2: the indirect block; as long as it is unreadable, so are a thousand others."""
+    """ext2: if the indirect block is unreadable, so are a thousand others."""
     image = ext4(tmp_path, content, "-b", "1024", "-O", "^extent,^64bit")
     root = on_partition(tmp_path, image, kind="ext2")
     truth = images.where_is(image, content["pg/base/16384"])
@@ -188,7 +188,7 @@ def test_a_deleted_file_has_no_name(tmp_path: Path, content: dict[str, bytes]) -
 def test_a_file_system_that_is_not_mounted_has_names_of_its_own(
     tmp_path: Path, content: dict[str, bytes]
 ) -> None:
-    """udev knows what it is; the name is that within it."""
+    """udev reports the type; the name is the path in the file system."""
     image = ext4(tmp_path, content)
     root = on_partition(tmp_path, image, mounts="22 1 8:1 / / rw - ext4 /dev/sda1 rw\n")
     write_tree(tmp_path / "machine", {"/run/udev/data/b8:17": "E:ID_FS_TYPE=ext4\n"})
@@ -200,7 +200,7 @@ def test_a_file_system_that_is_not_mounted_has_names_of_its_own(
 
 
 def test_a_damaged_superblock_is_a_reason(tmp_path: Path, content: dict[str, bytes]) -> None:
-    """debugfs cannot open it: that is the answer, not a free block."""
+    """debugfs cannot open it: that is the reason, not a free block."""
     image = ext4(tmp_path, content)
     with image.open("r+b") as file:
         file.write(bytes(4096))
@@ -211,7 +211,7 @@ def test_a_damaged_superblock_is_a_reason(tmp_path: Path, content: dict[str, byt
 
 
 def test_without_debugfs_nobody_is_named(tmp_path: Path, content: dict[str, bytes]) -> None:
-    """The program is not installed, or the probe does not run: the reason says so."""
+    """The program is not installed, or the probe is not running: that is the reason."""
     image = ext4(tmp_path, content)
     root = on_partition(tmp_path, image)
     root.images = {}
@@ -221,7 +221,7 @@ def test_without_debugfs_nobody_is_named(tmp_path: Path, content: dict[str, byte
 
 
 def test_time_that_is_over_is_a_reason(tmp_path: Path, content: dict[str, bytes]) -> None:
-    """The whole question has a limit, whatever its steps take."""
+    """The whole query has a time-out, whatever its steps take."""
     root = on_partition(tmp_path, ext4(tmp_path, content))
     ticks = iter(range(0, 10_000, 100))
     found = locate(root, "sdb", 4096, 8, lambda: float(next(ticks)), 50.0)
@@ -236,7 +236,7 @@ def test_time_that_is_over_is_a_reason(tmp_path: Path, content: dict[str, bytes]
 def member_files(
     slot: int, device: str, offset: int, sectors: int, name: str = "md0"
 ) -> dict[str, str]:
-    """Return what sysfs tells of a member."""
+    """Return the sysfs files of a member."""
     path = f"/sys/block/{name}/md/dev-{device}"
     return {
         f"{path}/slot": f"{slot}\n",
@@ -248,7 +248,7 @@ def member_files(
 
 
 def array_files(level: str, disks: int, number: int, chunk: int, sectors: int) -> dict[str, str]:
-    """Return what sysfs tells of an array."""
+    """Return the sysfs files of an array."""
     return {
         "/sys/block/md0/md/level": f"{level}\n",
         "/sys/block/md0/md/raid_disks": f"{disks}\n",
@@ -290,7 +290,7 @@ def raid5(tmp_path: Path, image: Path, chunk: int = 128) -> tuple[Imaged, list[b
 def test_a_sector_of_a_raid5_is_in_the_file_whose_bytes_it_has(
     tmp_path: Path, content: dict[str, bytes]
 ) -> None:
-    """Left-symmetric, as the kernel documents it; parity is no file's, and neither is lost."""
+    """Left-symmetric, as the kernel documents it; neither data nor parity is lost."""
     root, members = raid5(tmp_path, ext4(tmp_path, content, "-b", "4096"))
     text = content["pg/base/16384"]
     seen = 0
@@ -314,7 +314,7 @@ def test_a_sector_of_a_raid5_is_in_the_file_whose_bytes_it_has(
 def test_an_array_that_lost_a_member_cannot_tell_what_was_there(
     tmp_path: Path, content: dict[str, bytes]
 ) -> None:
-    """Then the file is really hit: it is restored from a backup."""
+    """Then the file is really affected: it must be restored from a backup."""
     root, members = raid5(tmp_path, ext4(tmp_path, content, "-b", "4096"))
     write_tree(tmp_path / "machine", {"/sys/block/md0/md/degraded": "1\n"})
     first = min(images.where_is(bytes(members[0]), content["pg/base/16384"]))
@@ -344,7 +344,7 @@ def test_a_reshape_is_the_reason_why_no_file_is_named(
 def test_a_volume_is_followed_and_the_rest_of_its_disk_is_not(
     tmp_path: Path, content: dict[str, bytes]
 ) -> None:
-    """LVM on a partition: two segments of the volume, what is ahead is LVM's own."""
+    """LVM on a partition: two segments of the volume, LVM metadata before them."""
     image = ext4(tmp_path, content, "-b", "4096")
     whole = image.stat().st_size // SECTOR
     half = whole // 2
@@ -400,7 +400,7 @@ def test_a_volume_is_followed_and_the_rest_of_its_disk_is_not(
     ],
 )
 def test_what_cannot_be_asked_says_why(tmp_path: Path, kind: str, told: Kind, says: str) -> None:
-    """No program is run for it."""
+    """No program is run."""
     write_tree(
         tmp_path / "machine",
         {
@@ -433,7 +433,7 @@ def test_what_cannot_be_asked_says_why(tmp_path: Path, kind: str, told: Kind, sa
 def test_a_question_that_has_no_answer_is_refused(
     tmp_path: Path, device: str, start: int, count: int, error: str
 ) -> None:
-    """Nothing is run for it."""
+    """No program is run."""
     write_tree(tmp_path / "machine", images.disk("sdb", 10_000, "8:16"))
     root = Imaged(str(tmp_path / "machine"), {})
     with pytest.raises(LocateError) as caught:
@@ -445,7 +445,7 @@ def test_a_question_that_has_no_answer_is_refused(
 def test_a_command_that_writes_says_what_it_destroys(
     tmp_path: Path, content: dict[str, bytes]
 ) -> None:
-    """The last block of a file is written whole, and the file cut to its size again."""
+    """The last block of a file is written completely, then the file is truncated to its size."""
     name = "a name with ' and blank"
     image = ext4(tmp_path, content, "-b", "4096")
     root = on_partition(tmp_path, image)

@@ -1,4 +1,4 @@
-"""Which file was hit on btrfs: real file systems, searched for the bytes of their files."""
+"""The file of a sector on btrfs: real file systems, searched for the bytes of their files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def probe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 def made(
     tmp_path: Path, data: str, metadata: str, count: int = 1, *options: str
 ) -> Iterator[tuple[Path, list[tuple[str, Path]]]]:
-    """Make a btrfs of loop devices: where it is mounted, and each device with its image."""
+    """Create a btrfs on loop devices: its mount point, and each device with its image."""
     with loops(tmp_path, count, MEBIBYTES) as devices:
         names = [f"/dev/{device}" for device, _ in devices]
         command("mkfs.btrfs", "-q", "-f", "-d", data, "-m", metadata, *names)
@@ -55,7 +55,7 @@ def made(
 
 
 def fill(point: Path, seed: int = 11) -> dict[Path, bytes]:
-    """Write files whose every sector is like no other, and have them on the devices."""
+    """Write files whose sectors are all different, and sync them to the devices."""
     made = random.Random(seed)
     found = {}
     for name, size in NAMES.items():
@@ -68,7 +68,7 @@ def fill(point: Path, seed: int = 11) -> dict[Path, bytes]:
 
 
 def ask(client: Client, device: str, start: int, count: int = 1) -> tuple[Answer, ...]:
-    """Locate sectors; together the answers are what was asked for, in order and without a gap."""
+    """Locate sectors; the answers cover the whole range, in order and without gaps."""
     answers = locate(Root(probe=client.ask), device, start, count, time.monotonic).answers
     place = start
     for answer in answers:
@@ -79,7 +79,7 @@ def ask(client: Client, device: str, start: int, count: int = 1) -> tuple[Answer
 
 
 def judged(client: Client, device: str, sectors: dict[int, tuple[Path, int]]) -> set[str]:
-    """Ask for sectors of which is known what they hold; return the copies that are told of them."""
+    """Locate sectors with known content; return the reported copies."""
     told = set()
     for first, (path, offset) in sectors.items():
         (answer,) = ask(client, device, first)
@@ -90,7 +90,7 @@ def judged(client: Client, device: str, sectors: dict[int, tuple[Path, int]]) ->
 
 
 def held(image: Path, files: dict[Path, bytes]) -> dict[int, tuple[Path, int]]:
-    """Return by sector what an image has of files: the first, the last and one in between."""
+    """Return for some sectors of an image their file: the first, the last and one between."""
     found = {}
     for path, content in files.items():
         sectors = where_is(image, content)
@@ -101,12 +101,12 @@ def held(image: Path, files: dict[Path, bytes]) -> dict[int, tuple[Path, int]]:
 
 
 def sector_of(image: Path, content: bytes, offset: int = 0) -> int:
-    """Return which sector of an image has a place of a content."""
+    """Return the sector of an image with a part of a content."""
     return next(sector for sector, at in where_is(image, content).items() if at == offset)
 
 
 def blocks(image: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the blocks of an image that are no holes, and where they are."""
+    """Yield the blocks of an image that are not holes, with their position."""
     for start, data in written(image):
         for offset in range(0, len(data), 4096):
             yield start + offset, data[offset : offset + 4096]
@@ -122,7 +122,7 @@ def readable(path: Path) -> bool:
 
 
 def test_of_one_copy_the_named_file_is_the_damaged_one(tmp_path: Path, probe: Client) -> None:
-    """Each file is found by its bytes on the disk; a block is overwritten: only that file fails."""
+    """Each file is found by its bytes on the disk; an overwritten block damages only its file."""
     with made(tmp_path, "single", "dup") as (point, [(device, image)]):
         files = fill(point)
         assert judged(probe, device, held(image, files)) == {""}
@@ -147,7 +147,7 @@ def test_of_one_copy_the_named_file_is_the_damaged_one(tmp_path: Path, probe: Cl
 
 
 def test_a_mirror_is_told_and_a_scrub_repairs_what_it_named(tmp_path: Path, probe: Client) -> None:
-    """Both devices have the file; the advice is carried out, and the bytes are back."""
+    """Both devices have the file; the advised command restores the bytes."""
     with made(tmp_path, "raid1", "raid1", 2) as (point, devices):
         files = fill(point)
         for device, image in devices:
@@ -167,7 +167,7 @@ def test_a_mirror_is_told_and_a_scrub_repairs_what_it_named(tmp_path: Path, prob
 
 
 def test_a_mirror_that_lost_a_device_has_nothing_elsewhere(tmp_path: Path, probe: Client) -> None:
-    """Mounted 'degraded': the kernel says which is missing."""
+    """Mounted 'degraded': the kernel reports the missing device."""
     with made(tmp_path, "raid1", "raid1", 2) as (point, [(device, image), (other, gone)]):
         files = fill(point)
         command("umount", str(point))
@@ -190,7 +190,7 @@ def test_a_mirror_that_lost_a_device_has_nothing_elsewhere(tmp_path: Path, probe
 def test_of_what_is_spread_over_devices_each_part_is_found(
     tmp_path: Path, probe: Client, profile: str, count: int
 ) -> None:
-    """Every device is searched; what is none of a file's bytes, side by side, is parity or free."""
+    """Every device is searched; blocks without data of a file are parity or free."""
     with made(tmp_path, profile, "raid1", count) as (point, devices):
         files = fill(point)
         path, content = point / "wal", files[point / "wal"]
@@ -213,7 +213,7 @@ def test_of_what_is_spread_over_devices_each_part_is_found(
 
 
 def test_clones_snapshots_and_links_are_all_named(tmp_path: Path, probe: Client) -> None:
-    """A subvolume that is not mounted by itself is told with the command that names the file."""
+    """For a subvolume that is not mounted, the answer has the command to find the file."""
     with made(tmp_path, "single", "dup") as (point, [(device, image)]):
         command("btrfs", "subvolume", "create", str(point / "data"))
         files = fill(point / "data")
@@ -256,7 +256,7 @@ def test_clones_snapshots_and_links_are_all_named(tmp_path: Path, probe: Client)
 
 
 def test_what_no_file_has_any_longer_is_free(tmp_path: Path, probe: Client) -> None:
-    """A deleted file; one that is deleted and open; the part of an extent that was overwritten."""
+    """A deleted file; a deleted file that is open; the overwritten part of an extent."""
     with made(tmp_path, "single", "dup") as (point, [(device, image)]):
         files = fill(point)
         first, second, third = (sector_of(image, content, 8192) for content in files.values())
@@ -286,7 +286,7 @@ def test_what_no_file_has_any_longer_is_free(tmp_path: Path, probe: Client) -> N
 
 
 def test_a_compressed_block_is_a_longer_part_of_its_file(tmp_path: Path, probe: Client) -> None:
-    """Which of its bytes are in which block, nobody can tell: all that is unpacked from there."""
+    """The bytes in a block of it are unknown: the answer covers the whole extent."""
     options = ("compress-force=zstd",)
     with made(tmp_path, "single", "dup", 1, *options) as (point, [(device, image)]):
         made_by = random.Random(3)
@@ -310,7 +310,7 @@ def test_a_compressed_block_is_a_longer_part_of_its_file(tmp_path: Path, probe: 
 
 
 def test_what_is_no_files_on_btrfs(tmp_path: Path, probe: Client) -> None:
-    """The first MiB, superblocks, metadata with its copy, what is not allocated, and the end."""
+    """The first MiB, superblocks, metadata with its copy, unallocated space, and the end."""
     with made(tmp_path, "single", "dup") as (point, [(device, image)]):
         fill(point)
         kinds = [answer.kind for answer in ask(probe, device, 0, 2048)]
@@ -332,7 +332,7 @@ def test_what_is_no_files_on_btrfs(tmp_path: Path, probe: Client) -> None:
 
 
 def test_a_balance_moves_files_and_the_answer_with_them(tmp_path: Path, probe: Client) -> None:
-    """The device is read through a cache: the map must not be the one of before."""
+    """The device is read through a cache: the map must not be outdated."""
     with made(tmp_path, "single", "dup") as (point, [(device, image)]):
         files = fill(point)
         content = files[point / "wal"]

@@ -1,4 +1,4 @@
-"""Which file was hit, on file systems that are mounted, asked by the real probe. Needs root."""
+"""The file of a sector on mounted file systems, by the real probe. Needs root."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes loop 
 
 @contextlib.contextmanager
 def mounted(tmp_path: Path, mebibytes: int, *make: str) -> Iterator[tuple[str, Path, Path]]:
-    """Make a file system on a loop device and mount it: device, mount point, image."""
+    """Create and mount a file system on a loop device: device, mount point, image."""
     image, point = tmp_path / "image", tmp_path / "srv"
     point.mkdir()
     with image.open("wb") as file:
@@ -59,7 +59,7 @@ def probe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 
 def fill(point: Path) -> dict[Path, bytes]:
-    """Write files and have them on the device."""
+    """Write files and sync them to the device."""
     made = random.Random(11)
     found = {}
     for name, size in (("base/1/2619", 300_000), ("base/1/2620", 40_001), ("wal", 900_000)):
@@ -72,7 +72,7 @@ def fill(point: Path) -> dict[Path, bytes]:
 
 
 def judged(client: Client, device: str, image: Path, files: dict[Path, bytes]) -> int:
-    """Ask for sectors of files; return how many, each found in the file that has its bytes."""
+    """Locate sectors of files; return how many, each found in the file with its bytes."""
     root = Root(probe=client.ask)
     raw = image.read_bytes()
     checked = 0
@@ -95,7 +95,7 @@ def judged(client: Client, device: str, image: Path, files: dict[Path, bytes]) -
 def test_the_file_of_a_mounted_ext4_is_named(
     tmp_path: Path, probe: Client, block_bytes: str
 ) -> None:
-    """Written while it is mounted: what is told is what the kernel has, by path on this host."""
+    """Written while mounted: the answer is the kernel's state, with the path on this host."""
     with mounted(tmp_path, 32, "mkfs.ext4", "-q", "-b", block_bytes) as (device, point, image):
         assert judged(probe, device, image, fill(point)) == 9
 
@@ -103,7 +103,7 @@ def test_the_file_of_a_mounted_ext4_is_named(
 def test_the_file_of_a_mounted_xfs_is_named_where_it_has_a_reverse_map(
     tmp_path: Path, probe: Client
 ) -> None:
-    """Owner by fsmap, name by find; free space, the journal and metadata as what they are."""
+    """Owner by fsmap, name by find; free space, journal and metadata are recognized."""
     make = ("mkfs.xfs", "-q", "-m", "rmapbt=1")
     with mounted(tmp_path, 320, *make) as (device, point, image):
         command("xfs_io", "-V")
@@ -113,7 +113,7 @@ def test_the_file_of_a_mounted_xfs_is_named_where_it_has_a_reverse_map(
 
 
 def test_an_xfs_without_a_reverse_map_names_nobody(tmp_path: Path, probe: Client) -> None:
-    """The kernel says 'unknown' of all that is not free: the answer says what would tell."""
+    """The kernel reports 'unknown' for all used space: the answer names another command."""
     make = ("mkfs.xfs", "-q", "-m", "rmapbt=0")
     with mounted(tmp_path, 320, *make) as (device, point, image):
         command("xfs_io", "-V")
@@ -127,7 +127,7 @@ def test_an_xfs_without_a_reverse_map_names_nobody(tmp_path: Path, probe: Client
 
 
 def test_what_is_advised_heals_the_file(tmp_path: Path, probe: Client) -> None:
-    """The kernel cannot read the last block of a file; the backup's is written in its place.
+    """The kernel cannot read the last block of a file; that of the backup replaces it.
 
     The image of the loop device is cut there, and grows again when the block is written.
     """
@@ -168,7 +168,7 @@ def test_what_is_advised_heals_the_file(tmp_path: Path, probe: Client) -> None:
 
 
 def run(line: str, *, fails: bool = False, **environment: str) -> str:
-    """Run a command as somebody who copied it."""
+    """Run a command as copied from the output."""
     done = subprocess.run(
         ["/bin/sh", "-c", line],
         env={"PATH": PLACES, **environment},

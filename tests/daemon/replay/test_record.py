@@ -1,4 +1,4 @@
-"""`iowarden record`: this machine, or one below a directory, written down to be replayed."""
+"""`iowarden record`: records this machine, or one in a directory, for a replay."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def recorded(*arguments: str, limit_bytes: int = -1) -> subprocess.Popen[str]:
 def test_this_machine_is_recorded_and_replayed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What its kernel says now is in a file that only its owner reads."""
+    """The kernel's data is in a file that only its owner can read."""
     path = tmp_path / "own.tar.xz"
     process = recorded(str(path), "--for", "2s", "--state-directory", str(tmp_path / "state"))
     out, error = process.communicate(timeout=DEADLINE_SECONDS)
@@ -64,7 +64,7 @@ def test_this_machine_is_recorded_and_replayed(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_recording_that_is_interrupted_is_whole(number: signal.Signals, tmp_path: Path) -> None:
-    """Who has seen enough presses Ctrl-C: what was recorded until then plays to its end."""
+    """After Ctrl-C, the recording can be replayed to that point."""
     process = recorded(str(tmp_path / "own.tar.gz"), "--state-directory", str(tmp_path / "state"))
     assert process.stderr is not None
     assert "Ctrl-C stops it" in process.stderr.readline()
@@ -75,7 +75,7 @@ def test_a_recording_that_is_interrupted_is_whole(number: signal.Signals, tmp_pa
 
 
 def test_a_full_disk_is_told(tmp_path: Path) -> None:
-    """The frame that found no room is named; nothing hangs and nothing is hidden."""
+    """On a full disk, the failed frame is named; nothing hangs."""
     state = str(tmp_path / "state")
     process = recorded(
         str(tmp_path / "own.tar.gz"), "--for", "1s", "--state-directory", state, limit_bytes=100
@@ -94,7 +94,7 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_a_name_that_will_not_do_is_refused(name: str, message: str, tmp_path: Path) -> None:
-    """An incident may be in it, or nobody would know what it is."""
+    """An existing file may be the recording of an incident."""
     (tmp_path / name).write_bytes(b"precious")
     process = recorded(str(tmp_path / name), "--state-directory", str(tmp_path / "state"))
     _, error = process.communicate(timeout=DEADLINE_SECONDS)
@@ -105,7 +105,7 @@ def test_a_name_that_will_not_do_is_refused(name: str, message: str, tmp_path: P
 def test_a_recording_of_no_time_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It would hold no frame, and would not play."""
+    """It would have no frame, and could not be replayed."""
     with pytest.raises(SystemExit):
         main(["record", str(tmp_path / "own.tar.xz"), "--for", "0s"])
     assert "expected a duration above 0 such as 10m, got '0s'" in capsys.readouterr().err
@@ -113,7 +113,7 @@ def test_a_recording_of_no_time_is_refused(
 
 
 def test_announcements_and_what_the_probe_answered_are_in_it(tmp_path: Path) -> None:
-    """A disk was plugged in, and a program hung: a replay is told both as the service was."""
+    """A disk was added, and a program hung: the replay gets both as the service did."""
     machine = {
         "/proc/stat": (
             "cpu  1 0 1 1 1 0 0 0 0 0\nintr 0\nctxt 0\nbtime 1799999000\nprocesses 1\n"
@@ -140,7 +140,7 @@ def test_announcements_and_what_the_probe_answered_are_in_it(tmp_path: Path) -> 
 
 
 def test_a_stop_that_came_before_leaves_one_frame(tmp_path: Path) -> None:
-    """A recording without a frame would be none."""
+    """A recording has at least one frame."""
     write_tree(tmp_path / "root", {"/proc/stat": "procs_blocked 1\n"})
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     events.put(Stop("SIGINT"))

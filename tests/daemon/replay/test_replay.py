@@ -1,4 +1,4 @@
-"""`iowarden replay`: what was recorded runs again, and says what the service would have said."""
+"""`iowarden replay`: replays recordings; alerts, incidents and mails are as of the service."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def test_a_recorded_machine_tells_what_its_expectation_says(
     name: str, tmp_path: Path, capsys: Captured
 ) -> None:
-    """A stall is one incident and one mail; a day of healthy work is nothing to anybody."""
+    """A stall is one incident and one mail; a healthy day has none."""
     expected, mails = FIXTURES / f"{name}.expected.yaml", tmp_path / "mails"
     told = ["--expect", str(expected), "--mails", str(mails)]
     status = main(["replay", str(FIXTURES / f"{name}.tar.xz"), *told])
@@ -50,7 +50,7 @@ def test_a_recorded_machine_tells_what_its_expectation_says(
 
 
 def held(mails: Path, *, sent: bool) -> None:
-    """Hold mails to what every mail is held to, on a machine of virtual disks and without md."""
+    """Check the mails of a machine with virtual disks and without md."""
     texts = [told_to_do(path.read_bytes()) for path in mails.glob("*.eml")]
     assert bool(texts) is sent
     for text in texts:
@@ -149,7 +149,7 @@ def test_the_incident_of_the_database_server_is_one_with_its_golden_numbers(
 def test_what_a_mail_of_a_recorded_machine_says_to_do_can_be_done_there(
     name: str, tmp_path: Path, capsys: Captured
 ) -> None:
-    """No placeholder, and nothing of arrays or of drives that this machine does not have."""
+    """No placeholder, and no text about arrays or drives that this machine does not have."""
     mails = tmp_path / "mails"
     assert main(["replay", str(FIXTURES / f"{name}.tar.xz"), "--mails", str(mails)]) == 0
     capsys.readouterr()
@@ -157,7 +157,7 @@ def test_what_a_mail_of_a_recorded_machine_says_to_do_can_be_done_there(
 
 
 def test_what_differs_is_shown_from_both_sides(tmp_path: Path, capsys: Captured) -> None:
-    """A wrong time, a mail that nobody expected: exit status 1, '-' and '+'."""
+    """A wrong time, an unexpected mail: exit status 1, '-' and '+'."""
     expected = tmp_path / "expected.yaml"
     expected.write_text(
         "least: warning\nalerts: [{at: 2m, alert: WriteStall, state: firing}]\nmails: []\n"
@@ -171,7 +171,7 @@ def test_what_differs_is_shown_from_both_sides(tmp_path: Path, capsys: Captured)
 
 
 def test_a_replay_repeats_itself(tmp_path: Path, capsys: Captured) -> None:
-    """Twice the same recording, twice the same to the letter, and each mail is kept on request."""
+    """Two replays have equal output, and the mails are written on request."""
     stall, told = str(FIXTURES / "write-stall.tar.xz"), []
     for name in ("first", "mails"):
         assert main(["replay", stall, "--json", "--mails", str(tmp_path / name)]) == 0
@@ -189,7 +189,7 @@ def test_a_replay_repeats_itself(tmp_path: Path, capsys: Captured) -> None:
 def test_mails_of_another_replay_are_not_mixed_with_those_of_this_one(
     tmp_path: Path, capsys: Captured
 ) -> None:
-    """Refused before anything is played, and nothing is removed."""
+    """Refused before the replay starts, and nothing is removed."""
     stall = str(FIXTURES / "write-stall.tar.xz")
     (tmp_path / "002.eml").write_text("of last week")
     assert main(["replay", stall, "--mails", str(tmp_path)]) == 1
@@ -202,7 +202,7 @@ def test_mails_of_another_replay_are_not_mixed_with_those_of_this_one(
 
 
 def test_a_full_disk_is_told_where_the_timeline_should_go(tmp_path: Path) -> None:
-    """`iowarden replay IN > FILE` on a full disk: what is missing is said, without a traceback."""
+    """`iowarden replay IN > FILE` on a full disk: an error message, not a traceback."""
     path = write_recording(tmp_path / "r", [(600.0, machine("sda"))])
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
@@ -219,7 +219,7 @@ def test_a_full_disk_is_told_where_the_timeline_should_go(tmp_path: Path) -> Non
 def test_rules_of_ones_own_are_tried_on_a_recorded_machine(
     tmp_path: Path, capsys: Captured
 ) -> None:
-    """They run beside the shipped ones; an alert is pending before it fires."""
+    """They are evaluated with the shipped rules; an alert is pending before it fires."""
     rules, expected = tmp_path / "own.yaml", tmp_path / "expected.yaml"
     rules.write_text(
         "groups:\n- name: own\n  interval: 5s\n  rules:\n  - alert: Dirty\n    for: 10s\n"
@@ -237,7 +237,7 @@ def test_rules_of_ones_own_are_tried_on_a_recorded_machine(
 
 
 def test_a_recording_that_is_cut_off_is_told_up_to_there(tmp_path: Path, capsys: Captured) -> None:
-    """The hole is named, with what is missing; what came before it is not lost."""
+    """The gap is reported; the data before it is replayed."""
     stall = open_fixture("write-stall", tmp_path)
     shutil.rmtree(f"{stall}/000040")
     assert main(["replay", stall]) == 78
@@ -248,7 +248,7 @@ def test_a_recording_that_is_cut_off_is_told_up_to_there(tmp_path: Path, capsys:
 
 
 def test_nothing_that_plays_is_refused(tmp_path: Path, capsys: Captured) -> None:
-    """No recording, and one without frames: said, with exit status 78."""
+    """No recording, or one without frames: an error, with exit status 78."""
     assert main(["replay", str(tmp_path / "none")]) == 78
     assert "expected a recording's header, got: No such file" in capsys.readouterr().err
     Recorder(str(tmp_path / "empty"), 4096)
@@ -272,7 +272,7 @@ def machine(*names: str) -> dict[str, str | bytes | None]:
 def test_a_disk_that_was_announced_to_be_gone_is_gone_at_once(
     uevents: str, at: str, tmp_path: Path, capsys: Captured
 ) -> None:
-    """As the service looks at once; without the announcement, a minute after its last look."""
+    """The disk is found at once by its uevent; without it, at the next poll after a minute."""
     frames: list[tuple[float, dict[str, str | bytes | None]]] = [
         (600.0 + second, {}) for second in range(70)
     ]
@@ -287,7 +287,7 @@ def test_a_disk_that_was_announced_to_be_gone_is_gone_at_once(
 
 
 def test_an_announcement_that_is_none_names_the_frame(tmp_path: Path, capsys: Captured) -> None:
-    """A hand slipped while it was written."""
+    """Typing errors in the file."""
     frames = [(600.0, machine("sda")), (601.0, {"/.uevents": "gone\n"})]
     assert main(["replay", write_recording(tmp_path / "r", frames)]) == 78
     assert "frame 000001: '.uevents': expected '<action> <device>" in capsys.readouterr().err
@@ -325,13 +325,13 @@ def test_an_announcement_that_is_none_names_the_frame(tmp_path: Path, capsys: Ca
     ],
 )
 def test_an_expectation_that_says_nothing_is_refused_by_its_line(text: str, message: str) -> None:
-    """A file that is misread would make a test that cannot fail."""
+    """A misread file would be a test that cannot fail."""
     with pytest.raises(ExpectationError, match=message):
         parse(text, "e.yaml")
 
 
 def test_an_expectation_that_cannot_be_read_is_told(tmp_path: Path, capsys: Captured) -> None:
-    """Before anything is played."""
+    """Refused before the replay starts."""
     stall = str(FIXTURES / "write-stall.tar.xz")
     assert main(["replay", stall, "--expect", str(tmp_path / "none")]) == 78
     captured = capsys.readouterr()
@@ -344,7 +344,7 @@ def told(at: float, severity: str, **fields: str) -> Told:
 
 
 def test_pending_alerts_count_only_where_one_is_expected() -> None:
-    """Most are over before they are anything."""
+    """Most pending alerts never fire."""
     happened = [told(1, "warning", state="pending"), told(2, "warning", state="firing")]
     assert differences(parse("alerts: [{state: firing}]", "e"), happened) == []
     assert differences(parse("alerts: [{state: pending}, {state: firing}]", "e"), happened) == []
@@ -352,7 +352,7 @@ def test_pending_alerts_count_only_where_one_is_expected() -> None:
 
 
 def test_order_and_time_are_part_of_an_expectation() -> None:
-    """A second early or late is the same; two are not, nor is the other order."""
+    """One second early or late matches; two seconds or another order do not."""
     happened = [told(10, "warning", alert="A"), told(20, "notice", alert="B")]
     for text, good in (
         ("alerts: [{at: 11s, alert: A}, {at: 19s, alert: B}]", True),
