@@ -436,14 +436,14 @@ def test_the_command_line_waits_for_the_result(machine: Machine, tmp_path: Path)
             "disk SERIAL-disk2: short self-test: passed: Completed without error",
         )
         status, text = run("start", "SERIAL-disk2", "long", "--wait", log=f"{FAILED},{PASSED}")
-        assert (status, "first bad sector 4711" in text) == (1, True)
+        assert (status, "LBA of first error 4711" in text) == (1, True)
         machine.does("disk2", "refuse")
         status, text = run("start", "SERIAL-disk2", "--wait")
         assert (status, "refused" in text) == (2, True)
         assert run("start", "nothing", "--wait")[0] == 2
         status, text = run("status")
         assert status == 0
-        assert "none is scheduled" in text
+        assert "no self-tests are scheduled" in text
         status, text = run("status", "--json")
         assert {each["disk"] for each in json.loads(text)["runs"]} == {"SERIAL-disk2"}
     finally:
@@ -455,7 +455,7 @@ def test_a_machine_without_a_schedule_is_advised_of_one(machine: Machine) -> Non
     machine.observe()
     (finding,) = findings.of_self_tests(parse_config("", "c.yaml"), machine.engine)
     assert (finding.level, finding.topic) == (Level.INFO, "self-tests")
-    assert "none is scheduled for 3 drives; sectors nobody reads go bad unseen" in finding.text
+    assert "none are scheduled for 3 drives; without them, bad sectors that no" in finding.text
     line = finding.text.split("'")[1]
     settings = parse_config(line, "c.yaml")
     assert settings.self_tests[0].calendars.keys() == {"short", "long"}
