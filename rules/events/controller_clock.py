@@ -1,13 +1,15 @@
-"""A RAID controller's clock against UTC: its events carry a local time without a zone. Pure.
+"""Offset of a RAID controller's clock from UTC: its events have a local time without zone. Pure.
 
-Offset: what the controller's clock shows, read as if it were UTC, less UTC. Units: seconds.
-Ways, the surest first: the controller tells its time; its errors fit the kernel's at one offset and
-at no other; it was switched on just before the kernel started, which fits by chance as well, so
-that an offset found so is not verified.
+Offset: the time that the controller's clock shows, read as if it were UTC, minus UTC. Units:
+seconds.
+Methods, the most reliable first: the controller reports its time; its errors match errors of the
+kernel log at one offset and at no other; it was powered on just before the kernel booted. The last
+one may be a coincidence: an offset found by it is not verified.
 Source: zones are whole quarters of an hour from UTC (tz database), -12 to +14 h.
-Limits: a clock more than 14 h off is known only if the controller tells its time, and one that is
-more than `MATCH_SECONDS` beside a quarter of an hour is not found by its errors. Over a change of
-the clock some errors fit the offset before and some the one after: give those of one day.
+Limits: an offset of more than 14 h is found only if the controller reports its time. An offset that
+deviates by more than `MATCH_SECONDS` from a quarter of an hour is not found by errors. When the
+clock was changed, some errors match the offset before and some the one after: pass errors of one
+day.
 """
 
 from __future__ import annotations
@@ -24,19 +26,19 @@ if TYPE_CHECKING:
 QUARTER_SECONDS = 900
 MOST_SECONDS = 14 * 3600
 MATCH_SECONDS = 90.0
-"""An error is told by both sides within that, at the right offset."""
+"""At the right offset both logs have the same error within this time."""
 LEAST_MATCHES = 3
 CLEARLY = 2
-"""So many times the matches of the second best offset."""
+"""The best offset must have this many times the matches of the second best."""
 POWER_ON_SECONDS = (-600.0, 60.0)
-"""When the controller was switched on, less when the kernel started."""
+"""Power-on time of the controller minus boot time of the kernel."""
 ERROR_SECONDS = 60.0
-"""A clock that is further beside a quarter of an hour is wrong, and worth a note (J5)."""
+"""A clock that deviates by more from a quarter of an hour is wrong."""
 HOUR_SECONDS = 3600
 MOST_TIMES = 400
-"""Of each side, the newest: each is compared with the other's at 113 offsets."""
+"""Of each log, the newest errors: all pairs are compared at 113 offsets."""
 _SAME_SECONDS = 2.0
-"""Pairs of one and the same drift are that near: both sides tell whole seconds."""
+"""Pairs with the same drift differ by at most this: both logs have whole seconds."""
 
 
 class Way(enum.StrEnum):
@@ -50,11 +52,11 @@ class Way(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """A controller's clock less UTC.
+    """Offset of a controller's clock: its time minus UTC.
 
-    Fields: `seconds` is the zone and the drift, None where it is not known; `drift_seconds` is how
-    far the clock is beside a quarter of an hour; `matches` of `told` errors of the controller fit
-    one of the kernel's, `runner_up` at the next best offset; `reason` says why it is not verified.
+    Fields: `seconds` is time zone plus drift, None if unknown; `drift_seconds` is the deviation
+    from a quarter of an hour; `matches` of the `told` errors of the controller match an error of
+    the kernel log, `runner_up` at the second best offset; `reason`: why it is not verified.
     """
 
     seconds: float | None
@@ -67,25 +69,25 @@ class Offset:
 
     @property
     def verified(self) -> bool:
-        """Whether times may be compared by it; what is not is told as unverified."""
+        """Whether times may be compared by it; other times are reported as unverified."""
         return self.seconds is not None and self.way in {Way.ASKED, Way.ERRORS}
 
     @property
     def wrong(self) -> bool:
-        """Whether the clock is wrong, whatever its zone (J5)."""
+        """Whether the clock is wrong, whatever its time zone."""
         far = self.seconds is not None and abs(self.seconds) > MOST_SECONDS + ERROR_SECONDS
         return far or abs(self.drift_seconds) > ERROR_SECONDS
 
 
-UNKNOWN = Offset(None, Way.NONE, reason="nothing tells what its clock shows")
+UNKNOWN = Offset(None, Way.NONE, reason="no data show its time")
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """What is known of a controller's clock.
+    """State of a controller's clock.
 
-    Fields: `serial` is the controller's; `errors` are the times of its latest errors, by its clock,
-    `power_on` of its latest start; `way` to `reason` are those of the offset that is in force.
+    Fields: `serial` is the controller's; `errors` are the times of its latest errors by its clock,
+    `power_on` that of its latest power-on; `way` to `reason` are those of the current offset.
     """
 
     serial: str = ""
@@ -99,16 +101,16 @@ class Clock:
     reason: str = ""
 
     def known(self) -> Offset:
-        """Return the offset in force."""
+        """Return the current offset."""
         return Offset(
             self.offset, self.way, self.drift, self.matches, self.told, reason=self.reason
         )
 
 
 def asked(controller_seconds: float, utc_seconds: float) -> Offset:
-    """Return the offset of a controller that told its time, which was asked for at `utc_seconds`.
+    """Return the offset of a controller that reported its time when queried at `utc_seconds`.
 
-    Limits: an answer that takes long counts as drift.
+    Limits: a slow reply counts as drift.
     """
     seconds = controller_seconds - utc_seconds
     drift = seconds - QUARTER_SECONDS * round(seconds / QUARTER_SECONDS)
@@ -116,26 +118,26 @@ def asked(controller_seconds: float, utc_seconds: float) -> Offset:
 
 
 def from_power_on(power_on_seconds: float, boot_utc_seconds: float) -> Offset:
-    """Return the offset by which the controller was switched on just before the kernel started.
+    """Return the offset at which the controller was powered on just before the kernel booted.
 
-    `power_on_seconds` is its last event of being switched on, `boot_utc_seconds` is the kernel's
-    btime ('/proc/stat'). One in four fits by chance, and a kernel that is started again does not
-    switch the controller on: the offset is not verified.
+    `power_on_seconds` is the time of its last power-on event, `boot_utc_seconds` is the kernel's
+    btime ('/proc/stat'). One in four matches is a coincidence, and a reboot does not power the
+    controller on: the offset is not verified.
     """
     gap = power_on_seconds - boot_utc_seconds
     earliest, latest = POWER_ON_SECONDS
     # The range is less than a quarter: at most one offset fits.
     step = QUARTER_SECONDS * round((gap - (earliest + latest) / 2) / QUARTER_SECONDS)
     if abs(step) <= MOST_SECONDS and earliest <= gap - step <= latest:
-        reason = "only its being switched on fits, and that may be chance"
+        reason = "only its power-on time matches, which may be a coincidence"
         return Offset(float(step), Way.POWER_ON, reason=reason)
-    return Offset(None, Way.NONE, reason="it was not switched on just before the kernel started")
+    return Offset(None, Way.NONE, reason="it was not powered on just before the kernel booted")
 
 
 def from_errors(controller_seconds: Iterable[float], kernel_seconds: Iterable[float]) -> Offset:
-    """Return the offset at which most errors of the controller fit one of the kernel each.
+    """Return the offset at which most errors of the controller match an error of the kernel log.
 
-    Give medium errors and time-outs only, of the controller's disks, those of the kernel in UTC.
+    Pass only medium errors and time-outs of the controller's disks; those of the kernel in UTC.
     Not verified: fewer than `LEAST_MATCHES`, or not `CLEARLY` more than at any other offset.
     """
     told, kernel = _newest(controller_seconds), _newest(kernel_seconds)
@@ -148,9 +150,9 @@ def from_errors(controller_seconds: Iterable[float], kernel_seconds: Iterable[fl
     runner_up = max(counts.values())
     reason = ""
     if matches < LEAST_MATCHES:
-        reason = f"{matches} of its {len(told)} errors fit one of the kernel's, too few to tell"
+        reason = f"only {matches} of its {len(told)} errors match an error of the kernel log"
     elif matches < CLEARLY * runner_up or matches == runner_up:
-        reason = f"{matches} errors fit at one offset, and {runner_up} at another"
+        reason = f"{matches} errors match at one offset, and {runner_up} at another"
     if reason:
         return Offset(None, Way.NONE, 0.0, matches, len(told), runner_up, reason)
     drift = _drift(told, kernel, best)
@@ -158,21 +160,21 @@ def from_errors(controller_seconds: Iterable[float], kernel_seconds: Iterable[fl
 
 
 def surest(*offsets: Offset) -> Offset:
-    """Return the one that is known best: asked, then errors, then power-on; UNKNOWN for none."""
+    """Return the most reliable: asked, then errors, then power-on; UNKNOWN for none."""
     order = (Way.ASKED, Way.ERRORS, Way.POWER_ON, Way.NONE)
     return min(offsets, key=lambda each: order.index(each.way), default=UNKNOWN)
 
 
 def utc(controller_seconds: float, offset: Offset) -> float | None:
-    """Return a time of the controller as UTC, None where its offset is not known."""
+    """Return a time of the controller as UTC, None if its offset is unknown."""
     return None if offset.seconds is None else controller_seconds - offset.seconds
 
 
 def moved(before: Offset, now: Offset) -> str:
-    """Return what became of a clock between two estimates, '' for nothing or only some drift.
+    """Return how a clock changed between two estimates, '' if it did not or only drifted.
 
-    An hour is daylight saving: a clock that is set to local time moves by it, also when a person
-    sets it late. Both must be verified.
+    A change of one hour is daylight saving time, also if a person sets the clock late. Both
+    estimates must be verified.
     """
     if not (before.verified and now.verified):
         return ""
@@ -180,29 +182,29 @@ def moved(before: Offset, now: Offset) -> str:
     if abs(change) <= MATCH_SECONDS:
         return ""
     if abs(abs(change) - HOUR_SECONDS) <= MATCH_SECONDS:
-        return "its clock moved by an hour: daylight saving"
+        return "its clock changed by one hour: daylight saving time"
     way = "forward" if change > 0 else "back"
     return f"its clock was set {way} by {abs(change):.0f} s"
 
 
-def told(offset: Offset) -> str:
-    """Return an offset in words, for a person who compares times."""
+def told(offset: Offset, clock: str = "its clock") -> str:
+    """Return an offset as a text, for a person who compares times."""
     if offset.seconds is None:
-        return f"its clock is unverified: {offset.reason}"
-    drift = offset.drift_seconds  # less than it can be told by is none
+        return f"{clock} is unverified: {offset.reason}"
+    drift = offset.drift_seconds  # below the resolution of the logs it is none
     ahead_seconds = offset.seconds - (drift if abs(drift) <= _SAME_SECONDS else 0.0)
     minutes, seconds = divmod(round(abs(ahead_seconds)), 60)
     ahead = "ahead of" if ahead_seconds > 0 else "behind"
     size = f"{minutes // 60}:{minutes % 60:02}:{seconds:02} h {ahead} UTC"
     shown = size if minutes or seconds else "UTC"
     if not offset.verified:
-        return f"its clock is perhaps {shown}, unverified: {offset.reason}"
-    fit = f" ({offset.matches} of {offset.told} errors fit)" if offset.way is Way.ERRORS else ""
-    return f"its clock is {shown}{fit}"
+        return f"{clock} is perhaps {shown}, unverified: {offset.reason}"
+    fit = f" ({offset.matches} of {offset.told} errors match)" if offset.way is Way.ERRORS else ""
+    return f"{clock} is {shown}{fit}"
 
 
 def _newest(times: Iterable[float]) -> list[float]:
-    """Return the newest times in order; of more than can be compared, one of each second."""
+    """Return the newest times in order; if there are too many to compare, one of each second."""
     ordered = sorted(times)
     if len(ordered) > MOST_TIMES:
         ordered = sorted({float(int(each)) for each in ordered})
@@ -210,9 +212,9 @@ def _newest(times: Iterable[float]) -> list[float]:
 
 
 def _matches(told: Sequence[float], kernel: Sequence[float], offset: float) -> int:
-    """Return how many pairs there are, each time in one at most; both are sorted.
+    """Return the number of matching pairs, each time in one at most; both lists are sorted.
 
-    Taking the earliest that fits is the most that can be had, as all reach equally far.
+    Taking the earliest match gives the maximum, because all matches have the same tolerance.
     """
     count = at = 0
     for each in told:
@@ -227,10 +229,10 @@ def _matches(told: Sequence[float], kernel: Sequence[float], offset: float) -> i
 
 
 def _drift(told: Sequence[float], kernel: Sequence[float], offset: float) -> float:
-    """Return the median of what most pairs are beside the offset by.
+    """Return the drift: the median deviation from the offset of the most frequent pairs.
 
-    Not of the pairs that _matches takes: of errors some seconds apart, one line of the kernel that
-    belongs to none would shift all that follow. Of two drifts that are as frequent, the less.
+    All pairs count, not only those of _matches: for errors some seconds apart, one unrelated kernel
+    line would shift all pairs after it. Of two equally frequent drifts the smaller one is taken.
     """
     beside: list[float] = []
     for each in told:
@@ -254,7 +256,7 @@ def _drift(told: Sequence[float], kernel: Sequence[float], offset: float) -> flo
 
 
 def known(clocks: Mapping[str, Clock], controller: str) -> Offset:
-    """Return the offset in force of a controller's clock."""
+    """Return the current offset of a controller's clock."""
     clock = clocks.get(controller)
     return UNKNOWN if clock is None else clock.known()
 
@@ -265,9 +267,10 @@ def estimated(
     booted: float | None,
     ahead_seconds: float | None = None,
 ) -> Clock:
-    """Return a controller's clock with the offset that is known best now.
+    """Return a controller's clock with its best estimate of the offset.
 
-    `booted` is when the kernel started; a controller that told its time is `ahead_seconds`.
+    `booted` is the boot time of the kernel; `ahead_seconds` is the offset that the controller
+    itself reported, if it did.
     """
     found = [from_errors(clock.errors, kernel_errors)]
     if ahead_seconds is not None:
@@ -276,7 +279,7 @@ def estimated(
         found.append(from_power_on(clock.power_on, booted))
     best = surest(*found)
     if best.seconds is None and clock.offset is not None:
-        return clock  # it was known before, and nothing says otherwise
+        return clock  # the offset was known before, and no newer data contradict it
     if not best.verified and clock.known().verified:
         return clock
     return replace(

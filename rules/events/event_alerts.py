@@ -1,4 +1,4 @@
-"""Bursts of events as alerts that fire for the incidents, and what is not known of each.
+"""Turn bursts of events into firing alerts for the incidents, with a note of what is unknown.
 
 Units: seconds of the program's clock.
 """
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from iowarden.rules.events.event_table import Row, Table
 
 LOGGED_SECONDS = 360.0
-"""By then a controller's log was read again."""
+"""After this time the controller's log has been polled again."""
 MATCH_SECONDS = 120.0
-"""An error that both the kernel and a controller tell is told within that."""
+"""The kernel and a controller report the same error within this time."""
 _NO_ERROR = frozenset(md_events.KINDS) | {
     "md_disk_failure",
     "md_members",
@@ -47,27 +47,27 @@ _NO_ERROR = frozenset(md_events.KINDS) | {
     "md_sync_done",
     "md_sync_interrupted",
 }
-"""What happens to an array when a person fails its members one after the other, and rebuilds it."""
+"""Events of an array whose members a person fails one after the other and rebuilds: no errors."""
 _UNPLACED = re.compile(
     rf"device (?:ata|nvme)[0-9.]+$|device [0-9]+:|{ADAPTER}(?!host[0-9])", re.ASCII
 )
-"""Keys of ports and adapters of which nobody knows whether the member hangs on them."""
+"""Keys of ports and adapters that the array member may or may not be connected to."""
 SMART = (
     'iowarden_smart_attribute_raw{id=~"5|187|197|198"}'
     ' iowarden_smart_attribute_value{id=~"5|187|197|198"}'
     " iowarden_smart_passed iowarden_smart_scsi_grown_defects"
     " iowarden_smart_nvme_media_errors_total iowarden_smart_doubt"
 )
-"""What a mail about an event shows of the disk's own data."""
+"""SMART series that a mail about an event of a disk shows as evidence."""
 
 
 def alerts(
     state: Happened, table: Table, now: float, for_seconds: float = WINDOW_SECONDS
 ) -> list[Alert]:
-    """Return every burst that is worth a mail as an alert that fires for so long after its last.
+    """Return each burst of at least warning severity as an alert.
 
-    So long an incident must be quiet as well, before it may be called over. What has an event for
-    its end fires until that comes, for a day at most.
+    It fires until `for_seconds` after its last event: an incident resolves only after this time
+    without events. If another event ends it, it fires until that event, for a day at most.
     """
     lasting = table.lasting
 
@@ -83,7 +83,7 @@ def alerts(
 
 
 def lesser(state: Happened, news: Iterable[News]) -> list[Transition]:
-    """Return what began that is no reason for a mail: it is told once a week."""
+    """Return bursts below warning that began now: no mail of their own, only the weekly digest."""
     found = []
     for each in news:
         h = each.happening
@@ -138,28 +138,28 @@ def _alert(state: Happened, h: Happening, row: Row, now: float) -> Alert:
 
 
 _SENT = re.compile(r".*?(?:/\w+\) - |\(0x\w+:0x\w+\): ?)(?P<words>\S.*)", re.ASCII)
-"""What an adapter's driver prints of an event of its firmware: megaraid_sas, 3w-9xxx and 3w-sas."""
+"""Kernel line of a firmware event, by the drivers megaraid_sas, 3w-9xxx and 3w-sas."""
 
 
 def _told(event: Event) -> str:
-    """Return what an event itself tells better than its row, else ''.
+    """Return a summary from the event itself where it is more precise than its row's, else ''.
 
-    That is what a controller says that its driver only passes on, and which array is meant.
+    It is the text of a controller's event that the driver passes on, or array and member.
     """
     if event.kind == "md_disk_failure" and event.device and event.place:
-        return f"array {event.place} gave up its member {event.device}"
+        return f"array {event.place} marked its member {event.device} as faulty"
     if event.kind == KICKED and event.device and event.place:
-        return f"array {event.place} was put together without its member {event.device}"
+        return f"array {event.place} was assembled without its member {event.device}"
     found = _SENT.fullmatch(event.text) if event.kind == "hba_aen" else None
     return "" if found is None else found["words"]
 
 
 def _failed_by_hand(state: Happened, h: Happening) -> str:
-    """Return a sentence when nothing was wrong with a member that an array gave up, else ''.
+    """Return a sentence if a member became faulty without a preceding error, else ''.
 
-    A person's 'mdadm --fail' looks the same in the kernel's log; what it has not is an error before
-    it: of the member, its adapter or its array, or one that names nothing. That lines were lost, or
-    are of a port or an adapter that is not known by now, is no proof.
+    'mdadm --fail' looks the same in the kernel log, but no error precedes it: of the member, its
+    adapter or its array, or of an unnamed device. Lost log lines, and errors of a port or adapter
+    that cannot be located, count as possible errors.
     """
     if h.burst.kind != "md_disk_failure":
         return ""
@@ -172,19 +172,19 @@ def _failed_by_hand(state: Happened, h: Happening) -> str:
             return ""
     member = h.burst.last.device or "that member"
     return (
-        f"Nothing in the kernel's log tells of an error of {member} in the"
-        f" {BLAME_SECONDS / 60:.0f} minutes before: somebody may have failed it by command"
-        " (mdadm --fail)."
+        f"The kernel log has no error of {member} in the {BLAME_SECONDS / 60:.0f} minutes before:"
+        " it may have been failed by command (mdadm --fail)."
     )
 
 
 def _unseen(state: Happened, h: Happening) -> str:
-    """Return what the kernel did not see of a disk's error, and how sure the time is."""
+    """Return what is unknown of a controller's event: its exact time, and whether data are lost."""
     if h.source in OWN:
         return ""
     offset = controller_clock.known(state.clocks, h.controller)
     if not offset.verified:
-        when = f"when exactly it was: of {h.controller}, {controller_clock.told(offset)}"
+        clock = controller_clock.told(offset, f"the clock of {h.controller}")
+        when = f"the exact time of the event: {clock}"
         return f"{when}; {_unread('at all')}" if h.slot and not any(state.errors.values()) else when
     at = h.burst.last.realtime_seconds
     if not h.slot or at is None:
@@ -196,13 +196,13 @@ def _unseen(state: Happened, h: Happening) -> str:
 
 def _unread(when: str) -> str:
     return (
-        f"whether data are lost: the kernel saw no error {when}, so the controller recovered from"
-        " it, or masks it"
+        f"whether data are lost: the kernel logged no error {when}, so the controller recovered"
+        " from the error, or hides it"
     )
 
 
 def _unlogged(state: Happened, h: Happening, now: float) -> str:
-    """Return that a controller whose log is read does not tell of a disk's error (J4)."""
+    """Return that the controller's log has no entry for a disk error of the kernel log, else ''."""
     if h.source != "kernel" or h.controller not in state.clocks:
         return ""
     told = any(
@@ -213,4 +213,4 @@ def _unlogged(state: Happened, h: Happening, now: float) -> str:
     )
     if told or now - h.began_seconds < LOGGED_SECONDS:
         return ""
-    return f"why the log of {h.controller} has no error of these minutes; compare its clock"
+    return f"why the log of {h.controller} has no error at this time; compare its clock"

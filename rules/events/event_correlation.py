@@ -1,11 +1,11 @@
-"""Event correlation: events of every source grouped into bursts, each at its disk. Pure.
+"""Event correlation: group events of all data sources into bursts, each at its disk. Pure.
 
-Events of one kind on one object are a burst. What a burst means is in the table of events, where
-it happened in the map of places. Whatever is told twice (the kernel's log and a controller's)
-counts once.
-First sight is baseline: of the last day, and told with the arrival mail; what is older is kept in
-the store of events, silently.
-Units: seconds of the program's clock; those of events are their sources' own, or Unix time.
+Events of one kind on one object are a burst. Its meaning is in the event table, its location is
+found by the slot map and the topology. Events are deduplicated: one that is in the kernel log and
+in a controller's log counts once.
+Events of the first read are the baseline: those of the last day are in the initial report, older
+ones are only stored.
+Units: seconds of the program's clock; times of events are by their data source's clock, or Unix.
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ if TYPE_CHECKING:
     from iowarden.rules.topology.topology import Standing
 
 ZONE_SECONDS = 14 * 3600.0
-"""So far may the clock of a controller be from UTC that nobody has compared yet."""
+"""Largest offset from UTC of a controller's clock that has not been compared yet."""
 ERRORS_SECONDS = DAY_SECONDS + ZONE_SECONDS
-"""Of older errors of the kernel none is compared with a controller's."""
+"""Older errors of the kernel log are not compared with a controller's."""
 SHARED_SECONDS = 60.0
-"""So near a fault of the controller itself, what it says of disks is that fault."""
+"""Within this time of a fault of the controller, its errors of disks are that fault."""
 MOST_HAPPENINGS = 400
 MOST_RECENT = 100
 MOST_PLACES = 16
 MOST_TIMES = controller_clock.MOST_TIMES
 STORED_EVENTS = 10
-"""So many of a burst are stored each; beyond, each power of ten."""
+"""So many events of a burst are stored each; after that, each power of ten."""
 NAMELESS = frozenset({"dm_pool_full", "dm_snapshot_invalid", "md_super_error"})
-"""Lines that may name no device. Source: Linux 6.1, drivers/md/md.c, super_written;
+"""Events whose lines may name no device. Source: Linux 6.1, drivers/md/md.c, super_written;
 drivers/md/dm-snap.c, __invalidate_snapshot;
 drivers/md/persistent-data/dm-space-map-metadata.c, sm_metadata_new_block.
 """
 FULL = frozenset({"fs_no_space"})
-"""What is the matter of a file system that is full, and not of the disk below."""
+"""Events of a full file system, not of the disk below it."""
 NEIGHBOUR_SECONDS = 1.0
-"""So long such a line waits for the one behind it, which names array and member."""
+"""How long such a line waits for the next line, which names array and member."""
 _PATH_CONDITIONS = frozenset({Condition.COMMAND_TIMEOUT, Condition.DEVICE_UNAVAILABLE})
 _PATH_KINDS = frozenset(
     (
@@ -80,28 +80,30 @@ _PATH_KINDS = frozenset(
         "scsi_link_error",
     )
 )
-"""What says that the way to a disk failed, or nothing answered there; also rows of
-`_PATH_CONDITIONS`. Of a map that has another path the request is sent by that one, and its rules
-say how many are left."""
+"""Events of a failed connection to a disk, or of a disk that does not respond; with them all rows
+of the conditions command_timeout and device_unavailable. A multipath map sends the request over
+another path if it has one, and its rules alert on the paths that are left."""
 _BACKED = re.compile(r"(?:loop|nbd|zram)[0-9]", re.ASCII)
-"""Devices made of a file, a network or memory: only what stands on them can be lost."""
-KINDS = {"controller_clock_moved": "a controller's clock was set, or follows daylight saving"}
-"""Events that are concluded here."""
+"""Devices backed by a file, a network or memory: they matter only if something is on them."""
+KINDS = {
+    "controller_clock_moved": "a controller's clock was set, or changed for daylight saving time"
+}
+"""Events that are derived here."""
 
 
 def step(
     state: Happened, batch: Batch, known: Map, table: Table
 ) -> tuple[Happened, tuple[News, ...]]:
-    """Return what is known with what was told now, and what there is to tell of it.
+    """Return the state after a batch of events, and the updates to report.
 
-    Events come in the order of their source.
+    Events are in the order of their data source.
     """
     slots = remember(state.slots, known.controllers, known.topology)
     return _Work(state, batch, replace(known, slots=slots), table).run()
 
 
 def learn(state: Happened, known: Map, now: float) -> Happened:
-    """Return what is known with what the controllers say of their disks now, long bursts over."""
+    """Return the state with the controllers' present slots, without bursts older than a day."""
     slots = remember(state.slots, known.controllers, known.topology)
     live = tuple(h for h in state.happenings if now - h.heard_seconds <= DAY_SECONDS)
     if slots is state.slots and len(live) == len(state.happenings):
@@ -110,7 +112,7 @@ def learn(state: Happened, known: Map, now: float) -> Happened:
 
 
 class _Work:
-    """One step, while it is made."""
+    """One correlation step and its working state."""
 
     def __init__(self, state: Happened, batch: Batch, known: Map, table: Table) -> None:
         self.batch, self.known, self.table = batch, known, table
@@ -126,7 +128,7 @@ class _Work:
         self.places: dict[tuple[str | int, ...], Place] = {}
         self.hosts = {each.name: each.host for each in known.controllers if each.host}
         self.reached: Mapping[str, Mapping[str, frozenset[str]]] | None = None
-        """As topology.paths; None: nothing asked for it by now."""
+        """As topology.paths; None: not needed so far."""
 
         self.latest: dict[str, float] = {}
         for event in (*batch.baseline, *batch.events):
@@ -147,7 +149,7 @@ class _Work:
             *((event, False) for event in (*_named_first(batch.events), *self.concluded)),
         ):
             if event.key in once:
-                continue  # it was read twice: a ring and a journal, a start after a kill
+                continue  # read twice: from the ring buffer and the journal, or again after a kill
             once.add(event.key)
             twice = event.key in twin or self._in_log(event)
             self._take(self._dated(event), shared, baseline=baseline, twin=twice)
@@ -168,7 +170,7 @@ class _Work:
     # --- clocks
 
     def _compare(self) -> None:
-        """Compare the clocks of controllers that told something."""
+        """Compare the clocks of controllers that reported events."""
         told = (*self.batch.baseline, *self.batch.events)
         serials = {each.name: each.serial for each in self.known.controllers}
         names = dict.fromkeys(event.controller for event in told if event.clock_seconds is not None)
@@ -215,23 +217,23 @@ class _Work:
         return estimated(clock, kernel, booted, asked)
 
     def _in_log(self, event: Event) -> bool:
-        """Whether the kernel's line is in the controller's log as well, which names the disk.
+        """Whether a kernel line is also in the controller's log, which names the disk.
 
-        Which card it is of is not asked: each must have one that could be read.
-        Source: drivers/scsi/megaraid, megasas_aen_polling: it prints what the log gets.
+        The line does not name the card: each card must have a readable log.
+        Source: drivers/scsi/megaraid, megasas_aen_polling: it prints what is logged.
         """
         cards = [each.name for each in self.known.controllers if each.vendor == "megaraid"]
         logged = bool(cards) and all(name in self.clocks for name in cards)
         return logged and event.kind == "hba_aen" and event.text.startswith("megaraid_sas")
 
     def _is_error(self, event: Event) -> bool:
-        """Whether it is what both sides tell: a disk could not read, write or answer."""
+        """Whether both logs report such an event: a disk failed to read, write or respond."""
         row = self.table.find(event)
         severity = row.severity_of(event)
         return bool(event.place) and severity is not None and severity >= Severity.WARNING
 
     def _dated(self, event: Event) -> Event:
-        """Return an event with its Unix time as far as it can be known."""
+        """Return an event with its Unix time, if that can be determined."""
         if event.realtime_seconds is not None or event.clock_seconds is None:
             return event
         offset = controller_clock.known(self.clocks, event.controller)
@@ -243,9 +245,9 @@ class _Work:
     # --- events
 
     def _shared(self) -> dict[str, list[float]]:
-        """Return when each controller itself was in trouble, by its clock: then its disks are not.
+        """Return when each controller itself had a fault, by its clock: then its disks are healthy.
 
-        That is so when it says so, or when it tells of several disks in one second.
+        It had one if it reports that, or if it reports errors of several disks in one second.
         """
         found: dict[str, list[float]] = {}
         seconds: dict[tuple[str, float], set[str]] = {}
@@ -257,7 +259,7 @@ class _Work:
             if row.controller:
                 found.setdefault(event.controller, []).append(at)
             elif self._is_error(event) and (slot := self._place(event).slot):
-                # An array that a failed disk degrades is told in the same second.
+                # A failed disk and the array that it degrades are reported in the same second.
                 seconds.setdefault((event.controller, at), set()).add(slot)
         for (controller, at), disks in seconds.items():
             if len(disks) > 1:
@@ -293,7 +295,7 @@ class _Work:
         note = ""
         if event.source not in OWN and _near(event.clock_seconds, shared.get(event.controller, ())):
             if event.place and not row.controller:
-                note = f"whether {own.object} is at fault: its controller was in trouble, too"
+                note = f"whether {own.object} is at fault: its controller had a fault at that time"
             home = self._place(replace(event, place="", device="")).identity
             own = home if home.key else own
         if twin or self._old(event, baseline=baseline):
@@ -354,7 +356,7 @@ class _Work:
         self.news.append(news)
 
     def _end(self, key: tuple[str, str, str], place: str, at: float) -> None:
-        """Take note that something is over at a place; where that was the last one, it is over."""
+        """End a burst at a place; if that was its last place, the burst has ended."""
         h = self.happenings.get(key)
         if h is None or place not in h.places or h.last_seconds > at:
             return
@@ -365,7 +367,7 @@ class _Work:
         self.happenings[key] = h
 
     def _place(self, event: Event) -> Place:
-        """Return where an event happened; of a storm each place is looked up once."""
+        """Return the location of an event; in a storm each is looked up once."""
         own = event.controller, event.place
         at = (event.source, event.kind, event.boot_id, event.device, *own, self._era(event))
         if at not in self.places:
@@ -373,15 +375,15 @@ class _Work:
         return self.places[at]
 
     def _era(self, event: Event) -> int:
-        """Return how many names had been taken over by another disk before an event."""
+        """Return how many device names a different disk had taken over before an event."""
         at, ahead = event.realtime_seconds, self.known.ahead_seconds
         taken = (each.taken_seconds for each in self.known.devices.gone.values())
         return sum(at is None or each + ahead <= at for each in taken if each is not None)
 
     def _has_other_path(self, row: Row, where: Place) -> bool:
-        """Whether what failed is one of several paths, or all that hangs on an adapter is.
+        """Whether a path failed and others are left, for all maps that use a failed adapter.
 
-        Of a connection that is lost the map's rules say how bad it is, also of the last one.
+        For a lost connection the multipath rules set the severity, also if it was the last path.
         """
         if row.condition not in _PATH_CONDITIONS and row.kind not in _PATH_KINDS:
             return False
@@ -398,12 +400,12 @@ class _Work:
         )
 
     def _unused(self, key: str) -> bool:
-        """Whether nothing stands on a device, so that no data are lost with it."""
+        """Whether nothing is on a device, so that no data are lost with it."""
         known, now = self.known, self.batch.now_seconds
         return known.topology is not None and not carried(known.standing, key, now)
 
     def _amid(self, at: float) -> Place | None:
-        """Return the one disk of whose errors a line is that names none."""
+        """Return the disk of a line without a disk name: the only one with errors at that time."""
         near = {
             h.subject: h
             for h in self.happenings.values()
@@ -412,7 +414,7 @@ class _Work:
             and h.device
             and abs(h.last_seconds - at) <= AMID_SECONDS
         }
-        # The array that stands on it is told by the next line as well.
+        # The next line may report the array on the disk as well.
         on = {key for own in near for key in self.known.standing.above(at).get(own, ())}
         bottom = [h for key, h in near.items() if key not in on]
         if len(bottom) != 1:
@@ -421,9 +423,9 @@ class _Work:
         return Place(Identity(h.subject, h.object, h.adapter), h.disk, h.device)
 
     def _where(self, event: Event, row: Row, at: float) -> tuple[Event, Place | None]:
-        """Return an event with the array that it means, and what its incident is about.
+        """Return an event with the array that it means, and its location.
 
-        None: a device that nothing stands on, so that nothing is lost with it.
+        None: a device that nothing is on, so that no data are lost with it.
         """
         if row.kind == KICKED:
             event = event if event.place else self._kicked(event)
@@ -437,7 +439,7 @@ class _Work:
         return event, self._mounted(where, event) if row.kind in FULL else where
 
     def _kicked(self, event: Event) -> Event:
-        """Return that a member was left out with its array: the next that is short of members."""
+        """Return the event of a left-out member with its array: the next degraded one."""
         short = [
             (after, each.device)
             for each in (*self.before.recent, *self.batch.baseline, *self.batch.events)
@@ -449,7 +451,7 @@ class _Work:
         return replace(event, place=array) if after <= NEIGHBOUR_SECONDS else event
 
     def _mounted(self, where: Place, event: Event) -> Place:
-        """Return the file system of a device, as its rules call it, if that is mounted."""
+        """Return the mounted file system of a device, named as in its rules."""
         known, key = self.known, where.identity.key
         for each in carried(known.standing, key, self.batch.now_seconds):
             if each.mount and each.on == event.device:
@@ -459,7 +461,7 @@ class _Work:
         return where
 
     def _old(self, event: Event, *, baseline: bool) -> bool:
-        """Whether an event at first sight is older than a day."""
+        """Whether a baseline event is older than a day."""
         if not baseline:
             return False
         at, most = event.realtime_seconds, DAY_SECONDS
@@ -468,18 +470,18 @@ class _Work:
         return at is not None and self.batch.realtime_seconds - at > most
 
     def _at(self, event: Event) -> float:
-        """Return when an event was, by the program's clock; what is not known is now."""
+        """Return the time of an event by the program's clock; now if unknown."""
         now, at = self.batch.now_seconds, event.realtime_seconds
         if at is not None:
             return min(now, now - (self.batch.realtime_seconds - at))
         last = self.latest.get(event.controller)
         if event.clock_seconds is None or last is None:
             return now
-        # Of a clock that nobody compared: what lies between its entries is known all the same.
+        # The clock was not compared, but the time between its entries is known.
         return now - min(max(last - event.clock_seconds, 0.0), DAY_SECONDS)
 
     def _count(self, kind: str, device: str, count: int) -> None:
-        """Add events that were not told each."""
+        """Add events that were only counted, not passed on."""
         event = Event("kernel", kind, "", device=device)
         row = self.table.find(event)
         key = "kernel", row.kind, self._place(event).identity.key
@@ -495,9 +497,9 @@ def _without(places: Iterable[str], place: str) -> tuple[str, ...]:
 def carries(
     state: Happened, standing: Standing, now: float, behind: Iterable[Place] = ()
 ) -> dict[str, frozenset[str]]:
-    """Return what stands on each object, by its key; also what a controller makes of a disk.
+    """Return the objects on top of each object, by its key; with RAID volumes of controllers.
 
-    `behind` are disks of controllers that are not in order.
+    `behind` are disks of controllers that have a fault.
     """
     above = standing.above(now)
     late = (h for h in state.happenings if now - h.heard_seconds <= WINDOW_SECONDS)
@@ -512,30 +514,30 @@ def carries(
 
 
 def to_be_stored(news: News) -> bool:
-    """Whether an event is kept for people to look at: of a storm the first ones, then a few."""
+    """Whether an event is stored for 'iowarden events': of a storm the first ones, then a few."""
     return news.announced or news.happening is None or news.happening.count <= STORED_EVENTS
 
 
 def _is_redundant(row: Row, own: frozenset[str]) -> bool:
-    """Whether a map with these paths has another one, or its rules tell that it has none."""
+    """Whether a map with these paths has another one, or its rules alert that it has none."""
     lost = faults.meaning(row.kind, row.condition, event=True).layer is Layer.PATH
     return lost or len(own) > 1
 
 
 def is_nameless(event: Event) -> bool:
-    """Whether an event is of a line without a name, and waits for its neighbour."""
+    """Whether an event's line names no object, so that it waits for the next line."""
     if event.kind == KICKED:
         return not event.place
     return event.kind in NAMELESS and not (event.device or event.place)
 
 
 def _named_first(events: Sequence[Event]) -> list[Event]:
-    """Return events with those that name nothing behind the lines that do."""
+    """Return events with those that name no object after those that do."""
     return sorted(events, key=is_nameless)
 
 
 def _of_a_day(times: Sequence[float]) -> tuple[float, ...]:
-    """Return the times of the day of the last one: over a change of the clock they tell nothing."""
+    """Return the times within a day of the last one: a change of the clock spoils older ones."""
     return tuple(each for each in times if abs(times[-1] - each) <= DAY_SECONDS)
 
 
@@ -548,7 +550,7 @@ def _is_power_of_ten(count: int) -> bool:
 
 
 def _recent(kept: Sequence[Event], realtime: float) -> tuple[Event, ...]:
-    """Return the events that later ones are compared with."""
+    """Return the events that later events are compared with."""
 
     def age(event: Event) -> float:
         at = event.realtime_seconds

@@ -1,4 +1,4 @@
-"""Counters of events by source and by disk, and what controllers' clocks are off, as metrics."""
+"""Metrics: counters of events by data source and by disk, and offsets of controllers' clocks."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ MEDIUM = frozenset(
         "megaraid_rebuild_medium_error",
     )
 )
-"""Sectors that could not be read: a drive that counts none of them does not tell the truth."""
+"""Unreadable sectors: SMART data of a drive that counts none of them are implausible."""
 
 TOTAL = Family(
     "iowarden_events_total",
     "counter",
-    "Events since iowarden started that are no noise, by source and severity.",
+    "Storage events since iowarden started, without noise, by data source and severity.",
 )
 DISK_TOTAL = Family(
     "iowarden_disk_events_total",
     "counter",
-    "Events since iowarden started that are about a disk, by class: sectors that could not be read"
-    " (medium), commands without an answer (timeout), a disk that is given up (lost), others.",
+    "Storage events of a disk since iowarden started, by class: unreadable sectors (medium),"
+    " command timeouts (timeout), disk missing or offline (lost), others (other).",
 )
 CLASSES = ("medium", "timeout", "lost", "other")
 _OF_CONDITIONS: Mapping[str, str] = {
@@ -52,12 +52,13 @@ _OF_CONDITIONS: Mapping[str, str] = {
 CLOCK = Family(
     "iowarden_controller_clock_offset_seconds",
     "gauge",
-    "A controller's clock, read as if it were UTC, less UTC, where that is verified.",
+    "Offset of a controller's clock from UTC, its time zone included; only verified offsets.",
 )
 CLOCK_DRIFT = Family(
     "iowarden_controller_clock_drift_seconds",
     "gauge",
-    "How far a controller's clock is beside a quarter of an hour from UTC: no zone explains that.",
+    "Deviation of a controller's clock from the nearest quarter-hour offset to UTC, which no time"
+    " zone explains.",
 )
 FAMILIES = (TOTAL, DISK_TOTAL, CLOCK, CLOCK_DRIFT)
 
@@ -70,8 +71,8 @@ def samples(
 ) -> list[Sample]:
     """Return the samples of FAMILIES.
 
-    `totals` are by source and severity, `of_disks` by disk and class; `disks` are those that are
-    there: their counters exist from the start.
+    `totals` are by data source and severity, `of_disks` by disk and class; `disks` are the present
+    disks: their counters exist from the start.
     """
     found: list[Sample] = []
     for name, clock in state.clocks.items():
@@ -101,7 +102,7 @@ def samples(
 def counted(
     totals: Mapping[tuple[str, str], int], news: Iterable[News]
 ) -> dict[tuple[str, str], int]:
-    """Return the totals with what was told now."""
+    """Return the totals with the new events."""
     after = Counter(totals)
     for each in news:
         if each.happening is not None and not each.happening.baseline:
@@ -112,7 +113,7 @@ def counted(
 def counted_disks(
     totals: Mapping[tuple[str, str], int], news: Iterable[News]
 ) -> dict[tuple[str, str], int]:
-    """Return the totals of disks with what was told now; what two logs tell counts once."""
+    """Return the totals of disks with the new events; an event in two logs counts once."""
     after = Counter(totals)
     for each in news:
         if each.disk and not each.twin and each.happening and not each.happening.baseline:
@@ -127,5 +128,5 @@ def _class(row: Row) -> str:
 
 
 def no_totals(sources: Iterable[str]) -> dict[tuple[str, str], int]:
-    """Return totals that are 0, for counters exist from the start."""
+    """Return totals of 0: counters exist from the start."""
     return {(source, each.name.lower()): 0 for source in sources for each in Severity}

@@ -1,6 +1,6 @@
-"""Lines of events as evidence in a mail: the first and the last of each burst.
+"""Events as evidence lines of a mail: the first and the last event of each burst.
 
-Units: seconds of the program's clock; a line has Unix time.
+Units: seconds of the program's clock; evidence lines have Unix time.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from iowarden.collectors.event import Event
 
 MOST_SHOWN = 4
-"""Lesser bursts that are evidence in a mail."""
+"""Bursts below warning severity that a mail shows as evidence."""
 SET_SECONDS = 2.0
-"""The wall clock was set where a stamp of it and the program's clock part by so much."""
+"""If a wall-clock time stamp and the program's clock differ by more, the wall clock was set."""
 
 
 def evidence(
@@ -31,11 +31,11 @@ def evidence(
     realtime: float,
     ahead: float | None = None,
 ) -> tuple[Evidence, ...]:
-    """Return a line for the first and the last event of each burst about these, in order of time.
+    """Return the first and the last event of each burst of these subjects, in order of time.
 
-    Events that are lesser than a warning are among them. `since` is by the program's clock;
-    `realtime` is for what has no time. `ahead` is by how much the wall clock is ahead of the
-    program's: what was stamped before somebody set it is told by the clock of now, as all else is.
+    Events below warning are included. `since` is by the program's clock; events without a time get
+    `realtime`. `ahead` is the wall clock minus the program's clock: time stamps from before the
+    wall clock was set are converted to the present wall clock.
     """
     wanted = frozenset(subjects)
     bursts = [h for h in state.happenings if h.subject in wanted and h.heard_seconds >= since]
@@ -50,8 +50,8 @@ def evidence(
         Evidence(
             realtime,
             "SMART",
-            f"what /dev/{h.device} says is synthesised by its controller, and no sign of health or"
-            f" failure; the disk itself: {h.smart}",
+            f"the SMART data of /dev/{h.device} are synthesised by its controller and do not show"
+            f" the health of the disk; to query the disk itself: {h.smart}",
         )
         for h in bursts
         if h.smart and h.device
@@ -75,7 +75,7 @@ def _lines(state: Happened, h: Happening, realtime: float, ahead: float | None) 
 
 
 def _by_clock(event: Event, at: float, ahead: float | None) -> Event:
-    """Return an event with its time by the wall clock as it is now, if that was set since."""
+    """Return an event with its time by the present wall clock, if that was set since."""
     stamp = event.realtime_seconds
     if ahead is None or stamp is None or event.source not in OWN:
         return event

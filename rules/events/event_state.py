@@ -1,6 +1,6 @@
-"""What event correlation takes, keeps over restarts, and reports: batch, bursts, news.
+"""Data of event correlation: the input batch, the persisted bursts, the reported updates.
 
-Units: seconds of the program's clock; those of events are their sources' own, or Unix time.
+Units: seconds of the program's clock; times of events are by their data source's clock, or Unix.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
 DAY_SECONDS = 86_400.0
 OWN = ("kernel", "md")
-"""Sources that tell Unix time."""
+"""Data sources whose events have Unix time."""
 GAPS = "controller"
-"""Source of what we say ourselves of a controller's log."""
+"""Data source of events that iowarden itself derives about a controller's log."""
 AMID_SECONDS = 5.0
-"""So near an error, a line of the kernel that names no disk is about that one's."""
+"""A kernel line that names no disk is attributed to the disk of an error within this time."""
 KICKED = "md_kicked"
-"""A line that names the member and not the array, whose own line follows when it runs.
+"""A line that names the member but not the array; the array's own line follows when it starts.
 Source: Linux 6.12, drivers/md: md.c, md_analyze_sbs; raid1.c, raid5.c, raid10.c, 'active with'.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """A burst and where it happened.
+    """A burst of events (event group) and its location.
 
     Fields: `subject` and `object` are those of its incident; `disk` is the label of the disk's
-    series; `volumes` are the keys of what a controller makes of the disk; it was so from
-    `began_seconds` to `last_seconds`, and at `heard_seconds` iowarden heard of it; `baseline`: it
-    was so at first sight.
+    series; `volumes` are the keys of the RAID volumes that a controller builds on the disk; the
+    events occurred from `began_seconds` to `last_seconds`, and iowarden received the last one at
+    `heard_seconds`; `baseline`: it existed when the data source was first read.
     """
 
     source: str
@@ -59,50 +59,50 @@ class Happening:
     heard_seconds: float
     baseline: bool = False
     note: str = ""
-    """What is not known of it, for people."""
+    """What is unknown, as a text for the mail."""
     smart: str = ""
-    """How the disk itself is asked by SMART, where the controller makes up what `device` says."""
+    """How to query SMART of the disk itself, if the controller synthesises that of `device`."""
     ended_seconds: float | None = None
-    """When events told its end, at each place."""
+    """When events reported its end at all places."""
     places: tuple[str, ...] = ()
-    """Where it has not ended: the last `MOST_PLACES`."""
+    """Places where it has not ended: the last `MOST_PLACES`."""
     repeats: int = 0
-    """Events that are not among those of `burst`: the kernel's log told too many in one look."""
+    """Events that `burst` does not count: the kernel log had too many in one poll."""
 
     @property
     def count(self) -> int:
-        """How many events it is."""
+        """Number of events."""
         return self.burst.count + self.repeats
 
     @property
     def severity(self) -> Severity:
-        """How bad it is."""
+        """Severity of the burst; INFO for noise."""
         return Severity.INFO if self.burst.severity is None else self.burst.severity
 
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """What is known of what happened. Kept over restarts."""
+    """State of event correlation. Persisted over restarts."""
 
     happenings: tuple[Happening, ...] = ()
     recent: tuple[Event, ...] = ()
-    """Of the kernel's log and of controllers: for twins, and for who failed a member by hand."""
+    """Events of the kernel log and of controllers: for duplicates and members failed by hand."""
     errors: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """Unix times of the kernel's latest disk errors, by host adapter."""
     clocks: dict[str, Clock] = field(default_factory=dict)
-    """By controller; who is in it has been seen before."""
+    """By controller; a controller that is in it was seen before."""
     slots: dict[str, Slotted] = field(default_factory=dict)
     media: dict[str, int] = field(default_factory=dict)
-    """Medium errors by disk: what SMART says is held against them."""
+    """Medium errors by disk: SMART data that count none are implausible."""
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """An event to be told.
+    """An update: an event to report.
 
-    Fields: `happening` is the burst it belongs to, as it is with it, None where it is older than
-    first sight; `announced`: it is worth a line in the journal, which is not so of each of many;
-    `twin`: another source told it before.
+    Fields: `happening` is its burst, this event included, None if the event is a duplicate or older
+    than the baseline; `announced`: it gets a line in the journal, which of many events not each
+    does; `twin`: another data source reported it before.
     """
 
     event: Event
@@ -117,9 +117,10 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What the sources told since the last time.
+    """The new events of the data sources since the last step.
 
-    Fields: `baseline` was so at first sight; `left_out` counts further events, by kind and device;
+    Fields: `baseline` are the events of the first read; `left_out` counts further events that were
+    not passed on, by kind and device;
     `now_seconds` is the program's clock at `realtime_seconds`; `booted_seconds` is Unix time.
     """
 
@@ -132,12 +133,12 @@ class Batch:
 
 
 def of_kernel(value: KernelLog, now: float, realtime: float) -> Batch:
-    """Return what the kernel's log told."""
+    """Return the new events of the kernel log."""
     return Batch(now, realtime, value.events, value.baseline, value.left_out)
 
 
 def of_controllers(value: Controllers, now: float, realtime: float, booted: float | None) -> Batch:
-    """Return what controllers told, and where their logs have a gap."""
+    """Return the new events of controllers, and an event for each gap of their logs."""
     gaps = (
         Event(
             GAPS,

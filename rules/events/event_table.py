@@ -1,8 +1,8 @@
-"""What events mean: the table 'events.yaml', how it is asked, and which events are one. Pure.
+"""Event table: parse 'events.yaml', look up an event's row, and deduplicate events. Pure.
 
-A file has texts of advice by name, and groups of rows by kind of event (Event.kind). What a row
-does not say its group says.
-Limits: an event that no row fits needs attention: it is a warning, never dropped.
+A file has advice texts by name, and groups of rows by kind of event (Event.kind). Keys that a row
+does not set are taken from its group.
+Limits: an event without a row is not dropped: it is a warning that needs attention.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ SENT = {
     **dict.fromkeys(("WARNING", "WARN"), Severity.WARNING),
     **dict.fromkeys(("INFO", "PROG", "DEBUG", "DBG"), Severity.INFO),
 }
-"""What a controller's own words for severity mean, where a row takes them (`sent`)."""
+"""Severities that controllers send, for rows that take them (`sent`)."""
 WINDOW_SECONDS = 600.0
-"""Events of a kind on one object are one burst, as long as the next comes within that."""
+"""Events of a kind on one object are one burst if each follows the one before within this time."""
 TWIN_SECONDS = 5.0
-"""A driver stamps an event for the log of its tool, and prints it, at once."""
+"""A driver time-stamps an event for its tool's log and prints it to the kernel log at once."""
 BLAME_SECONDS = 300.0
-"""Before a member is given up the kernel tried for a few time-outs of 30 s."""
+"""Before an array member becomes faulty, the kernel has retried for a few time-outs of 30 s."""
 _QUARTER_SECONDS = 900
 _MOST_ZONE_SECONDS = 14 * 3600
 _FILE_KEYS = ("advice", "groups")
@@ -54,7 +54,7 @@ _CODE = re.compile(r"0x[0-9a-f]{1,4}", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Storm:
-    """So many events on one object within the window are worse than each of them."""
+    """`count` events on one object within the window have a higher severity than each of them."""
 
     count: int
     window_seconds: float
@@ -63,13 +63,13 @@ class Storm:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a kind of event means.
+    """Severity, meaning and advice of a kind of event.
 
-    Fields: `severity` None is noise: kept and counted, told nowhere; `condition` is that of the
-    rules; `source` is where the fact is from; `consequence`: it follows another event, whose
-    incident it joins, and counts alone only where none is; `sent`: the controller's own severity,
-    where it sends one that is known, wins; `controller`: the controller itself is in trouble, so
-    that disks which it names in the same moment may be in order.
+    Fields: `severity` None is noise: ignored; `condition` is that of the rules; `source` is the
+    reference of the meaning; `consequence`: it follows another event and joins its incident, and
+    counts by its own severity only without that event; `sent`: a known severity that the controller
+    sends takes precedence; `controller`: the controller itself has a fault, so that disks which it
+    names at that time may be healthy.
     """
 
     kind: str
@@ -83,20 +83,20 @@ class Row:
     controller: bool = False
     storm: Storm | None = None
     ends: tuple[str, ...] = ()
-    """Kinds of events whose end it is, of the same object: until it comes they go on."""
+    """Kinds of events that it ends, on the same object: until then they last."""
     file: str = ""
     line: int = 0
 
     def severity_of(self, event: Event) -> Severity | None:
-        """Return how bad an event of this row is; None: noise."""
+        """Return the severity of an event of this row; None: noise."""
         return SENT.get(event.word.upper(), self.severity) if self.sent else self.severity
 
 
 UNKNOWN = Row(
     "unknown",
     Severity.WARNING,
-    "an event of a kind that is not known, so that it needs attention",
-    "Look it up in the documentation of what told it; iowarden does not know these words.",
+    "an unknown kind of event, which needs attention",
+    "Look it up in the documentation of the device or program that reported it.",
     Condition.CONTROLLER_EVENT,
 )
 
@@ -113,10 +113,10 @@ class Table:
         return frozenset(kind for row in self.rows.values() for kind in row.ends)
 
     def find(self, event: Event) -> Row:
-        """Return what an event means; never nothing.
+        """Return the row of an event; UNKNOWN if the table has none.
 
-        A 3ware event of the kernel's log has the kind it has in the log of its tool: by its code,
-        or by its words where the driver prints no code (3w-xxxx).
+        A 3ware event of the kernel log has the same kind as in the log of the tool: by its code, or
+        by its text where the driver prints no code (3w-xxxx).
         """
         row = None
         if event.kind == "hba_aen" and event.text.startswith("3w-"):
@@ -125,7 +125,7 @@ class Table:
         return row or UNKNOWN
 
     def row(self, kind: str) -> Row:
-        """Return the row of a kind that `find` gave; a table that is read anew may lack it."""
+        """Return the row of a kind that `find` returned; a reloaded table may not have it."""
         return self.rows.get(kind, UNKNOWN)
 
 
@@ -143,7 +143,7 @@ def _aen_kind(code: str) -> str:
 def parse_events_file(text: str, file: str) -> Table:
     """Return the table in a file; `file` is its name, for messages.
 
-    Errors: RuleFileError with all that is wrong, each with line and column.
+    Errors: RuleFileError with all faults, each with line and column.
     """
     root = compose(text, file)
     nodes = Nodes(text, file)
@@ -158,7 +158,7 @@ Fields = dict[str, tuple[yaml.Node, yaml.Node]]
 
 
 class _Reader:
-    """Walks the nodes and collects what is wrong, so that all of it is said at once."""
+    """Reads the YAML nodes and collects all errors, to report them at once."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
@@ -191,9 +191,9 @@ class _Reader:
     def _row(self, kind: str, key: yaml.Node, node: yaml.Node, shared: Fields) -> Row:
         what = f"event {kind!r}"
         if not _KIND.fullmatch(kind):
-            self._nodes.wrong(start(key), f"{what}: expected small letters, digits and _")
+            self._nodes.wrong(start(key), f"{what}: expected lower-case letters, digits and _")
         if kind in self._seen:
-            self._nodes.wrong(start(key), f"{what}: stands in two groups; remove one of them")
+            self._nodes.wrong(start(key), f"{what}: is in two groups; remove one of them")
         self._seen.add(kind)
         own = self._nodes.mapping(node, what, _ROW_KEYS)
         fields = {name: both for name, both in shared.items() if name in _SHARED_KEYS} | own
@@ -220,7 +220,7 @@ class _Reader:
             )
             self._nodes.wrong(start(fields["condition"][1]), message)
         if not advice and severity is not None and severity >= Severity.WARNING:
-            self._nodes.wrong(start(key), f"{what}: a mail may come of it; add 'advice:'")
+            self._nodes.wrong(start(key), f"{what}: a mail of it has no advice; add 'advice:'")
         ends = tuple(text("ends").split())
         self._ends.append((key, ends))
         line = self._nodes.line(key)
@@ -241,7 +241,7 @@ class _Reader:
         )
 
     def check_ends(self, rows: Sequence[Row]) -> None:
-        """Check that what rows say to end is there."""
+        """Check that the events that rows end exist."""
         kinds = {row.kind for row in rows}
         for key, ends in self._ends:
             for kind in ends:
@@ -283,18 +283,18 @@ class _Reader:
             self._nodes.wrong(start(node), f"{what}: expected a duration; add 'window: 10m'")
         worse = self._severity(node, fields.get("severity"), what) or Severity.INFO
         if severity is not None and worse <= severity:
-            message = f"{what}: expected worse than {severity.name.lower()}, or no storm"
+            message = f"{what}: expected one above {severity.name.lower()}, or no storm"
             self._nodes.wrong(start(node), message)
         return Storm(int(count), window, worse)
 
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """Events of one kind on one object, none later than the window after the one before.
+    """Burst: events of one kind on one object, each within the window after the one before.
 
     Fields: `kind` is that of their row; `object` is the device, or the controller and place;
-    `until` is when the last one was, `times` are the latest ones that may still make a storm.
-    Units: seconds, of the source's clock.
+    `until` is the time of the last one, `times` are the latest ones that may still be a storm.
+    Units: seconds, by the data source's clock.
     """
 
     kind: str
@@ -308,7 +308,7 @@ class Burst:
 
 
 def moment(event: Event) -> float | None:
-    """Return when an event was, by the best clock it has; only those of one source compare."""
+    """Return the time of an event by its best clock; comparable only within one data source."""
     for each in (event.realtime_seconds, event.clock_seconds, event.monotonic_seconds):
         if each is not None:
             return each
@@ -316,14 +316,14 @@ def moment(event: Event) -> float | None:
 
 
 def object_of(event: Event) -> str:
-    """Return what an event is about, in its source's names."""
+    """Return the object of an event, in the names of its data source."""
     return event.device or " ".join(filter(None, (event.controller, event.place)))
 
 
 def grown(burst: Burst | None, row: Row, event: Event) -> Burst:
-    """Return a burst with one more event, or the next one's first: 100,000 lines are one of these.
+    """Return a burst with one more event, or a new burst: 100,000 lines may be one burst.
 
-    Its severity only rises. Events come in the order of their source.
+    Its severity only rises. Events are in the order of their data source.
     """
     at, severity, storm = moment(event), row.severity_of(event), row.storm
     window = WINDOW_SECONDS if storm is None else max(WINDOW_SECONDS, storm.window_seconds)
@@ -365,13 +365,13 @@ def _arguments(event: Event) -> frozenset[tuple[str, str]]:
 def twins(
     events: Sequence[Event], known: Table, hosts: Mapping[str, str] | None = None
 ) -> tuple[tuple[Event, ...], ...]:
-    """Return the events, those together that are one; in order of the first of each.
+    """Return the events with duplicates grouped, in order of the first event of each group.
 
-    Equal keys are one event that was read twice (the kernel's log and the journal). A controller's
-    event in the log of its tool is that of the kernel's log with the same kind and arguments and
-    within `TWIN_SECONDS`: the driver stamps both, the tool's in a local time. The zone is the one
-    at which most fit. `hosts` is the SCSI host of each controller ('c0': 'host2'); without it any
-    host may be a controller's.
+    Equal keys are one event that was read twice (kernel log and journal). An event in the log of a
+    controller's tool is the same as one of the kernel log if kind and arguments are equal and both
+    are within `TWIN_SECONDS`: the driver time-stamps both, for the tool in local time. The time
+    zone is the one at which most events match. `hosts` is the SCSI host of each controller ('c0':
+    'host2'); without it any host may be a controller's.
     """
     groups: list[list[Event]] = []
     at: dict[str, int] = {}
@@ -414,7 +414,7 @@ def _paired(
     known: Table,
     taken: set[int],
 ) -> dict[int, int]:
-    """Return which event of the tool is which of the kernel, at the zone where most are."""
+    """Return the pairs of tool and kernel events, at the time zone with most pairs."""
     zones: dict[int, dict[int, int]] = defaultdict(dict)
     used: dict[int, set[int]] = defaultdict(set)
     for number in own:

@@ -1,7 +1,7 @@
-"""Hung tasks in words: which program has waited, for how long, and for what. Pure.
+"""Describe hung tasks: which program is blocked, for how long, and what it waits for. Pure.
 
-The kernel's log names program and seconds, the probe the function of the kernel that holds it. A
-counter says neither: its alert has the words of the log, where that can be read.
+The kernel log names program and seconds; the probe reads the kernel function that the task waits
+in. The kernel's counter has neither: its alert takes the text of the log, if that is readable.
 Source of functions: linux-source 6.1.192 and 6.12.117 (Debian), fs/jbd2/transaction.c, fs/xfs,
 fs/btrfs, fs/f2fs, fs/fuse/dev.c, fs/nfs, fs/direct-io.c, fs/buffer.c, fs/fs-writeback.c,
 fs/super.c, net/sunrpc/sched.c, drivers/{md,scsi,nvme}, block, mm/filemap.c, mm/page-writeback.c,
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 EVENT, COUNTER = "hung_task", "HungTask"
 SERVER = "nfs_not_responding"
-"""The event of a file server that programs wait for."""
+"""The event of an NFS server that programs wait for."""
 NAMES = frozenset((EVENT, COUNTER, SERVER))
-"""Alerts that `named` says more of."""
+"""Alerts that `named` adds the blocked program to."""
 TASK = "task"
-"""Annotation of the event's alert: number of the task that hangs."""
+"""Annotation of the event's alert: PID of the blocked task."""
 _LINE = re.compile(
     r"INFO: task (?P<name>.+):(?P<pid>\d{1,10}) blocked (?:in I/O wait )?for more than"
     r" (?P<seconds>\d{1,10}) seconds",
@@ -44,30 +44,29 @@ _CHANNELS = {
     "the program of a FUSE file system": "fuse_ request_wait_answer",
     "a software RAID array": "md_ raid wait_barrier wait_read_barrier regular_request_wait",
     "a device-mapper device": "dm_",
-    "the kernel to let it write": "balance_dirty_pages",
-    "data to be written": "wb_wait_for_completion folio_wait_writeback wait_on_page_writeback",
+    "dirty-page throttling by the kernel": "balance_dirty_pages",
+    "data to be written back": "wb_wait_for_completion folio_wait_writeback wait_on_page_writeback",
     "a disk": "blk_ bio_ submit_bio_wait rq_qos_wait wbt_wait scsi_ nvme_ wait_on_buffer",
     "I/O": "io_schedule bit_wait_io folio_wait_bit wait_on_page_bit lock_page folio_lock dio_",
-    "a file system that is frozen": "percpu_rwsem_wait sb_start_write freeze_super",
+    "a frozen file system": "percpu_rwsem_wait sb_start_write freeze_super",
     "a lock that another task holds": "rwsem_down mutex_lock down_ schedule_preempt",
 }
-"""What a task waits for, by how the functions of the kernel begin that it is in."""
+"""What a task waits for, by the beginning of the name of the kernel function that it is in."""
 
 
 def summary(text: str) -> tuple[str, str] | None:
-    """Return in words what a line of the kernel tells, and the task's number; None: another."""
+    """Return the summary of a hung-task line of the kernel, and the PID; None: another line."""
     found = _LINE.match(text)
     if found is None:
         return None
-    return f"{found['name']} (pid {found['pid']}) has waited for over {found['seconds']} s", found[
-        "pid"
-    ]
+    name, pid, seconds = found["name"], found["pid"], found["seconds"]
+    return f"{name} (pid {pid}) has been blocked for over {seconds} s", pid
 
 
 def named(alerts: Iterable[Alert], tasks: Tasks | None) -> list[Alert]:
-    """Return alerts, those of hung tasks with what these wait for, as far as somebody can see it.
+    """Return the alerts; those of hung tasks with what the tasks wait for, if that is known.
 
-    That of the kernel's counter has the words of its log.
+    The alert of the kernel's counter gets the text of the kernel log.
     """
     known = list(alerts)
     waiting = () if tasks is None else tasks.tasks
@@ -88,13 +87,13 @@ def _with_cause(alert: Alert, tasks: Iterable[Task]) -> Alert:
     number = alert.annotation(TASK)
     own = next((task for task in tasks if number in {str(task.pid), str(task.process)}), None)
     what = "" if own is None else _cause(own)
-    return _said(alert, f"{alert.summary} for {what}") if what else alert
+    return _said(alert, f"{alert.summary}, waiting for {what}") if what else alert
 
 
 def _of_server(alert: Alert, tasks: Iterable[Task], server: str) -> Alert:
-    """Return the alert of a file server with the programs that wait, which the probe can see.
+    """Return the alert of an NFS server with the programs that wait for it, as the probe sees them.
 
-    Of several that are away it does not see which of them each waits for.
+    If several servers do not respond, it is unknown which of them each program waits for.
     """
     programs = [task for task in tasks if not task.kernel and _cause(task) == NFS]
     if not alert.count or not programs:
@@ -125,7 +124,7 @@ def _said(alert: Alert, text: str) -> Alert:
 
 
 def _cause(task: Task) -> str:
-    """Return in words what a task waits for, by the functions it is in; '' for what is unknown."""
+    """Return what a task waits for, by the kernel functions that it is in; '' if unknown."""
     for function in (task.wait_channel, *task.stack):
         own = function.lstrip("_")
         for words, begins in _CHANNELS.items():

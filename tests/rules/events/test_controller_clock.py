@@ -44,14 +44,14 @@ def test_a_controller_at_utc_whose_errors_are_the_kernels() -> None:
     found = from_errors(ERRORS, ERRORS)
     assert (found.seconds, found.way, found.verified) == (0.0, Way.ERRORS, True)
     assert (found.matches, found.told, found.runner_up) == (5, 5, 0)
-    assert told(found) == "its clock is UTC (5 of 5 errors fit)"
+    assert told(found) == "its clock is UTC (5 of 5 errors match)"
 
 
 def test_a_controller_four_hours_ahead_of_what_the_kernel_logs() -> None:
     """The kernel's log had Eastern daylight time."""
     found = from_errors(ERRORS, [each - 4 * HOUR for each in ERRORS])
     assert (found.seconds, found.matches, found.runner_up) == (14_400.0, 5, 0)
-    assert told(found) == "its clock is 4:00:00 h ahead of UTC (5 of 5 errors fit)"
+    assert told(found) == "its clock is 4:00:00 h ahead of UTC (5 of 5 errors match)"
 
 
 @pytest.mark.parametrize("noise", [(-50.0, 12.0), (100.0, 300.0), (-4000.0, 2.0)])
@@ -81,11 +81,11 @@ def test_fewer_than_three_matches_are_unverified(count: int) -> None:
 def test_a_kernel_that_saw_nothing_says_nothing_of_the_clock() -> None:
     """A controller that corrects its errors by itself is no reason to trust its clock."""
     assert from_errors(ERRORS, []) == Offset(None, Way.NONE, told=5, reason=_few(0))
-    assert from_errors([], ERRORS).reason.startswith("0 of its 0 errors fit")
+    assert from_errors([], ERRORS).reason.startswith("only 0 of its 0 errors match")
 
 
 def _few(count: int) -> str:
-    return f"{count} of its 5 errors fit one of the kernel's, too few to tell"
+    return f"only {count} of its 5 errors match an error of the kernel log"
 
 
 def test_errors_every_quarter_of_an_hour_fit_everywhere() -> None:
@@ -93,7 +93,7 @@ def test_errors_every_quarter_of_an_hour_fit_everywhere() -> None:
     regular = [at("05:00:00") + 900.0 * n for n in range(8)]
     found = from_errors(regular, regular)
     assert (found.seconds, found.matches, found.runner_up) == (None, 8, 7)
-    assert found.reason == "8 errors fit at one offset, and 7 at another"
+    assert found.reason == "8 errors match at one offset, and 7 at another"
 
 
 def test_two_offsets_that_fit_as_well_are_unverified() -> None:
@@ -171,8 +171,8 @@ def test_the_surest_way_wins() -> None:
     ("before", "now", "words"),
     [
         (14_400.0, 14_437.0, ""),
-        (14_400.0, 18_030.0, "its clock moved by an hour: daylight saving"),
-        (18_000.0, 14_400.0, "its clock moved by an hour: daylight saving"),
+        (14_400.0, 18_030.0, "its clock changed by one hour: daylight saving time"),
+        (18_000.0, 14_400.0, "its clock changed by one hour: daylight saving time"),
         (14_400.0, 0.0, "its clock was set back by 14400 s"),
         (0.0, 300.0, "its clock was set forward by 300 s"),
     ],

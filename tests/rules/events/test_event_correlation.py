@@ -255,7 +255,7 @@ def test_errors_that_the_kernel_does_not_see_are_told_as_well() -> None:
     machine.tell(*(machine.reading_error(2, number=n) for n in range(10)))
     (found,) = machine.open
     assert found.severity is Severity.CRITICAL
-    assert "the kernel saw no error" in found.members[0].unknown
+    assert "the kernel logged no error" in found.members[0].unknown
 
 
 def test_a_clock_that_nobody_compared_is_unverified() -> None:
@@ -346,7 +346,7 @@ def test_an_error_now_and_then_is_told_again_at_most_hourly() -> None:
     assert machine.open == []
 
 
-BY_COMMAND = "Nothing in the kernel's log tells of an error of sdb in the 5 minutes before"
+BY_COMMAND = "The kernel log has no error of sdb in the 5 minutes before"
 FAILS = "md/raid1:md0: Disk failure on sdb, disabling device."
 
 
@@ -476,7 +476,7 @@ def test_a_clock_that_follows_daylight_saving_is_told() -> None:
     assert machine.state.clocks["areca 1"].known().seconds == 5 * HOUR
     moved = [h for h in machine.state.happenings if h.burst.kind == "controller_clock_moved"]
     assert [h.burst.last.text for h in moved] == [
-        "areca 1: its clock moved by an hour: daylight saving"
+        "areca 1: its clock changed by one hour: daylight saving time"
     ]
     (name, labels, seconds), *_ = event_counters.samples(machine.state, {}, {}, ())
     assert (name, labels) == (event_counters.CLOCK.name, (("controller", "areca 1"),))
@@ -725,9 +725,9 @@ def test_a_member_that_was_left_out_belongs_to_the_array_that_is_started_next() 
     machine.tell(*events, baseline=True)
     alerts = event_alerts.alerts(machine.state, TABLE, machine.now)
     assert {(a.subject, a.annotation("summary")) for a in alerts} == {
-        ("device md0", "array md0 was put together without its member sdc1"),
-        ("device md1", "array md1 was put together without its member sdd1"),
-        ("disk  DISK-9 S-B", "a member was left out when the array was put together"),
+        ("device md0", "array md0 was assembled without its member sdc1"),
+        ("device md1", "array md1 was assembled without its member sdd1"),
+        ("disk  DISK-9 S-B", "a member was left out when the array was assembled"),
     }
 
 

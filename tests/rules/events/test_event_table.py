@@ -319,14 +319,14 @@ def test_a_row_takes_from_its_group_what_it_does_not_say() -> None:
             "11:54: event 'three': condition: expected a word",
         ),
         ("advice: disk\n", "advice: disc\n", "7:13: event 'one': advice: no text 'disc'"),
-        ("    advice: disk\n", "", "8:7: event 'one': a mail may come of it; add 'advice:'"),
+        ("    advice: disk\n", "", "8:7: event 'one': a mail of it has no advice; add 'advice:'"),
         ("{log}", "{serial}", "2:9: advice: disk: unknown step {serial}; known are {array}"),
         ("count: 5", "count: 1", "9:59: event 'one': storm: expected 'count:' from 2 to 99"),
         ("window: 10m", "window: ten", "9:70: event 'one': storm: expected a duration"),
-        ("severity: critical}", "severity: info}", "9:51: event 'one': storm: expected worse"),
-        ("sent: true", "sent: yes", "11:72: event 'three': sent: expected true or false"),
+        ("severity: critical}", "severity: info}", "9:51: event 'one': storm: expected one above"),
+        ("sent: true", "sent: yes", "11:64: event 'three': sent: expected true or false"),
         ("two:", "one:", "10:7: group 'g': events: duplicate key 'one'"),
-        ("two:", "Two!:", "10:7: event 'Two!': expected small letters, digits and _"),
+        ("two:", "Two!:", "10:7: event 'Two!': expected lower-case letters, digits and _"),
         ("noise, meaning", "noise, meanin", "10:30: event 'two': unknown key 'meanin'"),
         ("- name: g\n    condition", "- condition", "4:5: group: expected a name"),
         ("groups:", "group:", "3:1: file: unknown key 'group'"),
@@ -344,11 +344,8 @@ def test_what_is_wrong_is_said_with_its_place(old: str, new: str, error: str) ->
 
 def test_a_kind_in_two_groups_is_refused() -> None:
     """Nobody could say which of the two counts."""
-    more = (
-        "  - {name: h, condition: io_error, source: s,"
-        " events: {one: {severity: info, meaning: m}}}\n"
-    )
-    with pytest.raises(RuleFileError, match="stands in two groups"):
+    more = "  - {name: h, condition: io_error, source: s, events: {one: {severity: info, meaning: m}}}\n"
+    with pytest.raises(RuleFileError, match="is in two groups"):
         parse_events_file(GOOD + more, "x.yaml")
 
 

@@ -30,7 +30,7 @@ def waiting(channel: str, *stack: str, pid: int = 4711, **more: object) -> Task:
     return Task(pid, 1, "postgres", channel, stack, None, None, **more)  # type: ignore[arg-type]
 
 
-LINE = alert(hung.EVENT, "postgres (pid 4711) has waited for over 120 s", "4711")
+LINE = alert(hung.EVENT, "postgres (pid 4711) has been blocked for over 120 s", "4711")
 COUNTER = alert(hung.COUNTER, "the kernel reported hung tasks 1 time in 10 minutes")
 
 
@@ -39,15 +39,15 @@ COUNTER = alert(hung.COUNTER, "the kernel reported hung tasks 1 time in 10 minut
     [
         (
             "INFO: task postgres:4711 blocked for more than 120 seconds.",
-            "postgres (pid 4711) has waited for over 120 s",
+            "postgres (pid 4711) has been blocked for over 120 s",
         ),
         (
             "INFO: task kworker/u8:3:88 blocked in I/O wait for more than 241 seconds.",
-            "kworker/u8:3 (pid 88) has waited for over 241 s",
+            "kworker/u8:3 (pid 88) has been blocked for over 241 s",
         ),
         (
             "INFO: task tar: x:9 blocked for more than 30 seconds.",
-            "tar: x (pid 9) has waited for over 30 s",
+            "tar: x (pid 9) has been blocked for over 30 s",
         ),
     ],
 )
@@ -85,17 +85,17 @@ def test_other_lines_are_left_alone(line: str) -> None:
 @pytest.mark.parametrize(
     ("task", "words"),
     [
-        (waiting("jbd2_log_wait_commit"), " for the journal of its file system"),
-        (waiting("xlog_wait_on_iclog"), " for its XFS file system"),
-        (waiting("rpc_wait_bit_killable"), " for an NFS server"),
-        (waiting("md_write_start"), " for a software RAID array"),
-        (waiting("rq_qos_wait"), " for a disk"),
-        (waiting("", "io_schedule", "folio_wait_bit_common"), " for I/O"),
-        (waiting("rwsem_down_write_slowpath"), " for a lock that another task holds"),
+        (waiting("jbd2_log_wait_commit"), ", waiting for the journal of its file system"),
+        (waiting("xlog_wait_on_iclog"), ", waiting for its XFS file system"),
+        (waiting("rpc_wait_bit_killable"), ", waiting for an NFS server"),
+        (waiting("md_write_start"), ", waiting for a software RAID array"),
+        (waiting("rq_qos_wait"), ", waiting for a disk"),
+        (waiting("", "io_schedule", "folio_wait_bit_common"), ", waiting for I/O"),
+        (waiting("rwsem_down_write_slowpath"), ", waiting for a lock that another task holds"),
         (waiting("0"), ""),
         (waiting("hub_event"), ""),
         (waiting("rq_qos_wait", pid=4712), ""),
-        (waiting("rq_qos_wait", pid=4712, process=4711), " for a disk"),
+        (waiting("rq_qos_wait", pid=4712, process=4711), ", waiting for a disk"),
     ],
 )
 def test_what_it_waits_for_is_what_the_probe_sees_of_that_very_task(task: Task, words: str) -> None:
@@ -108,7 +108,7 @@ def test_what_it_waits_for_is_what_the_probe_sees_of_that_very_task(task: Task, 
 def test_the_counter_has_the_words_of_the_log() -> None:
     """A line and the counter tell one fact: the mail of either names the program."""
     line, counter = hung.named([LINE, COUNTER], Tasks((waiting("rq_qos_wait"),), 1))
-    assert line.summary == counter.summary == f"{LINE.summary} for a disk"
+    assert line.summary == counter.summary == f"{LINE.summary}, waiting for a disk"
 
 
 def test_the_counter_alone_names_who_waits_now() -> None:
