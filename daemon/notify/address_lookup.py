@@ -1,4 +1,4 @@
-"""The addresses of the mail server: looked up in a thread, because a look-up may hang.
+"""Name resolution of the mail server: in a thread of its own, because it may hang.
 
 Source: getaddrinfo(3).
 """
@@ -14,21 +14,21 @@ from iowarden.daemon.notify.attempt import FaultError
 
 _LOOK_UP_SECONDS = 5.0
 _REFRESH_SECONDS = 1.0
-"""How long a look-up is awaited without and with an earlier answer to fall back on."""
+"""Time-outs of name resolution: without and with an earlier result to fall back on."""
 
 
 class Address(NamedTuple):
-    """An address as a socket takes it."""
+    """Address family and address for a socket."""
 
     family: int
     address: tuple[str | int, ...] | tuple[int, bytes]
 
 
 class AddressLookup:
-    """The addresses of a server: looked up at start, and again after an attempt that failed."""
+    """The addresses of a server: resolved at start, and again after a failed attempt."""
 
     def __init__(self, server: str, port: int) -> None:
-        """Look them up."""
+        """Start resolving them."""
         self._server = server
         self._port = port
         self._addresses: tuple[Address, ...] = ()
@@ -38,18 +38,18 @@ class AddressLookup:
         self._ask()
 
     def get(self, timeout_seconds: float) -> tuple[Address, ...]:
-        """Return the addresses; wait while there are none or they failed. Errors: FaultError."""
+        """Return the addresses; wait if there are none or they failed. Errors: FaultError."""
         longest = _REFRESH_SECONDS if self._addresses else _LOOK_UP_SECONDS
         self._answered.wait(min(timeout_seconds / 2, longest))
         if self._addresses:
             return self._addresses
         if self._asked_seconds is not None:
             stuck = time.monotonic() - self._asked_seconds
-            raise FaultError(f"no answer from the name look-up for {stuck:.0f} s")
+            raise FaultError(f"no reply from name resolution for {stuck:.0f} s")
         raise FaultError(self._error)
 
     def mistrust(self) -> None:
-        """Look the name up again, unless a look-up has not come back."""
+        """Resolve the name again, unless a resolution is still running."""
         if self._asked_seconds is None:
             self._ask()
 

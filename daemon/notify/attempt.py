@@ -1,4 +1,4 @@
-"""An attempt to hand over a mail: what is sent, the lines it gives, and what became of it."""
+"""A delivery attempt of a mail: what is sent, the lines it yields, and its result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OutboundMail:
-    """One attempt: a message for those who have not got it."""
+    """One attempt: a message for the recipients who have not received it."""
 
     message_id: str
     recipients: tuple[str, ...]
@@ -29,13 +29,13 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """What became of an attempt.
+    """Result of an attempt.
 
-    Fields: `refused` for good (5xx) and `deferred` (4xx) by recipient, with the server's words;
-    `error` is a fault that hit all that are in neither nor in `delivered`: of the connection, or -
-    `permanent` - the server's refusal of the message; after a fault of the connection the server
-    has `maybe_taken` the mail all the same, if it came after the message; `answer` is what it said
-    when it took the message.
+    Fields: `refused` permanently (5xx) and `deferred` (4xx) by recipient, with the server's reply;
+    `error` is a fault that affects all recipients that are in none of these: of the connection, or,
+    if `permanent`, the server's refusal of the message; `maybe_taken`: the connection failed after
+    the message was sent, so that the server may have accepted it; `answer` is the server's reply
+    when it accepted the message.
     """
 
     message_id: str
@@ -49,8 +49,8 @@ class SendResult:
 
 
 Attempt = Generator[Line, None, SendResult]
-"""Makes an attempt: its important lines, then what became of it."""
+"""Makes an attempt: yields its important lines, returns its result."""
 
 
 class FaultError(Exception):
-    """Something other than what was expected; the text is what was got instead."""
+    """Something unexpected; the text is what was received instead."""

@@ -1,7 +1,7 @@
-"""Mails on their way, and what state.db is asked to keep with them. For the loop's thread only.
+"""Delivery of mails, and the numbered write batches for state.db. For the main loop's thread only.
 
-Every batch for state.db has a number here, those of alerts and incidents as well, so that it is
-known at a stop whether all of it is durable.
+Every batch for state.db gets a number here, also batches of alerts and incidents, so that at a stop
+it is known whether all of them are durable.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ HUNG_SECONDS = 10.0
 
 
 class Store(Protocol):
-    """Keeps what changes, and never waits; as state_db.State."""
+    """Persists changes and never blocks; as state_db.State."""
 
     working_since: float | None
     unwritten_since: float | None
 
     def load(self) -> None:
-        """Ask for what is kept."""
+        """Request the stored state."""
 
     def commit(self, batch: Batch) -> None:
-        """Ask for a batch to be written."""
+        """Request that a batch is written."""
 
     def retry(self) -> None:
-        """Try again now what failed."""
+        """Retry failed writes now."""
 
 
 class Sender(Protocol):
-    """Makes an attempt, and never waits; as sender.Sender."""
+    """Makes a delivery attempt and never blocks; as sender.Sender."""
 
     working_since: float | None
 
     def submit(self, mail: OutboundMail) -> None:
-        """Ask for one attempt."""
+        """Request one attempt."""
 
     def close(self, timeout_seconds: float) -> bool:
-        """End after what was submitted."""
+        """End after the submitted mails."""
 
 
 class Delivery:
-    """The outbox, who sends it, and the numbered batches for state.db.
+    """The outbox, its sender, and the numbered batches for state.db.
 
-    `log` says what happened once, `trouble` says what lasts: key, text ('' ends it), kind.
+    `log.send` logs single messages, `log.trouble` lasting errors: key, text ('' ends it), kind.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Delivery:
         sender: Sender,
         log: Telling,
     ) -> None:
-        """Nothing waits."""
+        """Start with an empty outbox."""
         self.sender = sender
         self.delivered_total = 0
         self._failed_total = 0
@@ -80,19 +80,19 @@ class Delivery:
         self._problem = ""
 
     def __len__(self) -> int:
-        """Return how many mails wait."""
+        """Return the number of waiting mails."""
         return len(self._outbox)
 
     def awaits_state(self) -> bool:
-        """Whether state.db has not answered for every batch."""
+        """Whether state.db has not confirmed every batch."""
         return self._confirmed < self._commits
 
     def busy(self) -> bool:
-        """Whether a mail or a batch is under way."""
+        """Whether a mail or a batch is in progress."""
         return self._sending or self.awaits_state()
 
     def durable(self) -> bool:
-        """Whether all that was asked for is written, as far as state.db has answered."""
+        """Whether state.db has confirmed that all batches are written."""
         return self._written and not self.awaits_state()
 
     def commit(
@@ -105,9 +105,9 @@ class Delivery:
         aside: Mapping[str, str] | None = None,
         replaced: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
-        """Take mails, and ask for them to be written with what changed beside them; as Batch.
+        """Add mails, and request that they are written together with the changed state; as Batch.
 
-        `replaced` are by the id of a mail those of the mails that it takes the place of.
+        `replaced`: by the ID of a mail, the IDs of the mails that it replaces.
         """
         self._commits += 1
         gone = replaced or {}
@@ -128,20 +128,20 @@ class Delivery:
         return self._outbox.outdated(now)
 
     def committed(self, event: Committed) -> None:
-        """Take note of what state.db answered."""
+        """Process a confirmation of state.db."""
         self._confirmed = max(self._confirmed, event.sequence)
         self._written = not event.error
         self._outbox.committed(event)
 
     def restore(self, rows: Iterable[OutboxRow], now: float) -> None:
-        """Take the mails that waited when the program ended."""
+        """Restore the mails that waited when the program ended."""
         self._outbox.restore(rows, now)
 
     def step(self, now: float) -> None:
-        """Send what is due, unless a mail is under way."""
+        """Send the next due mail, unless one is being sent."""
         if self._sending:
             return
-        # A kill must not make us forget that the server may have a mail.
+        # If the program is killed, it must still be known that the server may have the mail.
         marked = self._outbox.begin(now, self._commits + 1)
         if marked is not None:
             self._write(marked)
@@ -151,7 +151,7 @@ class Delivery:
             self.sender.submit(OutboundMail(row.message_id, row.recipients_pending, row.data))
 
     def sent(self, result: SendResult, now: float) -> None:
-        """Take note of what became of the mail under way."""
+        """Process the result of the mail that was being sent."""
         self._sending = False
         row = self._outbox.row(result.message_id)
         batch, problem = self._outbox.sent(result, now, self._commits + 1)
@@ -161,7 +161,8 @@ class Delivery:
             self._log.send(
                 journal.MAIL_DELIVERED,
                 6,
-                f"mail {result.message_id}: {', '.join(result.delivered)}: {result.answer}",
+                f"mail {result.message_id} delivered to {', '.join(result.delivered)}:"
+                f" {result.answer}",
                 IOWARDEN_INCIDENT="" if row is None else row.incident,
             )
         self._problem = problem
@@ -170,16 +171,16 @@ class Delivery:
         self._log.trouble("mail", problem, journal.MAIL_FAILED)
 
     def look_at_threads(self, timeout_seconds: float) -> None:
-        """Say when a thread has not come back from the disk; its work goes on without it.
+        """Log when a thread has been blocked for too long, for example by a hung disk.
 
-        `timeout_seconds` is how long an attempt to send may wait for each answer.
+        `timeout_seconds` is the time limit of an attempt to send.
         """
         self._log.hung(
             "state.db",
             self._state.working_since,
             HUNG_SECONDS,
-            f"state: writing state.db has not returned for over {HUNG_SECONDS:.0f} s; mails go on"
-            " from memory, what changes is written when the disk answers",
+            f"state: writing state.db has been blocked for over {HUNG_SECONDS:.0f} s; mails are"
+            " still sent from memory, changes will be written when the disk responds",
             journal.STATE_TROUBLE,
         )
         limit = 3 * timeout_seconds
@@ -187,13 +188,13 @@ class Delivery:
             "mail thread",
             self.sender.working_since,
             limit,
-            f"mail: an attempt has not returned for over {limit:.0f} s: a name look-up or the disk"
-            " of a Maildir hangs; no second attempt beside it, the mails wait in the outbox",
+            f"mail: a delivery attempt has been blocked for over {limit:.0f} s: name resolution or"
+            " the disk of a Maildir hangs; no other attempt starts, the mails wait in the outbox",
             journal.MAIL_FAILED,
         )
 
     def look(self, now: float, limit_seconds: float) -> None:
-        """Say in the journal what no mail can say: that mails wait, or are given up."""
+        """Log that mails are overdue or were discarded: no mail can report that."""
         overdue = self._outbox.overdue(now, limit_seconds)
         if overdue is not None:
             priority, text = overdue
@@ -205,13 +206,13 @@ class Delivery:
             self._log.send(journal.MAIL_FAILED, 3, line)
 
     def retry_refused(self, recipients: tuple[str, ...], now: float) -> None:
-        """Try what was refused for good again, to whoever is mailed today."""
+        """Retry permanently refused mails, to the recipients configured now."""
         batch = self._outbox.retry_refused(recipients, now, self._commits + 1)
         if batch.add or batch.remove:
             self._write(batch)
 
     def samples(self, now: float) -> list[Sample]:
-        """Return what metrics.py has of mails and of state.db."""
+        """Return the samples of mails and of state.db."""
         since = self._state.unwritten_since
         waited = 0.0 if since is None else time.monotonic() - since
         return [
@@ -228,7 +229,7 @@ class Delivery:
         ]
 
     def line(self, destination: str, now: float, realtime: Callable[[float], float]) -> MailLine:
-        """Return what waits, for 'iowarden status'."""
+        """Return the mail queue's state, for 'iowarden status'."""
         age, due = self._outbox.oldest_unsent_seconds(now), self._outbox.next_due(now)
         return MailLine(
             destination=destination,

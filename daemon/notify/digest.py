@@ -1,4 +1,4 @@
-"""A digest: one mail that lists and holds those that waited too long to go alone. Pure.
+"""Digest of delayed mails: one mail that lists and contains those that waited too long. Pure.
 
 Source: RFC 2046, 5.1.5 (multipart/digest).
 """
@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from iowarden.daemon.storage.state_db import OutboxRow
 
 _CUT = b"X-Iowarden-Cut: yes"
-_CUT_TEXT = b"Only this is left of the mail: no room was left to keep it while no server took it."
+_CUT_TEXT = (
+    b"The text of this mail was discarded: the outbox was full while no mail server accepted mail."
+)
 
 
 def cut(data: bytes) -> bytes:
-    """Return a mail of ours without its text: what its line in a digest needs stays."""
+    """Return a mail of iowarden without its text; the headers for its line in a digest stay."""
     head = data.partition(b"\r\n\r\n")[0]
     fields = re.split(rb"\r\n(?![ \t])", head)
     kept = [f for f in fields if not f.lower().startswith(b"content-") and f != _CUT]
@@ -37,25 +39,25 @@ def cut(data: bytes) -> bytes:
 
 
 def is_cut(data: bytes) -> bool:
-    """Say whether only its line is left of a mail."""
+    """Whether the text of a mail was discarded."""
     return _CUT in data.partition(b"\r\n\r\n")[0].split(b"\r\n")
 
 
 def addressees(data: bytes) -> tuple[str, ...]:
-    """Return whom a mail of ours was written to."""
+    """Return the addresses in 'To' of a mail of iowarden."""
     return tuple(address for _, address in getaddresses([_fields(data)["To"] or ""]))
 
 
 def message_id(rows: Sequence[OutboxRow]) -> str:
-    """Return the Message-ID of a digest, which follows from what it holds."""
+    """Return the Message-ID of a digest, derived from the mails that it contains."""
     held = hashlib.sha256("\n".join(r.message_id for r in rows).encode()).hexdigest()[:24]
     return identifier("digest", held, _host(rows))
 
 
 def render(rows: Sequence[OutboxRow], zone: tzinfo | None = None) -> bytes:
-    """Return one mail that lists others, oldest first, and holds each as it was written.
+    """Return one mail that lists others, oldest first, and contains each unchanged.
 
-    The same rows give the same bytes. A mail that was `cut` is in the list only.
+    The same rows give the same bytes. A mail that was `cut` is only listed.
     Source: RFC 2046, 5.1.5 (multipart/digest).
     """
     zone = zone or local_zone()
@@ -63,7 +65,7 @@ def render(rows: Sequence[OutboxRow], zone: tzinfo | None = None) -> bytes:
     since = datetime.fromtimestamp(rows[0].created_realtime_seconds, zone)
     message = EmailMessage(policy=POLICY)
     message["Subject"] = (
-        f"[{worst.name}] {middle(_host(rows), 30)}: {len(rows)} mails held back"
+        f"[{worst.name}] {middle(_host(rows), 30)}: {len(rows)} delayed mails"
         f" since {since:%Y-%m-%d %H:%M}"
     )
     message["From"] = str(newest["From"] or "iowarden")
@@ -80,7 +82,7 @@ def render(rows: Sequence[OutboxRow], zone: tzinfo | None = None) -> bytes:
         f"=_{kind}-{name.split('.')[2].partition('@')[0]}" for kind in ("mixed", "digest")
     )
     parts = [listed.as_bytes()]
-    if whole:  # each part's own header is empty: in a digest it is message/rfc822 then
+    if whole:  # each part has an empty header: in a digest that means message/rfc822
         parts.append(_multipart("digest", inner, [b"\r\n" + data for data in whole]))
     return message.as_bytes().removesuffix(b"\r\n") + _multipart(
         "mixed", outer, parts, b"MIME-Version: 1.0\r\n"
@@ -102,15 +104,11 @@ def _listed(rows: Sequence[OutboxRow], zone: tzinfo) -> str:
     gone = sum(is_cut(row.data) for row in rows)
     lines = [
         wrapped(f"{len(rows)} mails could not be sent when they were written."),
-        wrapped(f"The first is of {first},"),
-        wrapped(f"the last of {last}."),
+        wrapped(f"The first was written {first},"),
+        wrapped(f"the last {last}."),
         wrapped(
-            "They are attached as they were written, oldest first."
-            + (
-                f" Of {gone} only the line here is left: there was no room for more."
-                if gone
-                else ""
-            )
+            "They are attached unchanged, oldest first"
+            + (f", except {gone} whose text was discarded: the outbox was full." if gone else ".")
         ),
     ]
     for row in rows:
@@ -120,7 +118,7 @@ def _listed(rows: Sequence[OutboxRow], zone: tzinfo) -> str:
             wrapped(
                 f"{moment:%Y-%m-%d %H:%M:%S}  {row.severity.name}  incident"
                 f" {token(row.incident)}, mail {row.number}"
-                + ("  (only this line)" if is_cut(row.data) else "")
+                + ("  (text discarded)" if is_cut(row.data) else "")
             ),
             f"  {one_line(str(_fields(row.data)['Subject'] or 'no subject'))}",
         ]
@@ -132,5 +130,5 @@ def _fields(data: bytes) -> Message:
 
 
 def _host(rows: Sequence[OutboxRow]) -> str:
-    """Return the host of the newest mail, as its Message-ID names it."""
+    """Return the host of the newest mail, from its Message-ID."""
     return rows[-1].message_id.rpartition("@")[2].rstrip(">")

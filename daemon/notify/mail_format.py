@@ -1,12 +1,12 @@
-"""What every mail of ours is made of: headers that any server takes, ids, wrapped lines, times.
+"""Format of mails: headers that any server accepts, message IDs, wrapped lines, times.
 
-Source: RFC 5322 (format, threads), RFC 2045 to 2047 (what any server takes).
+Source: RFC 5322 (format, threads), RFC 2045 to 2047 (MIME, 7-bit headers and text).
 """
 
 from __future__ import annotations
 
-# The library imports this when a first mail is made: too late on a hung disk.
-import email.generator  # noqa: F401 - only to be there
+# The library imports this for the first mail: too late on a hung disk.
+import email.generator  # noqa: F401 - loaded in advance
 import re
 import textwrap
 from datetime import UTC, datetime
@@ -27,19 +27,19 @@ _MOST_IDENTIFIER = 100
 
 
 class _AsGiven(BaseHeader):
-    """A header whose value is what it was given: the library would decode it ('=?...?=') first."""
+    """A header with an unchanged value: the library would decode '=?...?=' in it."""
 
     max_count = 1
 
     @classmethod
     def parse(cls, value: str, keywords: dict[str, object]) -> None:
-        """Take the value, as the library asks a header class to."""
+        """Set the value, as the library expects of a header class."""
         keywords["decoded"] = value
         keywords["parse_tree"] = None
 
 
 class _Identifiers(_AsGiven):
-    """A header of message ids, one a line: the library would encode a long one as text."""
+    """A header of message IDs, one per line: the library would encode a long one as text."""
 
     def fold(self, *, policy: Policy) -> str:
         """Return the lines of the header."""
@@ -49,7 +49,7 @@ class _Identifiers(_AsGiven):
 class _Text(_AsGiven):
     """A header of free text, folded by the older of the library's two encoders.
 
-    The newer one loses spaces between encoded words.
+    The newer encoder loses spaces between encoded words.
     """
 
     def fold(self, *, policy: Policy) -> str:
@@ -71,7 +71,7 @@ POLICY = _policy()
 
 
 def middle(text: str, most_characters: int) -> str:
-    """Return text cut in its middle: the ends of a long name tell it from the others."""
+    """Return text shortened in the middle: long names differ at their ends."""
     if len(text) <= most_characters:
         return text
     kept = max(most_characters - len(ELLIPSIS), 0)
@@ -86,12 +86,12 @@ def identifier(incident: str, number: int | str, host: str) -> str:
 
 
 def token(text: str) -> str:
-    """Return what may stand in an identifier. Source: RFC 5322, dot-atom."""
+    """Return text reduced to characters of an identifier. Source: RFC 5322, dot-atom."""
     return re.sub(r"[^A-Za-z0-9-]+", "-", text)[:_MOST_IDENTIFIER].strip("-")
 
 
 def with_utc(moment: datetime) -> str:
-    """Return a time for people, of its zone and UTC."""
+    """Return a time as a text, in its time zone and in UTC."""
     utc = moment.astimezone(UTC)
     if moment.utcoffset() == utc.utcoffset():
         return f"{utc:%a %Y-%m-%d %H:%M:%S} UTC"
@@ -100,7 +100,7 @@ def with_utc(moment: datetime) -> str:
 
 
 def wrapped(text: str, first: str = "", others: str = "") -> str:
-    """Return text in lines of WIDTH; an address or a path is never broken."""
+    """Return text wrapped at WIDTH; an address or a path is never broken."""
     return textwrap.fill(
         text,
         WIDTH,

@@ -1,4 +1,4 @@
-"""Mails into a Maildir, where no mail server is configured. Source: maildir(5)."""
+"""Deliver mails to a Maildir if no mail server is configured. Source: maildir(5)."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MaildirSettings:
-    """Where mails go when no server is set. Source: maildir(5)."""
+    """The Maildir for mails when no server is configured. Source: maildir(5)."""
 
     directory: str
 
 
 def _hand_over(path: str) -> None:
-    """Give what root made to the owner of the directory it is in: the service is not root."""
+    """If root created a path, give it to the owner of its directory: the service is not root."""
     if os.geteuid() == 0:
         owner = os.stat(os.path.dirname(path))
         os.chown(path, owner.st_uid, owner.st_gid)
 
 
 def deliver(directory: str, mail: OutboundMail) -> Attempt:
-    """Put a mail into a Maildir: whole, durable and once, however often it is repeated."""
+    """Write a mail to a Maildir: complete, durable, and once, however often it is repeated."""
     name = re.sub(r"[^A-Za-z0-9.@_-]", "_", mail.message_id.strip("<>"))[:200].lstrip(".") or "mail"
     path, draft = (f"{directory}/{folder}/{name}" for folder in ("new", "tmp"))
     maybe_there = False
@@ -40,15 +40,15 @@ def deliver(directory: str, mail: OutboundMail) -> Attempt:
             with suppress(FileExistsError):
                 os.mkdir(folder, 0o700)
                 _hand_over(folder)
-        # A Maildir holds the lines of this system.
+        # A Maildir has the line ends of this system.
         durable_file.write(draft, mail.data.replace(b"\r\n", b"\n"))
         _hand_over(draft)
         maybe_there = True
         os.rename(draft, path)
         durable_file.sync_directory(f"{directory}/new")
     except OSError as problem:
-        error = f"mail: '{directory}': expected a Maildir to write to, got '{problem}'"
-        yield Line(f"{error}; mend the directory or set 'mail.server'", good=False)
+        error = f"mail: '{directory}': expected a writable Maildir, got '{problem}'"
+        yield Line(f"{error}; repair the directory or set 'mail.server'", good=False)
         return SendResult(mail.message_id, error=error, maybe_taken=maybe_there)
-    yield Line(f"written to '{path}', where nobody sees it: no mail server configured")
+    yield Line(f"written to '{path}', not sent: no mail server configured")
     return SendResult(mail.message_id, delivered=mail.recipients, answer=f"written to '{path}'")

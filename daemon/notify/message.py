@@ -1,8 +1,8 @@
-"""A mail of an incident, as text and HTML, for a tired administrator at three in the morning.
+"""Render the mail of an incident, as text and HTML, readable for an administrator at 3 a.m.
 
 Pure.
 
-Source: RFC 5322 (format, threads), RFC 2045 to 2047 (what any server takes), RFC 3834
+Source: RFC 5322 (format, threads), RFC 2045 to 2047 (MIME, 7-bit headers and text), RFC 3834
 (Auto-Submitted).
 """
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from iowarden.rules.notice import Evidence, Notice
 
 _LEAST_SUMMARY = 8
-"""Fewer characters of a summary than this say nothing: they are left out."""
+"""A summary shortened to fewer characters is not useful: it is left out."""
 _MOST_CHARACTERS = 2000
-"""Of one line of a notice; a kernel line is at most 1 KiB (printk, LOG_LINE_MAX)."""
+"""Per line of a notice; a kernel line is at most 1 KiB (printk, LOG_LINE_MAX)."""
 _STATES = {
     Reason.OPENED: "",
     Reason.WORSE: "WORSE",
@@ -52,23 +52,23 @@ _STATES = {
 
 
 def recipients(config: Config) -> tuple[str, ...]:
-    """Return who is mailed."""
+    """Return the recipients of mails: 'mail.to', or root at this host."""
     return config.mail.to or (f"root@{config.host}",)
 
 
 def message_id(notice: Notice, host: str) -> str:
-    """Return a mail's Message-ID, the same whenever it is rendered: a repeat is known as one."""
+    """Return a mail's Message-ID, the same each time it is rendered: duplicates are recognised."""
     return identifier(notice.incident, notice.number, host)
 
 
 def render(
     notice: Notice, host: str, sender: str, recipients: Sequence[str], *, zone: tzinfo | None = None
 ) -> EmailMessage:
-    """Return the mail that a notice asks for; `as_bytes` of it is ready for SMTP.
+    """Return the mail of a notice; its `as_bytes` is ready for SMTP.
 
-    `zone` is that of the times in it, by default this machine's. The same notice gives the same
-    bytes. Whatever a device is called, it cannot make a header.
-    Limits: lines of a notice over 2,000 characters are cut, and say so.
+    `zone` is the time zone of the times in it, by default this machine's. The same notice gives the
+    same bytes. No device name can inject a header.
+    Limits: lines of a notice over 2,000 characters are cut and marked as cut.
     """
     zone = zone or local_zone()
     message = EmailMessage(policy=POLICY)
@@ -94,10 +94,10 @@ def render(
 
 
 def subject(notice: Notice, host: str) -> str:
-    """Return '[SEVERITY] host: object: STATE: summary' in 78 columns; the summary gives way.
+    """Return '[SEVERITY] host: object: STATE: summary' in 78 columns; the summary is shortened.
 
-    What is over has '[OK]' in place of its severity.
-    A summary does not say the object's whole name again: what happened would be cut off.
+    A resolved incident has '[OK]' in place of its severity.
+    The object's full name is removed from the summary, so that less of the summary is cut off.
     """
     severity, state = _severity(notice), _state(notice)
     full, short = one_line(notice.object), _short_object(notice)
@@ -136,7 +136,7 @@ def _ordinal(number: int) -> str:
 
 
 _NAMED = re.compile(r"(?:^|(?<=was: ))([a-z]\w*(?: \w+){0,2}): ", re.ASCII)
-"""A controller, as summaries of what it says begin: 'megaraid c0: the battery ...'."""
+"""A controller at the beginning of a summary: 'megaraid c0: the battery ...'."""
 
 
 def _short_object(notice: Notice) -> str:
@@ -154,7 +154,7 @@ def _referred(reference: str, host: str) -> str:
 
 @dataclass(slots=True)
 class _Page:
-    """What both forms of the body say."""
+    """Content of the body, for both its forms."""
 
     head: list[str]
     sections: list[tuple[str, list[_Line]]] = field(default_factory=list)
@@ -163,7 +163,7 @@ class _Page:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line of a section: prose may be wrapped, anything else stays as it is."""
+    """A line of a section: only prose is wrapped."""
 
     text: str
     prose: bool = True
@@ -178,7 +178,7 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
     state, severity, name = _state(notice), notice.severity.name, token(notice.incident)
     when = f"Since {with_utc(opened)}, {lasted} before this mail."
     if notice.reason is Reason.ARRIVAL:
-        when = f"As seen until {with_utc(written)}."
+        when = f"State as of {with_utc(written)}."
     elif notice.ended_seconds is not None:
         ended = datetime.fromtimestamp(notice.ended_seconds, zone)
         whole = duration(max(round(notice.ended_seconds - notice.opened_seconds, 1), 0.0))
@@ -200,7 +200,7 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
     add("What it means", _prose(notice.meaning))
     add("Evidence", [_evidence(line, opened, zone) for line in notice.evidence])
     if notice.reason not in (Reason.ALL_CLEAR, Reason.ARRIVAL, Reason.DIGEST):
-        add("What it hits", _prose(notice.affected))
+        add("What is affected", _prose(notice.affected))
     add("What to do", _advice(notice.advice))
     add("What is not known", _prose(notice.unknown))
     page.foot = [
@@ -226,7 +226,7 @@ def _evidence(line: Evidence, opened: datetime, zone: tzinfo) -> _Line:
 
 
 def _advice(advice: Iterable[str]) -> list[_Line]:
-    """Return advice as its author laid it out: a line with a command in it is not wrapped."""
+    """Return advice in its original layout: a line that contains a command is not wrapped."""
     lines: list[_Line] = []
     for text in advice:
         if lines:
@@ -239,7 +239,7 @@ def _advice(advice: Iterable[str]) -> list[_Line]:
 
 
 def _spaced(line: str) -> str:
-    """Return a line made safe, with two spaces where its author set off a command."""
+    """Return a sanitised line; runs of two or more spaces become two, they set off a command."""
     return "  ".join(one_line(part, _MOST_CHARACTERS) for part in re.split(r" {2,}", line.strip()))
 
 

@@ -1,6 +1,6 @@
-"""The mails somebody has not got yet: which goes next, alone or in a digest. Pure.
+"""Outbox: the queue of undelivered mails; selects the next mail or digest to send. Pure.
 
-Source: RFC 5321, 4.5.4.1 (when to try again) and 6.1 (who answers for a mail after DATA).
+Source: RFC 5321, 4.5.4.1 (retries) and 6.1 (responsibility for a mail after DATA).
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from iowarden.daemon.storage.state_db import Committed
 
 COMMIT_WAIT_SECONDS = 2.0
-"""So long a mail waits for state.db before it goes out without."""
+"""How long a mail waits for state.db before it is sent without having been stored."""
 DIGEST_AFTER_SECONDS = 3600.0
-"""Mails of which the oldest waits for so long go as one."""
+"""If the oldest mail has waited for this long, the mails are sent as one digest."""
 MOST_BYTES = 8 * 1024 * 1024
-"""Of all messages: a digest of them must be taken (Postfix by default takes 10,240,000 bytes)."""
+"""Of all messages: servers must accept a digest of them (Postfix's default is 10,240,000 bytes)."""
 REFUSED_SECONDS = 30 * 86400.0
-"""So long a mail is kept that was refused for good."""
+"""A permanently refused mail is kept for this long."""
 _OVERDUE_AGAIN_SECONDS = 86400.0
 _BACKOFF_SECONDS = (5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0)
 _PATIENCE = 3
-"""So many failed attempts a mail holds back the others of its incident."""
+"""For this many failed attempts a mail delays the other mails of its incident."""
 _CRITICAL, _NOTICE = 2, 5
 """Journal priorities. Source: syslog(3)."""
 
 
 def backoff_seconds(attempt: int) -> float:
-    """Return how long to wait after the n-th failed attempt, counted from 1."""
+    """Return the retry delay after the n-th failed attempt, counted from 1."""
     return _BACKOFF_SECONDS[min(max(attempt, 1), len(_BACKOFF_SECONDS)) - 1]
 
 
@@ -46,43 +46,43 @@ def backoff_seconds(attempt: int) -> float:
 class _Entry:
     row: OutboxRow
     since_seconds: float
-    """Waits since then."""
+    """Start of its waiting time."""
     due_seconds: float
-    """Not before this."""
+    """Not sent before this time."""
     sequence: int | None = None
-    """The batch that makes it durable, while that is awaited."""
+    """The batch that stores it, while its confirmation is awaited."""
     told: bool = False
-    """Whether the server has answered about this very mail; then it holds back no other."""
+    """Whether the server has replied to this mail, or it failed often; then it delays no other."""
     maybe_taken: bool = False
-    """Whether it was taken, for all we know; of the row it may be said too early."""
+    """Whether the server may have accepted it; the row's flag may be set before the attempt."""
     alone: bool = False
-    """Whether it was in a digest that did not get through."""
+    """Whether it was in a digest that was not accepted: then it is sent alone."""
     digest: str | None = None
-    """The digest it goes in, while that is under way or not settled."""
+    """The digest that contains it, while that is being sent or not completed."""
     overtaken: bool = False
-    """Whether the server took another mail since it failed at this one."""
+    """Whether the server accepted another mail after this one failed."""
     whole: bool | None = None
-    """Whether nobody has it by itself or refused it; None: its head has not been read."""
+    """Whether no recipient has received or refused it alone; None: not determined yet."""
 
     def waits(self) -> bool:
-        """Whether it is to be sent by itself or in a digest to come."""
+        """Whether it is to be sent, alone or in a future digest."""
         return self.digest is None and not self.row.kept
 
     def is_whole(self) -> bool:
-        """Whether all whom it was written to are yet to get it."""
+        """Whether none of its recipients has it yet."""
         if self.whole is None:
             to = digest.addressees(self.row.data)
             self.whole = set(self.row.recipients_pending) >= set(to)
         return self.whole
 
     def awaits_disk(self, now: float) -> bool:
-        """Whether state.db has a moment left to make it durable."""
+        """Whether it still waits for state.db to store it."""
         return self.sequence is not None and self.due_seconds > now
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """What could go next: one mail, or several in a digest."""
+    """A candidate to be sent next: one mail, or several in a digest."""
 
     urgency: tuple[int, int, float, int]
     due_seconds: float
@@ -90,21 +90,22 @@ class _Candidate:
 
 
 class Outbox:
-    """What waits, and what becomes of it. `now` is given, in seconds.
+    """The queue of waiting mails and their delivery state. `now` is passed in, in seconds.
 
-    Critical ones first, then the oldest; those of one incident in order; one at a time. While the
-    server fails, it is asked at growing intervals, for one mail. A mail goes out once state.db has
-    it, or 2 s later; and after each one state.db gets the same time to learn what became of it, so
-    that a kill repeats at most one.
+    Order: critical mails first, then the oldest; mails of one incident in their order; one at a
+    time. While the server fails, one mail is retried at growing intervals. A mail is sent when
+    state.db has stored it, or after 2 s; after each attempt state.db gets the same time to store
+    the result, so that a kill causes at most one duplicate.
 
-    When mails wait for an hour, all that were surely never handed over go as one digest. What may
-    have been taken goes again as it was, under its own Message-ID: so state.db knows before an
-    attempt what is under way, a mail by its `maybe_taken`, a digest by its row. Does an attempt
-    surely fail, the digest is dissolved, and the next one holds what came meanwhile, too.
+    If mails wait for an hour, all that were certainly never handed over are sent as one digest. A
+    mail that the server may have accepted is sent again unchanged, under its own Message-ID.
+    Therefore state.db stores before an attempt what is being sent: a mail by its `maybe_taken`, a
+    digest by its row. If the attempt certainly failed, the digest is dissolved, and the next digest
+    also contains newer mails.
     """
 
     def __init__(self) -> None:
-        """Nothing waits."""
+        """Start empty."""
         self._entries: dict[str, _Entry] = {}
         self._chosen: str | None = None
         self._flying: str | None = None
@@ -115,11 +116,11 @@ class Outbox:
         self._overdue_told_seconds: float | None = None
 
     def __len__(self) -> int:
-        """Return how many mails somebody has not got, those only kept among them."""
+        """Return the number of undelivered mails, with those that are only kept."""
         return sum(not entry.row.parts for entry in self._entries.values())
 
     def refused(self) -> int:
-        """Return how many are only kept, because everybody left refused them for good."""
+        """Return the number of mails that are only kept: all remaining recipients refused them."""
         return sum(len(e.row.parts) or 1 for e in self._entries.values() if e.row.kept)
 
     def row(self, message_id: str) -> OutboxRow | None:
@@ -132,11 +133,11 @@ class Outbox:
     def add(
         self, row: OutboxRow, now: float, sequence: int, replaced: Iterable[str] = ()
     ) -> tuple[OutboxRow, ...]:
-        """Take a mail; return what the batch `sequence` is to write down: it, and what was cut.
+        """Add a mail; return the rows that the batch `sequence` must store: it, and cut mails.
 
-        While the server takes mails, it is written down as under way: so it need not be again.
-        `replaced` are the ids of mails that it takes the place of, as `outdated` gave them; it has
-        waited as long as they have. The batch is to remove them.
+        While the server accepts mails, it is stored as being sent, which saves another write.
+        `replaced` are the IDs of the mails that it replaces, from `outdated`; it inherits their
+        waiting time. The batch must remove them.
         """
         gone = [self._entries.pop(message_id) for message_id in replaced]
         since = min([now, *(entry.since_seconds for entry in gone)])
@@ -151,9 +152,9 @@ class Outbox:
         return (row, *self._cut())
 
     def outdated(self, now: float) -> dict[str, tuple[OutboxRow, ...]]:
-        """Return by incident the mails that surely nobody has, where one has waited for a minute.
+        """Return by incident the mails that certainly nobody received, if one waited for a minute.
 
-        What may have been handed over, is under way or goes in a digest is none of them.
+        Mails that may have been handed over, are being sent or are in a digest are not returned.
         """
         found: dict[str, list[_Entry]] = {}
         for entry in self._entries.values():
@@ -172,7 +173,7 @@ class Outbox:
         }
 
     def restore(self, rows: Iterable[OutboxRow], now: float) -> None:
-        """Take what state.db kept; what is known here is newer."""
+        """Restore mails from state.db; entries that exist here are newer."""
         for row in rows:
             created = row.created_realtime_seconds
             since = min(created, now) if created > PLAUSIBLE_SECONDS else now
@@ -182,11 +183,11 @@ class Outbox:
             if all(part in self._entries for part in entry.row.parts):
                 for part in entry.row.parts:
                     self._entries[part].digest = entry.row.message_id
-            else:  # it cannot be made again; what is left of it goes by itself
+            else:  # a mail of this digest is missing: the others are sent alone
                 del self._entries[entry.row.message_id]
 
     def committed(self, committed: Committed) -> None:
-        """Stop waiting for a batch: it is durable, or cannot be."""
+        """Stop waiting for a batch: it is stored, or cannot be stored."""
         for entry in self._entries.values():
             if entry.sequence is not None and entry.sequence <= committed.sequence:
                 entry.sequence, entry.due_seconds = None, float("-inf")
@@ -196,9 +197,9 @@ class Outbox:
             self._marking = None
 
     def retry_refused(self, recipients: tuple[str, ...], now: float, sequence: int) -> Batch:
-        """Try what was refused for good again, now; return what the batch is to write down.
+        """Retry permanently refused mails now; return the batch to store.
 
-        It goes to those of `recipients` - whoever is mailed today - who have not got it.
+        They go to those of `recipients` (the ones configured now) who have not received them.
         """
         add: list[OutboxRow] = []
         remove: list[str] = []
@@ -219,7 +220,7 @@ class Outbox:
         return Batch(sequence, add=tuple(add), remove=tuple(remove))
 
     def drop_refused(self, now: float, sequence: int) -> tuple[Batch, tuple[str, ...]]:
-        """Forget what was refused for good and is older than 30 days; return a line for each."""
+        """Discard permanently refused mails older than 30 days; return a log line for each."""
         lines: list[str] = []
         remove: list[str] = []
         for entry in list(self._entries.values()):
@@ -227,8 +228,8 @@ class Outbox:
             if row.kept and now - entry.since_seconds > REFUSED_SECONDS:
                 age = duration(now - entry.since_seconds)
                 lines.append(
-                    f"mail {row.message_id} is forgotten after {age}:"
-                    f" {', '.join(row.recipients_refused)} refused it: {row.last_error}"
+                    f"mail {row.message_id} is discarded after {age}: refused for"
+                    f" {', '.join(row.recipients_refused)}: {row.last_error}"
                 )
                 remove += self._forget(entry)
         return Batch(sequence, remove=tuple(remove)), tuple(lines)
@@ -236,7 +237,7 @@ class Outbox:
     # --- out
 
     def begin(self, now: float, sequence: int) -> Batch | None:
-        """Choose what `next` gives; return what state.db is to know before, or None."""
+        """Choose what `next` returns; return what state.db must store before, or None."""
         if self._flying is not None or self._chosen is not None or now < self._not_before():
             return None
         candidates = [c for c in self._candidates(now) if c.due_seconds <= now]
@@ -245,16 +246,16 @@ class Outbox:
         members = min(candidates, key=lambda candidate: candidate.urgency).members
         entry = members[0] if len(members) == 1 else self._gather(members, now)
         self._chosen = entry.row.message_id
-        if entry.row.maybe_taken and len(members) == 1:  # it says so already
+        if entry.row.maybe_taken and len(members) == 1:  # stored already
             return None
         entry.row = replace(entry.row, maybe_taken=True)
         self._marking = (sequence, now + COMMIT_WAIT_SECONDS) if sequence else None
         return Batch(sequence, add=(entry.row,))
 
     def next(self, now: float) -> OutboxRow | None:
-        """Return the mail to send now, under way then until `sent`; None if none is due.
+        """Return the mail to send now, in progress until `sent`; None if none is due.
 
-        One that `begin` has not chosen goes, too, but after a kill nobody knows that it did.
+        A mail that `begin` has not chosen is returned, too, but the attempt is lost after a kill.
         """
         if self._flying is not None:
             return None
@@ -269,16 +270,16 @@ class Outbox:
         return replace(row, data=digest.render(self._messages(row)))
 
     def next_due(self, now: float) -> float | None:
-        """Return when `next` has something, or None while nothing waits or one is under way."""
+        """Return when `next` has a mail; None if none waits or one is being sent."""
         candidates = self._candidates(now)
         if self._flying is not None or not candidates:
             return None
         return max(self._not_before(), min(c.due_seconds for c in candidates))
 
     def sent(self, result: SendResult, now: float, sequence: int = 0) -> tuple[Batch, str]:
-        """Return what to write down of an attempt, as batch `sequence`, and what went wrong, or ''.
+        """Return the batch `sequence` to store after an attempt, and its error text, or ''.
 
-        The text is the same as long as the fault is, so that it can be said once.
+        The same fault gives the same text, so that it can be logged once.
         """
         entry = self._entries.get(result.message_id)
         if self._flying == result.message_id:
@@ -294,7 +295,7 @@ class Outbox:
         return self._answered(entry, result, now, sequence)
 
     def _failed(self, entry: _Entry, result: SendResult, now: float, sequence: int) -> Batch:
-        """Take note that nobody answered for this mail."""
+        """Process an attempt that the server did not reply to."""
         self._failures += 1
         self._server_due_seconds = now + backoff_seconds(self._failures)
         entry.maybe_taken = entry.maybe_taken or result.maybe_taken
@@ -303,10 +304,10 @@ class Outbox:
         remove: tuple[str, ...] = ()
         hopeless = entry.told and entry.overtaken and self._untouched(entry.row)
         if entry.row.parts and (hopeless or not entry.maybe_taken):
-            # Where others get through, it is the digest that does not: better twice than never.
+            # Other mails are accepted, the digest is not: a duplicate is better than a lost mail.
             remove = self._dissolve(entry, alone=entry.maybe_taken)
         add = {} if remove else {entry.row.message_id: entry}
-        for other in self._entries.values():  # none of those is under way
+        for other in self._entries.values():  # none of them is being sent
             if other.row.maybe_taken and not other.maybe_taken and not other.row.kept:
                 add[other.row.message_id] = other
         for other in add.values():
@@ -316,7 +317,7 @@ class Outbox:
     def _answered(
         self, entry: _Entry, result: SendResult, now: float, sequence: int
     ) -> tuple[Batch, str]:
-        """Take note of what the server said, of each recipient."""
+        """Process the server's replies for each recipient."""
         row = entry.row
         refused = dict(result.refused)
         if result.permanent:
@@ -346,22 +347,22 @@ class Outbox:
             for part in row.parts:
                 self._entries[part].due_seconds = entry.due_seconds
             return Batch(sequence, remove=self._dissolve(entry, alone=False)), problem
-        # A digest that somebody has or refused goes to the others as it is.
+        # A digest that a recipient received or refused is sent to the others unchanged.
         entry.maybe_taken = entry.maybe_taken or bool(row.parts)
         entry.row = replace(row, maybe_taken=entry.maybe_taken)
         return Batch(sequence, add=(entry.row,)), problem
 
-    # --- how long it takes
+    # --- waiting times
 
     def oldest_unsent_seconds(self, now: float) -> float | None:
-        """Return for how long the oldest mail that is still tried has waited."""
+        """Return the waiting time of the oldest mail that is still retried."""
         waiting = [entry.since_seconds for entry in self._unsent()]
         return now - min(waiting) if waiting else None
 
     def overdue(self, now: float, limit_seconds: float) -> tuple[int, str] | None:
-        """Return journal priority and text, if it is to be said how long mails wait already.
+        """Return journal priority and text if overdue mails must be logged now.
 
-        Once when the oldest waits for longer than the limit, again each day, and when that is over.
+        Once when the oldest waits for longer than the limit, again each day, and when resolved.
         """
         unsent = self._unsent()
         oldest = min(unsent, key=lambda entry: entry.since_seconds, default=None)
@@ -369,19 +370,19 @@ class Outbox:
         told = self._overdue_told_seconds
         if oldest is None or waited < limit_seconds:
             self._overdue_told_seconds = None
-            over = f"mail: none waits for longer than {duration(limit_seconds)} any more"
+            over = f"mail: backlog cleared, no mail waits for longer than {duration(limit_seconds)}"
             return None if told is None else (_NOTICE, over)
         if told is not None and now - told < _OVERDUE_AGAIN_SECONDS:
             return None
         self._overdue_told_seconds = now
         errors = [oldest.row.last_error, *(e.row.last_error for e in self._entries.values())]
         return _CRITICAL, (
-            f"mail: {len(unsent)} not delivered, the oldest waits for {duration(waited)};"
-            f" {next(filter(None, errors), 'not tried yet')}; run 'iowarden test-mail'"
+            f"mail: {len(unsent)} not delivered, the oldest has waited for {duration(waited)};"
+            f" {next(filter(None, errors), 'not tried yet')}; to test: 'iowarden test-mail'"
         )
 
     def _unsent(self) -> list[_Entry]:
-        """Return the mails that are still tried, by themselves or in a digest."""
+        """Return the mails that are still retried, alone or in a digest."""
         return [
             entry
             for entry in self._entries.values()
@@ -390,14 +391,14 @@ class Outbox:
             and (entry.digest is None or not self._entries[entry.digest].row.kept)
         ]
 
-    # --- which goes next
+    # --- choosing the next mail
 
     def _not_before(self) -> float:
         settled = self._settling[1] if self._settling is not None else float("-inf")
         return max(settled, self._server_due_seconds)
 
     def _candidates(self, now: float) -> list[_Candidate]:
-        """Return the first mail of each incident, those that hold back no other, and digests."""
+        """Return the first mail of each incident, those that delay no other, and digests."""
         waiting = [entry for entry in self._entries.values() if entry.waits()]
         digests = self._digests(waiting, now)
         merged = {entry.row.message_id for members in digests for entry in members}
@@ -427,7 +428,7 @@ class Outbox:
         return found
 
     def _digests(self, waiting: list[_Entry], now: float) -> list[tuple[_Entry, ...]]:
-        """Return the mails that go together: for the same people, and surely never handed over."""
+        """Return the mails for each digest: same recipients, and certainly never handed over."""
         groups: dict[tuple[str, ...], list[_Entry]] = {}
         for entry in waiting:
             row = entry.row
@@ -449,10 +450,9 @@ class Outbox:
     def _urgency(
         self, members: tuple[_Entry, ...], worst: Mapping[str, Severity]
     ) -> tuple[int, int, float, int]:
-        """Return the order; the worst mail of the incident counts, for it waits behind this one.
+        """Return the sort key; the most severe mail of the incident counts: it waits for this one.
 
-        While the server fails, one that has been tried often lets others try: it may be what it
-        fails at.
+        While the server fails, mails with many attempts come later: they may be the cause.
         """
         rows = [entry.row for entry in members]
         severity = max(
@@ -465,7 +465,7 @@ class Outbox:
     # --- digests
 
     def _gather(self, members: tuple[_Entry, ...], now: float) -> _Entry:
-        """Make the digest of these mails."""
+        """Create the digest of these mails."""
         rows = [entry.row for entry in members]
         worst = max(rows, key=lambda row: row.severity)
         row = OutboxRow(
@@ -484,37 +484,37 @@ class Outbox:
         return entry
 
     def _dissolve(self, entry: _Entry, *, alone: bool) -> tuple[str, ...]:
-        """Take a digest apart; return what state.db is to forget."""
+        """Dissolve a digest; return the IDs that state.db must delete."""
         for part in entry.row.parts:
             member = self._entries[part]
             member.digest, member.alone = None, alone
-            # Not written down: it is many rows, and only for people to read.
+            # Not stored: many rows, and only for display.
             error, attempts = entry.row.last_error, member.row.attempts + 1
             member.row = replace(member.row, attempts=attempts, last_error=error)
         del self._entries[entry.row.message_id]
         return (entry.row.message_id,)
 
     def _untouched(self, row: OutboxRow) -> bool:
-        """Whether nobody has this digest or refused it."""
+        """Whether no recipient has received or refused this digest."""
         return row.recipients_pending == self._messages(row)[0].recipients_pending
 
     def _messages(self, row: OutboxRow) -> list[OutboxRow]:
-        """Return the mail, or those that a digest holds."""
+        """Return the mail, or the mails of a digest."""
         return [self._entries[part].row for part in row.parts] or [row]
 
     def _forget(self, entry: _Entry) -> tuple[str, ...]:
-        """Let go of a mail, or of a digest and all that it holds; return their ids."""
+        """Delete a mail, or a digest with its mails; return their IDs."""
         gone = (entry.row.message_id, *entry.row.parts)
         for message_id in gone:
             del self._entries[message_id]
         return gone
 
     def _cut(self) -> tuple[OutboxRow, ...]:
-        """Cut mails to their line in a digest until there is room; return those.
+        """Discard the text of mails until the size limit is met; return the changed rows.
 
-        What was refused for good first, then the least severe, the oldest first; never one that may
-        have been taken, and of the critical ones not the newest.
-        Limits: what is cut keeps under 1 KiB each.
+        Permanently refused mails first, then the least severe, the oldest first; never a mail that
+        may have been accepted, nor the newest critical one.
+        Limits: a cut mail still takes up to 1 KiB.
         """
         excess = sum(len(entry.row.data) for entry in self._entries.values()) - MOST_BYTES
         if excess <= 0:
@@ -537,8 +537,8 @@ class Outbox:
         return tuple(changed)
 
 
-_TRIED_AGAIN = "the mails wait in the outbox and are tried again, at least every 15 min"
-_ONE_BY_ONE = "what the digest holds goes one by one"
+_TRIED_AGAIN = "the mails wait in the outbox and are retried at least every 15 min"
+_ONE_BY_ONE = "the mails of the digest are sent one by one"
 
 
 def _age(entry: _Entry) -> tuple[float, int, str]:
@@ -557,10 +557,10 @@ def _problem(refused: Mapping[str, str], deferred: Mapping[str, str]) -> str:
         said = "; ".join(dict.fromkeys(refused.values()))
         who = ", ".join(refused)
         parts.append(
-            f"{said}; not delivered to {who}, kept in state.db and not tried again before a reload:"
-            " mend 'mail.to', then 'systemctl reload iowarden'"
+            f"{said}; not delivered to {who}, kept in state.db and not retried before a reload:"
+            " correct 'mail.to', then 'systemctl reload iowarden'"
         )
     if deferred:
         said = "; ".join(dict.fromkeys(deferred.values()))
-        parts.append(f"{said}; not yet delivered to {', '.join(deferred)}, tried again")
+        parts.append(f"{said}; not yet delivered to {', '.join(deferred)}, will be retried")
     return "; ".join(parts)

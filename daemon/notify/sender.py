@@ -1,4 +1,4 @@
-"""Mail out: the one thread that hands mails to a server, or puts them into a Maildir."""
+"""Mail sender: the one thread that hands mails to a server, or writes them to a Maildir."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 
 
 class Sender:
-    """One thread, one attempt a request; `working_since` is when the one under way began.
+    """One thread, one attempt per request; `working_since` is when the current one began.
 
-    Certificates are read and the server's name is looked up at start. A look-up that hangs holds
-    nobody: it has a thread of its own, never a second one, and the last addresses are used
-    meanwhile.
+    Certificates are read and the server's name is resolved at start. Name resolution that hangs
+    blocks nothing else: it has one thread of its own, and the last addresses are used meanwhile.
     """
 
     def __init__(
@@ -41,11 +40,11 @@ class Sender:
         self._thread.start()
 
     def submit(self, mail: OutboundMail) -> None:
-        """Ask for one attempt."""
+        """Request one attempt."""
         self._mails.put(mail)
 
     def close(self, timeout_seconds: float) -> bool:
-        """End after what was submitted; say whether that happened in time."""
+        """End after the submitted mails; return whether that happened in time."""
         self._mails.put(None)
         self._thread.join(timeout_seconds)
         return not self._thread.is_alive()
@@ -55,7 +54,7 @@ class Sender:
             self.working_since = time.monotonic()
             try:
                 result = _result(self._deliver(mail))
-            except Exception as error:  # noqa: BLE001 - without an answer no mail would ever go again
+            except Exception as error:  # noqa: BLE001 - without a result no mail would ever be sent again
                 bug = f"mail: bug: {trace(error)}"
                 result = SendResult(mail.message_id, error=bug, maybe_taken=True)
             self.working_since = None
@@ -65,7 +64,7 @@ class Sender:
 def test_mail(
     settings: MailSettings | MaildirSettings, data: bytes, recipients: tuple[str, ...]
 ) -> Iterator[Line]:
-    """Send a mail now and tell the dialogue's important lines; one not `good` is a failure."""
+    """Send a mail now and yield the important lines of the dialogue; not `good` is a failure."""
     found = re.search(rb"^Message-ID:\s*(<[^>]*>)", data, re.IGNORECASE | re.MULTILINE)
     name = found[1].decode("ascii", "replace") if found else "<test>"
     yield from _delivery(settings)(OutboundMail(name, recipients, data))
@@ -74,7 +73,7 @@ def test_mail(
 def _delivery(
     settings: MailSettings | MaildirSettings,
 ) -> Callable[[OutboundMail], Attempt]:
-    """Return what makes one attempt, with everything read that it needs from a disk."""
+    """Return a function that makes one attempt; all files it needs are read here."""
     if isinstance(settings, maildir.MaildirSettings):
         return lambda mail: maildir.deliver(settings.directory, mail)
     names, tls = AddressLookup(settings.server, settings.port), smtp.tls_context(settings)

@@ -1,4 +1,4 @@
-"""One attempt at an SMTP server: connect, encrypt, log in, hand over.
+"""SMTP client: one delivery attempt: connect, encrypt, log in, hand over.
 
 Source: RFC 5321 (SMTP), RFC 3207 (STARTTLS), RFC 8314 (TLS at port 465), RFC 4954 (AUTH).
 """
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from iowarden.daemon.notify.attempt import Attempt, OutboundMail
 
 AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
-"""Debian's bundle, read at start; in the directory beside it OpenSSL looks at each handshake."""
+"""Debian's CA bundle, read at start; OpenSSL reads its CA directory at each handshake."""
 _GOODBYE_SECONDS = 1.0
 _MOST_REPLY_BYTES = 256 * 1024
-"""Of all answers together; a usual dialogue has under 2 KiB."""
+"""Of all replies together; a usual dialogue has less than 2 KiB."""
 _MOST_LINE_BYTES = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class MailSettings:
-    """The server that takes our mail.
+    """Settings of the mail server (relay).
 
-    `tls`: 'auto' is none for a server on this machine, else a verified TLS (from the first byte at
-    port 465, else STARTTLS); 'opportunistic' takes any STARTTLS that is offered, or none. A
-    password never goes out in clear, except to this machine. `timeout_seconds` is for a whole
+    `tls`: 'auto' is none for a server on this machine, else verified TLS (from the first byte at
+    port 465, else STARTTLS); 'opportunistic' uses STARTTLS unverified if offered, else none. A
+    password is never sent unencrypted, except to this machine. `timeout_seconds` is for a whole
     attempt.
     """
 
@@ -56,7 +56,7 @@ class MailSettings:
 
 
 def tls_context(settings: MailSettings) -> ssl.SSLContext:
-    """Return how connections are encrypted; certificates are read from the disk here."""
+    """Return the TLS context of connections; certificates are read from the disk here."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if settings.tls == "opportunistic":
         context.check_hostname = False
@@ -69,7 +69,7 @@ def tls_context(settings: MailSettings) -> ssl.SSLContext:
 
 
 class _Replies:
-    """Lines from a server, as smtplib reads them, within the limits of a whole attempt."""
+    """Reply lines of a server for smtplib, within the time and size limits of an attempt."""
 
     def __init__(self, connection: socket.socket, deadline_seconds: float) -> None:
         self.deadline_seconds = deadline_seconds
@@ -79,24 +79,24 @@ class _Replies:
         self._bytes_total = 0
 
     def allow(self) -> None:
-        """Give the next call on the socket what is left of the time. Errors: FaultError."""
+        """Set the remaining time for the next socket call. Errors: FaultError."""
         left = self.deadline_seconds - time.monotonic()
         if left <= 0:
-            raise FaultError("nothing before the time was over")
+            raise FaultError("no reply before the time-out")
         self.connection.settimeout(left)
 
     def readline(self, _limit: int = -1) -> bytes:
-        """Return a line, or what came before the server closed. Errors: FaultError."""
+        """Return a line, or the rest before the server closed. Errors: FaultError."""
         while b"\n" not in self.pending:
             if len(self.pending) > _MOST_LINE_BYTES:
-                raise FaultError(f"a line without end, beginning {self.pending[:60]!r}")
+                raise FaultError(f"a too long line, beginning {self.pending[:60]!r}")
             if self._bytes_total > _MOST_REPLY_BYTES:
-                raise FaultError(f"an answer without end, lately {self.last[:60]!r}")
+                raise FaultError(f"a too long reply, its last line {self.last[:60]!r}")
             self.allow()
             try:
                 chunk = self.connection.recv(4096)
             except TimeoutError as error:
-                raise FaultError("nothing before the time was over") from error
+                raise FaultError("no reply before the time-out") from error
             except OSError as error:
                 raise FaultError(f"'{error}'") from error
             if not chunk:
@@ -105,15 +105,15 @@ class _Replies:
             self._bytes_total += len(chunk)
         line, end, self.pending = self.pending.partition(b"\n")
         self.last = line.rstrip()
-        self.allow()  # smtplib may send next, without asking us
+        self.allow()  # smtplib may send next
         return line + end
 
     def close(self) -> None:
-        """Nothing: the socket is closed by who opened it."""
+        """Do nothing: the socket is closed by its owner."""
 
 
 class _Conversation:
-    """One attempt at one server: what is open, and the step it is in."""
+    """State of one attempt at one server: its connection and its current step."""
 
     def __init__(self, settings: MailSettings) -> None:
         self.step = "connect"
@@ -128,12 +128,12 @@ class _Conversation:
         self._replies: _Replies
 
     def begin(self, step: str, expected: str) -> None:
-        """Say which step is under way, for the error text."""
+        """Set the current step and its expected result, for the error text."""
         self.step, self.expected = step, expected
 
     def connect(self, names: AddressLookup) -> str:
-        """Connect to the first address that answers and return that. Errors: FaultError."""
-        self.begin("look up", "an address")
+        """Connect to the first address that responds and return it. Errors: FaultError."""
+        self.begin("name resolution", "an address")
         addresses = names.get(self.deadline_seconds - time.monotonic())
         self.begin("connect", "a connection")
         problems = []
@@ -153,18 +153,18 @@ class _Conversation:
         raise FaultError(", ".join(dict.fromkeys(problems)))
 
     def _use(self, connection: socket.socket) -> None:
-        """Talk over a connection that is new, or newly encrypted: the dialogue starts afresh."""
+        """Use a new or newly encrypted connection: the SMTP session starts again."""
         self._socket = connection
         self._replies = _Replies(connection, self.deadline_seconds)
-        # No name of the server is given: it would look it up.
+        # No server name is passed: smtplib would resolve it.
         self._smtp = smtplib.SMTP(local_hostname=self._settings.hello)
         self._smtp.sock = connection
         self._smtp.file = self._replies
 
     def encrypt(self, context: ssl.SSLContext) -> str:
-        """Encrypt the connection and return what was agreed. Errors: FaultError, OSError."""
-        if self._replies.pending:  # somebody on the way put words in before the encryption
-            raise FaultError(f"more than the answer: {self._replies.pending[:60]!r}")
+        """Encrypt the connection; return TLS version and names. Errors: FaultError, OSError."""
+        if self._replies.pending:  # injected into the connection before encryption
+            raise FaultError(f"data after the reply: {self._replies.pending[:60]!r}")
         self.begin("TLS", f"a certificate for '{self._settings.server}' from a known authority")
         self._replies.allow()
         encrypted = context.wrap_socket(
@@ -183,7 +183,7 @@ class _Conversation:
         return self.want(self._smtp.getreply(), 220)
 
     def hello(self) -> None:
-        """Introduce us, the older way if the newer is not known."""
+        """Send EHLO, or HELO if the server does not support EHLO."""
         self.begin("EHLO", "250")
         code, _ = self._smtp.ehlo()
         if code != 250:
@@ -198,9 +198,9 @@ class _Conversation:
         self.want(self._smtp.docmd("STARTTLS"), 220)
 
     def login(self, user: str, password: str) -> None:
-        self.begin("AUTH", "the log-in to be accepted")
+        self.begin("AUTH", "an accepted log-in")
         if not (self.encrypted or self.local):
-            raise FaultError("no TLS; the password is not sent in clear: set 'mail.tls: starttls'")
+            raise FaultError("no TLS; no password is sent unencrypted: set 'mail.tls: starttls'")
         self._smtp.login(user, password)
 
     def mail(self, sender: str, size_bytes: int) -> tuple[int, str]:
@@ -217,7 +217,7 @@ class _Conversation:
         reply = self._smtp.docmd("DATA")
         if reply[0] != 354:
             code, text = self.answer(reply)
-            if code < 400:  # nothing was handed over, whatever it is content with
+            if code < 400:  # an unexpected success code: nothing was handed over
                 raise FaultError(f"'{text}'")
             return code, text
         self.begin("end of data", "250")
@@ -226,10 +226,10 @@ class _Conversation:
         return self.answer(self._smtp.getreply())
 
     def answer(self, reply: tuple[int, bytes | str]) -> tuple[int, str]:
-        """Return code and text of a reply. Errors: FaultError, also at 421: the server goes."""
+        """Return code and text of a reply. Errors: FaultError, also at 421: the server closes."""
         code, text = reply[0], _line(reply[1])
         if code == -1:
-            raise FaultError(f"no answer of SMTP: {self._replies.last[:300]!r}")
+            raise FaultError(f"no SMTP reply: {self._replies.last[:300]!r}")
         if not 200 <= code < 600 or code == 421:
             raise FaultError(f"'{code} {text}'")
         return code, f"{code} {text}"
@@ -241,7 +241,7 @@ class _Conversation:
         return text
 
     def got(self, problem: Exception) -> str:
-        """Return what was got instead of the expected."""
+        """Return what was received instead of the expected."""
         if isinstance(problem, FaultError):
             return str(problem)
         if isinstance(problem, ssl.SSLCertVerificationError):
@@ -249,11 +249,11 @@ class _Conversation:
         if isinstance(problem, smtplib.SMTPResponseException):
             return f"'{problem.smtp_code} {_line(problem.smtp_error)}'"
         if time.monotonic() >= self.deadline_seconds or isinstance(problem, TimeoutError):
-            return "nothing before the time was over"
+            return "no reply before the time-out"
         return f"'{_line(str(problem))}'"
 
     def goodbye(self) -> None:
-        """Say QUIT; the mail is taken, whatever the server answers."""
+        """Send QUIT; the mail is accepted, whatever the server replies."""
         least = min(self.deadline_seconds, time.monotonic() + _GOODBYE_SECONDS)
         self._replies.deadline_seconds = least
         with suppress(FaultError, OSError, smtplib.SMTPException):
@@ -266,7 +266,7 @@ class _Conversation:
 
 
 def _line(words: bytes | str) -> str:
-    """Return what a server said as a line."""
+    """Return a reply of the server as one line."""
     text = words.decode("utf-8", "backslashreplace") if isinstance(words, bytes) else words
     return one_line(text, 300)
 
@@ -274,7 +274,7 @@ def _line(words: bytes | str) -> str:
 def deliver(
     settings: MailSettings, names: AddressLookup, tls: ssl.SSLContext, mail: OutboundMail
 ) -> Attempt:
-    """Make one attempt; yield the important lines of it."""
+    """Make one attempt; yield its important lines."""
     place = f"mail: '{settings.server}:{settings.port}'"
     talk = _Conversation(settings)
     try:
@@ -292,7 +292,7 @@ def deliver(
 def _opening(
     settings: MailSettings, names: AddressLookup, tls: ssl.SSLContext, talk: _Conversation
 ) -> Generator[Line, None, None]:
-    """Connect, encrypt as far as asked, log in."""
+    """Connect, encrypt as configured, log in."""
     address = talk.connect(names)
     mode = settings.tls
     if mode == "auto":
@@ -300,13 +300,13 @@ def _opening(
     yield Line(f"connected to '{settings.server}' ({address}) port {settings.port}")
     if mode == "tls":
         yield Line(talk.encrypt(tls))
-    yield Line(f"greeted: {talk.greeting()}")
+    yield Line(f"greeting: {talk.greeting()}")
     talk.hello()
     if mode == "starttls" or (mode == "opportunistic" and talk.offers("starttls")):
         if not talk.offers("starttls"):
-            talk.begin("STARTTLS", "the server to offer it")
+            talk.begin("STARTTLS", "the server to support it")
             raise FaultError(
-                "no such offer; if the way to it is trusted, set 'mail.tls: opportunistic'"
+                "no support; if the network to it is secure, set 'mail.tls: opportunistic'"
             )
         talk.starttls()
         yield Line(talk.encrypt(tls))
@@ -347,7 +347,7 @@ def _handing_over(
         if code == 250:
             result = replace(result, delivered=tuple(accepted), answer=text)
         else:
-            # The fault is of the message: all who would have got it share it.
+            # The message was refused: this applies to all accepted recipients.
             said = f"{place}: {talk.step}: expected {talk.expected}, got '{text}'"
             if code >= 500:
                 result = replace(result, error=said, permanent=True)

@@ -103,7 +103,7 @@ def test_the_whole_text_reads_well() -> None:
         "  2026-11-20 14:00:04  kernel",
         "      sd 0:0:0:0: [sda] tag#12 FAILED Result: hostbyte=DID_TIME_OUT",
         "",
-        "WHAT IT HITS",
+        "WHAT IS AFFECTED",
         "  md0 (raid1) is built on sda",
         "",
         "WHAT TO DO",
@@ -124,7 +124,7 @@ def test_the_whole_text_reads_well() -> None:
 
 def test_a_mail_about_the_whole_host_says_nothing_of_what_it_hits() -> None:
     """'Not known' would send somebody to look for what does not exist."""
-    assert "WHAT IT HITS" not in body(replace(NOTICE, affected=()))
+    assert "WHAT IS AFFECTED" not in body(replace(NOTICE, affected=()))
 
 
 def test_a_line_of_10000_characters_is_cut_and_says_so() -> None:
@@ -405,7 +405,7 @@ def test_a_digest_is_read_by_others_as_what_it_is() -> None:
     message = email.message_from_bytes(data, policy=email.policy.default)
     assert isinstance(message, EmailMessage)
     assert (
-        message["Subject"] == "[CRITICAL] db1.example.com: 3 mails held back since 2026-11-21 15:06"
+        message["Subject"] == "[CRITICAL] db1.example.com: 3 delayed mails since 2026-11-21 15:06"
     )
     assert (message["From"], message["To"]) == (SENDER, ", ".join(TO))
     assert message["Message-ID"] == digest.message_id(rows)
@@ -419,12 +419,12 @@ def test_a_digest_is_read_by_others_as_what_it_is() -> None:
     assert all(row.data in data for row in rows[1:])
     assert listed.get_content().splitlines() == [
         "3 mails could not be sent when they were written.",
-        "The first is of Sat 2026-11-21 15:06:40 +0100 (14:06:40 UTC),",
-        "the last of Sat 2026-11-21 17:20:00 +0100 (16:20:00 UTC).",
-        "They are attached as they were written, oldest first. Of 1 only the line here",
-        "is left: there was no room for more.",
+        "The first was written Sat 2026-11-21 15:06:40 +0100 (14:06:40 UTC),",
+        "the last Sat 2026-11-21 17:20:00 +0100 (16:20:00 UTC).",
+        "They are attached unchanged, oldest first, except 1 whose text was discarded:",
+        "the outbox was full.",
         "",
-        "2026-11-21 15:06:40  WARNING  incident 8f3a2b1c9d, mail 1  (only this line)",
+        "2026-11-21 15:06:40  WARNING  incident 8f3a2b1c9d, mail 1  (text discarded)",
         "  [WARNING] db1.example.com: sda: sda has answered nothing for 34 s with 12 r...",
         "",
         "2026-11-21 16:13:20  CRITICAL  incident 8f3a2b1c9d, mail 2",
@@ -459,6 +459,6 @@ def test_a_mail_that_was_cut_is_still_one() -> None:
     read = email.message_from_bytes(short, policy=email.policy.default)
     for name in ("Subject", "Message-ID", "To", "Date", "X-Iowarden-Severity"):
         assert read[name] == parsed(replace(NOTICE, realtime_seconds=1795270000.0))[name]
-    assert "Only this is left of the mail" in read.get_content()
+    assert "The text of this mail was discarded" in read.get_content()
     assert not read.defects
     assert digest.addressees(short) == TO

@@ -163,7 +163,7 @@ def test_a_server_that_turns_a_mail_down_for_good_is_not_asked_again() -> None:
     assert departs(outbox, 0.0) == 1
     batch, problem = outbox.sent(SendResult(row(1).message_id, error="553 no", permanent=True), 0.0)
     assert batch.add[0].kept
-    assert "kept in state.db and not tried again before a reload" in problem
+    assert "kept in state.db and not retried before a reload" in problem
     assert outbox.next(1e9) is None
 
 
@@ -358,7 +358,7 @@ def test_a_digest_is_as_urgent_as_the_worst_in_it_and_says_so() -> None:
     digest = begun(outbox, START)
     assert digest.parts == ("<iowarden.a.1@db1>", critical.message_id)
     text = digest.data.decode()
-    assert text.startswith("Subject: [CRITICAL] db1: 2 mails held back since ")
+    assert text.startswith("Subject: [CRITICAL] db1: 2 delayed mails since ")
     assert "X-Iowarden-Severity: critical" in text
     outbox.sent(took(digest), START)
     assert begun(outbox, START).message_id == alone.message_id
@@ -432,7 +432,7 @@ def test_a_digest_that_the_server_refuses_is_taken_apart() -> None:
     result = SendResult(digest.message_id, error="552 too large", permanent=True)
     batch, problem = outbox.sent(result, START)
     assert batch.remove == (digest.message_id,)
-    assert "552 too large; what the digest holds goes one by one" in problem
+    assert "552 too large; the mails of the digest are sent one by one" in problem
     for mail_row in rows:
         chosen = begun(outbox, START)
         assert (chosen.message_id, chosen.data) == (mail_row.message_id, mail_row.data)
@@ -540,16 +540,19 @@ def test_what_waits_too_long_is_told_once_a_day_and_when_it_is_over() -> None:
     said = outbox.overdue(START + HOUR, HOUR)
     assert said == (
         2,
-        f"mail: 1 not delivered, the oldest waits for 1 h 0 min; {DOWN}; run 'iowarden test-mail'",
+        (
+            f"mail: 1 not delivered, the oldest has waited for 1 h 0 min; {DOWN};"
+            " to test: 'iowarden test-mail'"
+        ),
     )
     assert outbox.overdue(START + 24 * HOUR, HOUR) is None
     again = outbox.overdue(START + 25 * HOUR, HOUR)
     assert again is not None
-    assert "the oldest waits for 1 d 1 h" in again[1]
+    assert "the oldest has waited for 1 d 1 h" in again[1]
     outbox.sent(took(begun(outbox, START + 25 * HOUR)), START + 25 * HOUR)
     assert outbox.overdue(START + 25 * HOUR, HOUR) == (
         5,
-        "mail: none waits for longer than 1 h 0 min any more",
+        "mail: backlog cleared, no mail waits for longer than 1 h 0 min",
     )
     assert outbox.overdue(START + 26 * HOUR, HOUR) is None
 
@@ -594,7 +597,7 @@ def test_what_was_refused_is_forgotten_after_a_month_and_that_is_said() -> None:
     outbox.restore([old, new, waiting], START)
     batch, lines = outbox.drop_refused(START, 4)
     assert batch.remove == (old.message_id,)
-    assert lines == (f"mail {old.message_id} is forgotten after 31 d 0 h: b@x refused it: 550 no",)
+    assert lines == (f"mail {old.message_id} is discarded after 31 d 0 h: refused for b@x: 550 no",)
     assert len(outbox) == 2, "what can still be delivered is never forgotten"
 
 
@@ -626,11 +629,11 @@ def test_an_outage_in_which_much_happens_costs_the_text_of_the_least_and_oldest(
     listed = email.message_from_bytes(digest.data, policy=email.policy.default).get_body()
     assert isinstance(listed, EmailMessage)
     lines = listed.get_content().splitlines()
-    said = "Of 2 only the line here is left: there was no room for more."
+    said = "except 2 whose text was discarded: the outbox was full."
     assert said in " ".join(lines)
-    assert [line[21:] for line in lines if "(only this line)" in line] == [
-        "WARNING  incident a, mail 1  (only this line)",
-        "WARNING  incident c, mail 3  (only this line)",
+    assert [line[21:] for line in lines if "(text discarded)" in line] == [
+        "WARNING  incident a, mail 1  (text discarded)",
+        "WARNING  incident c, mail 3  (text discarded)",
     ]
     assert "  mail 1 of a" in lines
 

@@ -149,8 +149,7 @@ def test_a_server_that_stalls_is_named_with_the_step_it_stalls_at(
     with scripted_server(dialogue(*answers)) as port:
         result = attempt(settings(port, timeout_seconds=0.3))
     assert result.error == (
-        f"mail: '127.0.0.1:{port}': {step}: expected {expected},"
-        " got nothing before the time was over"
+        f"mail: '127.0.0.1:{port}': {step}: expected {expected}, got no reply before the time-out"
     )
     assert not result.permanent
     assert result.maybe_taken == (step == "end of data")
@@ -165,7 +164,7 @@ def test_a_server_that_dribbles_does_not_hold_the_sender() -> None:
 
     with scripted_server(dribble) as port:
         result = attempt(settings(port, timeout_seconds=0.3))
-    assert "greeting: expected 220, got nothing before the time was over" in result.error
+    assert "greeting: expected 220, got no reply before the time-out" in result.error
 
 
 def endless_line(connection: socket.socket, over: threading.Event) -> None:
@@ -181,13 +180,13 @@ def endless_answer(connection: socket.socket, over: threading.Event) -> None:
 @pytest.mark.parametrize(
     ("script", "got"),
     [
-        (endless_line, "a line without end, beginning b'220 xxx"),
-        (endless_answer, "an answer without end, lately b'220-x'"),
+        (endless_line, "a too long line, beginning b'220 xxx"),
+        (endless_answer, "a too long reply, its last line b'220-x'"),
         (
             dialogue("HTTP/1.1 400 Bad Request\r\n"),
-            "no answer of SMTP: b'HTTP/1.1 400 Bad Request'",
+            "no SMTP reply: b'HTTP/1.1 400 Bad Request'",
         ),
-        (dialogue("\x00\xff\r\n"), r"no answer of SMTP: b'\x00"),
+        (dialogue("\x00\xff\r\n"), r"no SMTP reply: b'\x00"),
         (dialogue("554 no service here\r\n"), "'554 no service here'"),
         (dialogue("421 going down\r\n"), "'421 going down'"),
         (lambda connection, over: None, "'Connection unexpectedly closed'"),
@@ -238,7 +237,7 @@ def test_a_server_that_takes_half_a_message_does_not_hold_the_sender() -> None:
     with scripted_server(script) as port:
         large = replace(OUTBOUND, data=DATA + b"x" * 50_000_000)
         result = attempt(settings(port, timeout_seconds=0.5), large)
-    assert "end of data: expected 250, got nothing before the time was over" in result.error
+    assert "end of data: expected 250, got no reply before the time-out" in result.error
 
 
 def test_a_remote_server_gets_nothing_in_clear() -> None:
@@ -250,8 +249,8 @@ def test_a_remote_server_gets_nothing_in_clear() -> None:
         log_in = attempt(
             settings(port, server=address, tls="none", user="iowarden", password="secret")
         )
-    assert "STARTTLS: expected the server to offer it" in mailing.error
-    assert "no TLS; the password is not sent in clear" in log_in.error
+    assert "STARTTLS: expected the server to support it" in mailing.error
+    assert "no TLS; no password is sent unencrypted" in log_in.error
 
 
 def test_a_server_that_moved_is_found_after_one_failed_attempt(
@@ -292,7 +291,7 @@ def test_nobody_listening_is_said_with_server_and_port() -> None:
 def test_an_unknown_name_is_said() -> None:
     """A server name that nobody knows (RFC 6761 reserves '.invalid')."""
     result = attempt(settings(25, server="mx.invalid"))
-    assert "'mx.invalid:25': look up: expected an address, got" in result.error
+    assert "'mx.invalid:25': name resolution: expected an address, got" in result.error
 
 
 def test_a_server_that_goes_after_taking_the_mail_has_taken_it() -> None:
@@ -335,7 +334,7 @@ def test_required_tls_that_is_not_offered_sends_nothing() -> None:
     """Somebody who strips the offer of STARTTLS gets no mail; the error says what can be done."""
     with smtp_server() as (port, answers):
         result = attempt(settings(port, tls="starttls"))
-    assert "STARTTLS: expected the server to offer it, got no such offer" in result.error
+    assert "STARTTLS: expected the server to support it, got no support" in result.error
     assert answers.mails.empty()
 
 
@@ -354,7 +353,7 @@ def test_words_put_in_before_the_encryption_are_not_believed(tmp_path: Path) -> 
     injected = dialogue(GREETING, "250-mx\r\n250 STARTTLS\r\n", "220 go\r\n250 injected\r\n")
     with scripted_server(injected) as port:
         result = attempt(settings(port, tls="starttls"))
-    assert "STARTTLS: expected 220, got more than the answer: b'250 injected" in result.error
+    assert "STARTTLS: expected 220, got data after the reply: b'250 injected" in result.error
 
 
 def test_a_log_in_is_made_and_a_wrong_password_is_retried_later() -> None:
@@ -364,7 +363,7 @@ def test_a_log_in_is_made_and_a_wrong_password_is_retried_later() -> None:
         bad = attempt(settings(port, user="iowarden", password="wrong"))
     assert good.delivered == OUTBOUND.recipients
     assert answers.next().data == DATA
-    assert "AUTH: expected the log-in to be accepted, got '535" in bad.error
+    assert "AUTH: expected an accepted log-in, got '535" in bad.error
     assert not bad.permanent
 
 
@@ -384,7 +383,7 @@ def test_a_name_look_up_that_hangs_delays_but_does_not_multiply(
     with sender(settings(25, server="mx1", timeout_seconds=0.1)) as send:
         results = [send(OUTBOUND), send(OUTBOUND)]
     release.set()
-    assert all("got no answer from the name look-up" in result.error for result in results)
+    assert all("got no reply from name resolution" in result.error for result in results)
     assert asked.qsize() == 1
 
 
@@ -483,7 +482,7 @@ def test_a_maildir_that_cannot_be_written_is_an_error_for_now(tmp_path: Path) ->
     """A file in its place: the mail waits, the error names the path."""
     (tmp_path / "file").write_text("")
     result = attempt(MaildirSettings(str(tmp_path / "file" / "Maildir")))
-    assert f"'{tmp_path}/file/Maildir': expected a Maildir to write to, got" in result.error
+    assert f"'{tmp_path}/file/Maildir': expected a writable Maildir, got" in result.error
     assert not result.permanent
 
 

@@ -382,7 +382,7 @@ def test_a_test_mail_without_a_server_reaches_nobody(tmp_path: Path) -> None:
     settings.write_text(f"state_directory: {tmp_path}\n")
     answer = run("test-mail", "--config", str(settings))
     assert answer.returncode == 2
-    assert answer.stdout.endswith("where nobody sees it: no mail server configured\n")
+    assert answer.stdout.endswith("not sent: no mail server configured\n")
     assert len([*(tmp_path / "Maildir" / "new").iterdir()]) == 1
 
 
