@@ -1,4 +1,4 @@
-"""What '/metrics' says: the loop publishes a snapshot, a scrape renders what changed since.
+"""Render /metrics: the main loop publishes a snapshot, a scrape renders the changes since.
 
 Source: Prometheus, "Exposition formats", text format 0.0.4, written by prometheus_client.
 """
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 FAILURES = Family(
     "iowarden_render_failures_total",
     "counter",
-    "Families left out of '/metrics' because they could not be written.",
+    "Metric families left out of /metrics because they could not be rendered.",
 )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that '/metrics' shows; a family is in one chunk only."""
+    """All data of /metrics; a family is in one chunk only."""
 
     chunks: tuple[Chunk, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Written:
-    """A family as it was written last: what stays as long as only values change, and the text."""
+    """A rendered family: its text, and the parts that stay while only values change."""
 
     family: Family
     samples: tuple[Sample, ...]
@@ -52,7 +52,7 @@ class _Rendered:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _One:
-    """A collector of one family, as prometheus_client wants it."""
+    """A collector of one family, in the form that prometheus_client expects."""
 
     metric: Metric
 
@@ -61,13 +61,13 @@ class _One:
 
 
 class Exposition:
-    """The text of '/metrics', rendered when somebody asks; for any number of threads.
+    """The text of /metrics, rendered at each scrape; thread-safe.
 
-    `on_error` is told once of each family that cannot be written; the others are still shown.
+    `on_error` is called once for each family that cannot be rendered; the others are still shown.
     """
 
     def __init__(self, on_error: Callable[[str], None]) -> None:
-        """Start with nothing to show."""
+        """Start with an empty snapshot."""
         self._on_error = on_error
         self._published = Snapshot(())
         self._lock = threading.Lock()  # two scrapes at once must not render the same twice
@@ -78,7 +78,7 @@ class Exposition:
         self._told: set[str] = set()
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Show this snapshot from now on; costs nothing until somebody asks for it."""
+        """Show this snapshot from now on; it is rendered at the next scrape."""
         self._published = snapshot
 
     def render(self) -> bytes:
@@ -102,7 +102,7 @@ class Exposition:
             for name, written in previous.written.items():
                 if owners.setdefault(name, chunk.name) == chunk.name:
                     parts.append(written.text)
-                else:  # a family twice is not valid: a reader would refuse the whole scrape
+                else:  # a duplicate family is invalid: Prometheus would reject the whole scrape
                     self._fail(name, f"it also in chunk '{owners[name]}'", chunk)
         self._rendered = rendered
         failures = (FAILURES.name, (), float(self._failures_total))
@@ -127,12 +127,12 @@ class Exposition:
             self._told.add(name)
             self._on_error(
                 f"metrics: family '{name}' of chunk '{chunk.name}': expected samples that can be"
-                f" written, got {reason}; left out of '/metrics', please report this"
+                f" rendered, got {reason}; left out of /metrics, please report this"
             )
 
 
 def _write(family: Family, samples: tuple[Sample, ...], previous: _Written | None) -> _Written:
-    """Write a family; as long as its series stay, only their values, which costs a fifth."""
+    """Render a family; if its series are unchanged, only their values, which costs a fifth."""
     if previous is not None and previous.family == family:
         if previous.samples == samples:
             return previous

@@ -1,6 +1,6 @@
-"""'/metrics', health and a landing page over HTTP; the only module that serves HTTP.
+"""HTTP server: /metrics, health checks and a landing page; the only module that serves HTTP.
 
-waitress reads requests in one thread of its own, so that clients who send nothing occupy no worker.
+waitress reads requests in a thread of its own, so that clients that send nothing block no worker.
 Source: RFC 9110 and 9112; Prometheus, "Exposition formats".
 """
 
@@ -37,9 +37,9 @@ PAGE = "text/html; charset=utf-8"
 COMPRESS_FROM_BYTES = 1024
 HEADER_LIMIT_BYTES = 16 * 1024
 BODY_LIMIT_BYTES = 1024
-"""Nothing here takes a body; a small one is read and ignored."""
+"""No request needs a body; a small one is read and ignored."""
 OUTPUT_LIMIT_BYTES = 256 * 1024 * 1024
-"""Far above any answer: waitress puts more than this into a file, and a file may hang."""
+"""Far above any response: waitress buffers larger ones in a file, and a file may hang."""
 
 _POLL_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
@@ -48,8 +48,8 @@ _CLOSE_SECONDS = 5.0
 class App:
     """The WSGI application; each callable may be called by several threads at once.
 
-    `healthy` and `ready` return what is wrong in a sentence, or nothing; `landing` returns a
-    sentence for the front page.
+    `healthy` and `ready` return an error as a sentence, or ''; `landing` returns a sentence for the
+    landing page.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class App:
         ready: Callable[[], str],
         landing: Callable[[], str],
     ) -> None:
-        """Keep the callables; none is called before somebody asks."""
+        """Store the callables; none is called before the first request."""
         self._version = version
         self._render = render
         self._healthy = healthy
@@ -77,7 +77,7 @@ class App:
                 encoding = "gzip" if accepts_gzip(environ.get("HTTP_ACCEPT_ENCODING", "")) else ""
         else:
             status, kind = "405 Method Not Allowed", TEXT
-            body = b"Only GET and HEAD are answered here.\n"
+            body = b"Only GET and HEAD are supported.\n"
         headers = [("Content-Type", kind), ("X-Content-Type-Options", "nosniff")]
         if status.startswith("405"):
             headers.append(("Allow", "GET, HEAD"))
@@ -95,12 +95,12 @@ class App:
             case "/metrics":
                 return "200 OK", METRICS, self._render()
             case "/-/healthy":
-                return _verdict(self._healthy(), "The loop turns.")
+                return _verdict(self._healthy(), "The main loop is running.")
             case "/-/ready":
-                return _verdict(self._ready(), "Everything was read at least once.")
+                return _verdict(self._ready(), "All data sources have been read at least once.")
             case "/":
                 return "200 OK", PAGE, self._page().encode()
-        return "404 Not Found", TEXT, b"Nothing is here; the metrics are at /metrics.\n"
+        return "404 Not Found", TEXT, b"Not found; the metrics are at /metrics.\n"
 
     def _page(self) -> str:
         links = "".join(
@@ -122,7 +122,7 @@ class App:
 
 
 def accepts_gzip(header: str) -> bool:
-    """Say whether an Accept-Encoding allows gzip. Source: RFC 9110, 12.5.3."""
+    """Whether an Accept-Encoding header allows gzip. Source: RFC 9110, 12.5.3."""
     for item in header.split(","):
         coding, *parameters = (part.strip().lower() for part in item.split(";"))
         if coding in {"gzip", "x-gzip"}:
@@ -142,7 +142,7 @@ def _verdict(wrong: str, right: str) -> tuple[str, str, bytes]:
 
 # waitress brings no types, hence each "type: ignore" below.
 class _Answer(WSGITask):  # type: ignore[misc]
-    """One answer for one connection, so that no client can queue requests it never reads."""
+    """One response per connection, so that no client queues requests and never reads."""
 
     def start(self) -> None:
         self.request.headers["CONNECTION"] = "close"
@@ -150,7 +150,7 @@ class _Answer(WSGITask):  # type: ignore[misc]
 
 
 class _Refusal(ErrorTask):  # type: ignore[misc]
-    """The answer to what is not HTTP; waitress would repeat the client's text in it."""
+    """The response to invalid HTTP; waitress would repeat the client's text in it."""
 
     def execute(self) -> None:
         self.request.error.body = "Send a plain 'GET /metrics' request."
@@ -163,10 +163,10 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
 
 
 class _Wake(trigger):  # type: ignore[misc]
-    """What wakes the thread that polls; does nothing once it is closed.
+    """Trigger that wakes the polling thread; does nothing after it was closed.
 
-    waitress's own writes to its descriptor by number, at a bad moment when that is already the
-    number of another file.
+    waitress's own trigger writes to its file descriptor by number, which may already belong to
+    another file.
     """
 
     def __init__(self, sockets: dict[Any, Any]) -> None:
@@ -188,7 +188,7 @@ class _Listener(TcpWSGIServer):  # type: ignore[misc]
 
 
 class _LogHandler(logging.Handler):
-    """waitress's log, to a callback: a text again and again is told once."""
+    """Passes waitress's log to a callback; a repeated text is passed once."""
 
     def __init__(self, on_error: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
@@ -197,7 +197,7 @@ class _LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = self.format(record)
-        # a queue of requests is what the limits are for, and no news
+        # a queue of requests is normal: the limits handle it
         if record.name != "waitress.queue" and text != self._last:
             self._last = text
             self._on_error(f"http: {text}")
@@ -205,9 +205,9 @@ class _LogHandler(logging.Handler):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Running:
-    """What lives while the thread does; only the thread touches the dictionaries.
+    """State of the running thread; only the thread accesses the dictionaries.
 
-    `sockets` is waitress's map of everything it polls; `opened` says when a connection came.
+    `sockets` is waitress's map of polled sockets; `opened` is when each connection was opened.
     """
 
     sockets: dict[Any, Any]
@@ -220,9 +220,9 @@ class _Running:
 class Server:
     """waitress on some addresses, in a daemon thread; for use by one thread.
 
-    A connection carries one request and lives for `channel_timeout_seconds` at most, whatever it
-    does: silent, slow, half-closed and never-reading clients all end there. Beyond
-    `connection_limit`, the one open for longest is closed, so a new one always gets in.
+    A connection carries one request and is closed after `channel_timeout_seconds` at the latest,
+    also for silent, slow, half-closed and never-reading clients. Above `connection_limit`, the
+    oldest connection is closed, so that a new one is always accepted.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class Server:
         settings: Http,
         on_error: Callable[[str], None],
     ) -> None:
-        """Listen to nothing yet. `on_error` is told what goes wrong later, in any thread."""
+        """Do not listen yet. `on_error` is called with later errors, in any thread."""
         self._addresses = addresses
         self._app = app
         self._settings = settings
@@ -244,15 +244,15 @@ class Server:
 
     @property
     def bound(self) -> tuple[Address, ...]:
-        """The addresses we listen to, with the port that port 0 became."""
+        """The listening addresses; port 0 is replaced by the actual port."""
         return tuple(self._bound.values())
 
     def start(self) -> str:
-        """Listen to every address that is not listened to yet; return what prevents it, or ''.
+        """Listen on every address that is not open yet; return the errors, or ''.
 
-        May be called again at any time: what works is left alone, what failed is tried again.
+        May be called again at any time: open addresses stay open, failed ones are retried.
         """
-        if self._thread is not None and not self._thread.is_alive():  # it said why when it ended
+        if self._thread is not None and not self._thread.is_alive():  # it logged why it ended
             self.close()
         problems = []
         for address in self._addresses:
@@ -277,14 +277,14 @@ class Server:
             self._thread.join(_CLOSE_SECONDS)
         logger = logging.getLogger("waitress")
         logger.removeHandler(self._handler)
-        # another server may still need it: a reload starts the new one first
+        # another server may still use the logger: a reload starts the new one first
         logger.propagate = not any(isinstance(item, _LogHandler) for item in logger.handlers)
         self._running = self._thread = None
         self._bound.clear()
 
     def _run(self) -> _Running:
         logger = logging.getLogger("waitress")
-        logger.propagate = False  # else a root handler would write it to stderr, too
+        logger.propagate = False  # otherwise a root handler would also write it to stderr
         logger.addHandler(self._handler)
         dispatcher = ThreadedTaskDispatcher()
         dispatcher.set_thread_count(self._settings.threads)
@@ -305,7 +305,7 @@ class Server:
             ident="iowarden",
             threads=self._settings.threads,
             backlog=128,
-            # our own limit comes first: at waitress's, nobody is let in until somebody leaves
+            # our own limit applies first: at waitress's limit no new connection is accepted
             connection_limit=self._settings.connection_limit + 100,
             channel_timeout=timeout_seconds,
             cleanup_interval=timeout_seconds,
@@ -316,11 +316,11 @@ class Server:
             inbuf_overflow=OUTPUT_LIMIT_BYTES,
             outbuf_overflow=OUTPUT_LIMIT_BYTES,
             outbuf_high_watermark=OUTPUT_LIMIT_BYTES,  # a worker would wait for the client there
-            log_socket_errors=False,  # a client that goes away is not our error
+            log_socket_errors=False,  # a disconnecting client is not our error
             expose_tracebacks=False,
             asyncore_use_poll=True,
         )
-        listener = _Listener(  # enters itself into the map
+        listener = _Listener(  # adds itself to the map
             self._app,
             running.sockets,
             _sock=listening,
@@ -338,10 +338,10 @@ class Server:
                 # poll, not select: select ends at descriptor 1023
                 wasyncore.poll2(_POLL_SECONDS, running.sockets)
                 self._drop(running)
-        except Exception as error:  # noqa: BLE001 - the thread's end must be said by somebody
+        except Exception as error:  # noqa: BLE001 - the end of the thread must be logged
             self._on_error(
                 f"http: expected no error, got {type(error).__name__}: {error};"
-                " listening again at the next try, please report this"
+                " will listen again at the next retry; please report this"
             )
         finally:
             running.dispatcher.shutdown(timeout=1)
@@ -350,8 +350,8 @@ class Server:
     def _drop(self, running: _Running) -> None:
         """Close connections that are too old, and the oldest if there are too many.
 
-        waitress's own time-out misses a client that never reads, as it waits until it can write,
-        and starts anew with each byte of a slow one.
+        waitress's own time-out does not apply to a client that never reads, because it waits until
+        it can write, and restarts with each byte of a slow client.
         """
         now = time.monotonic()
         opened = {
@@ -369,7 +369,7 @@ class Server:
 
 
 def _listen(address: Address) -> socket.socket:
-    """Return a listening socket; only a numeric address, because a name would be looked up."""
+    """Return a listening socket; only numeric addresses, because names would be resolved."""
     family, kind, protocol, _, place = socket.getaddrinfo(
         *address, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST | socket.AI_PASSIVE
     )[0]
@@ -389,11 +389,11 @@ def _listen(address: Address) -> socket.socket:
 def _problem(address: Address, error: OSError) -> str:
     host, port = address
     shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    expected, step = "a free address", f"see who has it: ss -ltnp 'sport = :{port}'"
+    expected, step = "a free address", f"find the program that uses it: ss -ltnp 'sport = :{port}'"
     if error.errno in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT} or error.errno is None:
-        expected, step = "an address of this machine", "see them: ip address"
+        expected, step = "an address of this machine", "list them: ip address"
     elif error.errno in {errno.EACCES, errno.EPERM}:
-        expected, step = "a port we may use", "choose one above 1023"
+        expected, step = "a permitted port", "choose one above 1023"
     elif error.errno != errno.EADDRINUSE:
-        expected, step = "to listen", "mail goes on without it"
+        expected, step = "to listen", "mails are sent without it"
     return f"http: '{shown}': expected {expected}, got '{error.strerror}'; {step}"

@@ -73,8 +73,8 @@ def test_two_disks_are_shown_with_help_type_labels_and_values() -> None:
         "# HELP iowarden_device_in_flight Requests the device works on.\n"
         "# TYPE iowarden_device_in_flight gauge\n"
         'iowarden_device_in_flight{device="sda"} 7.0\n'
-        "# HELP iowarden_render_failures_total Families left out of '/metrics' because they could"
-        " not be written.\n"
+        "# HELP iowarden_render_failures_total Metric families left out of /metrics because they"
+        " could not be rendered.\n"
         "# TYPE iowarden_render_failures_total counter\n"
         "iowarden_render_failures_total 0.0\n"
     )

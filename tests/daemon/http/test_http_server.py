@@ -382,7 +382,7 @@ def test_an_address_in_use_is_told_and_taken_as_soon_as_it_is_free(errors: list[
                 error = server.start()
                 assert error == (
                     f"http: '127.0.0.1:{taken[1]}': expected a free address, got 'Address already"
-                    f" in use'; see who has it: ss -ltnp 'sport = :{taken[1]}'"
+                    f" in use'; find the program that uses it: ss -ltnp 'sport = :{taken[1]}'"
                 )
                 assert len(server.bound) == 1
                 assert ask(server)[2] == METRICS
