@@ -1,6 +1,6 @@
-"""What people are answered over the control socket: the loop's state as documents. Pure.
+"""Replies of the control socket: status and alerts of the main loop as documents. Pure.
 
-Times are turned from the program's clock into Unix time here.
+Times of the program's clock are converted to Unix time here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the loop knows at `now`; `realtime` turns the program's clock into Unix time."""
+    """The loop's state at `now`; `realtime` converts the program's clock to Unix time."""
 
     version: str
     host: str
@@ -51,18 +51,18 @@ class Known:
     refused_reload: documents.RefusedReload | None
     troubles: tuple[str, ...]
     alerts: tuple[Alert, ...]
-    """Those of the rules, and what events are."""
+    """Alerts of the rules and of events."""
     notice: Callable[[Due], Notice]
-    """Puts an incident into words, as for a mail."""
+    """Renders an incident as a notice, as for a mail."""
     self_tests: selftest_schedule.Runs = field(default_factory=dict)
 
     def moment(self, at: float | None) -> float | None:
-        """Return the Unix time of a moment of the program's clock, None of none."""
+        """Return a time of the program's clock as Unix time, None for None."""
         return None if at is None else self.realtime(at)
 
 
 def answer(known: Known) -> documents.Status:
-    """Return the document of 'iowarden status', the worst first."""
+    """Return the document of 'iowarden status', the most severe first."""
     open_now = _open(known)
     kept_back = _kept_back(known)
     alerts = _shown(known, kept_back)
@@ -97,24 +97,24 @@ def answer(known: Known) -> documents.Status:
 
 
 def alerts(known: Known, wanted: Callable[[Alert], bool]) -> tuple[documents.AlertLine, ...]:
-    """Return some of the alerts that are pending, firing or unknown."""
+    """Return the wanted alerts that are pending, firing or unknown."""
     kept_back = _kept_back(known)
     return _alerts(known, filter(wanted, _shown(known, kept_back)), kept_back)
 
 
 def told(known: Known) -> list[Alert]:
-    """Return the alerts without events that are no warning: they happened, and are not wrong."""
+    """Return the alerts without events below warning: those are no present fault."""
     return [a for a in known.alerts if not a.count or a.severity >= Severity.WARNING]
 
 
 def _shown(known: Known, kept_back: Mapping[Key, str]) -> list[Alert]:
-    """Return the alerts that are told, the worst first.
+    """Return the alerts to show, the most severe first.
 
-    Of an alert and object that has several severities, such as a warning and a critical limit, the
-    worst one that holds: it is one fact.
+    Of an alert and object with several severities, such as a warning and a critical limit, only the
+    most severe one.
     """
     shown = (State.PENDING, State.FIRING, State.UNKNOWN)
-    found = sorted(  # what is silenced is known: it must not push what is not off the screen
+    found = sorted(  # silenced alerts must not displace others
         (a for a in told(known) if a.state in shown),
         key=lambda a: (
             a.state is State.PENDING,
@@ -143,19 +143,19 @@ def _alerts(
 
 
 def _open(known: Known) -> list[Incident]:
-    """Return the open incidents, the worst first."""
+    """Return the open incidents, the most severe first."""
     found = [i for i in known.incidents.values() if i.closed_seconds is None]
     return sorted(found, key=lambda i: (not i.firing, -i.severity, i.opened_seconds))
 
 
 def open_incidents(known: Known) -> tuple[documents.IncidentLine, ...]:
-    """Return the open incidents, the worst first."""
+    """Return the open incidents, the most severe first."""
     kept_back = _kept_back(known)
     return tuple(_incident(known, each, kept_back) for each in _open(known))
 
 
 def incident(known: Known, identifier: str) -> documents.IncidentLine:
-    """Return an incident in a line; of one that is gone only its identifier."""
+    """Return an incident as a line; of a deleted one only its identifier."""
     for found in known.incidents.values():
         if found.identifier == identifier:
             return _incident(known, found, _kept_back(known))
@@ -181,7 +181,7 @@ def _incident(
         ),
         default=None,
     )
-    # By one that is told it is mailed about: then no silence keeps its mails back.
+    # One member without silence is enough for mails: then no silence suppresses them.
     quiet = all(m.silenced or m.key in kept_back for m in active)
     holding = [kept_back[m.key] for m in active if quiet and m.key in kept_back]
     said = known.silences.by_incident().get(found.identifier)
@@ -210,13 +210,13 @@ def _incident(
 def in_force(
     known: silences.Silences, now: float, realtime: Callable[[float], float]
 ) -> tuple[documents.SilenceLine, ...]:
-    """Return the silences that hold, the one that ends first at the top."""
+    """Return the active silences, the one that ends first at the top."""
     held = sorted(known.active(now), key=lambda s: s.ends_seconds)
     return tuple(silence(each, realtime) for each in held)
 
 
 def silence(found: silences.Silence, realtime: Callable[[float], float]) -> documents.SilenceLine:
-    """Return a silence in a line."""
+    """Return a silence as a line."""
     return documents.SilenceLine(
         found.identifier,
         found.matchers,
@@ -228,7 +228,7 @@ def silence(found: silences.Silence, realtime: Callable[[float], float]) -> docu
 
 
 def result(found: list[Sample] | float, realtime_seconds: float) -> documents.Result:
-    """Return what an expression gives."""
+    """Return the result of an expression as a document."""
     if not isinstance(found, list):
         return documents.Result(
             realtime_seconds, "scalar", (documents.ResultSample({}, _number(found)),)
@@ -246,11 +246,11 @@ def result(found: list[Sample] | float, realtime_seconds: float) -> documents.Re
 
 
 def covered(engine: Engine) -> dict[str, Covered]:
-    """Return all disks as they are now, by their label."""
+    """Return all disks with their present state, by their label."""
     smart, last, reason = engine.status(smart_series.SOURCE), engine.last, ""
     if last.smart is None:
         error = "" if smart is None or smart.reading is None else smart.reading.error
-        reason = error or ("disks are not asked" if smart is None else "")
+        reason = error or ("disks are not polled" if smart is None else "")
     found = inventory.look(
         last.smart,
         last.block,
@@ -263,12 +263,12 @@ def covered(engine: Engine) -> dict[str, Covered]:
 
 
 def disks(engine: Engine) -> str:
-    """Return all disks in a line; '' while nobody knows which there are."""
+    """Return a summary of all disks in one line; '' while the disks are not known."""
     return "" if engine.last.block is None else inventory.summary(covered(engine).values())
 
 
 def unasked(engine: Engine) -> bool:
-    """Say whether a disk was not asked yet for the first time."""
+    """Whether a disk has not been polled yet for the first time."""
     smart = engine.status(smart_series.SOURCE)
     if smart is None or smart.reading is None:
         return smart is not None
@@ -279,7 +279,7 @@ def unasked(engine: Engine) -> bool:
 
 
 def stuck(found: Iterable[Stuck]) -> tuple[documents.StuckLine, ...]:
-    """Return the programs that live on after SIGKILL."""
+    """Return the programs that are still running after SIGKILL."""
     return tuple(
         documents.StuckLine(s.pid, " ".join(s.arguments), s.devices, s.controllers, s.since_seconds)
         for s in found
@@ -287,7 +287,7 @@ def stuck(found: Iterable[Stuck]) -> tuple[documents.StuckLine, ...]:
 
 
 def _kept_back(known: Known) -> dict[Key, str]:
-    """Return the silence that holds of each alert that one matches."""
+    """Return the active silence of each alert that matches one."""
     found: dict[Key, str] = {}
     find = silences.finder(known.silences)
     for alert in known.alerts if known.silences.silences else ():
@@ -333,7 +333,7 @@ def _summary(open_now: list[Incident], alerts: list[Alert], kept_back: Mapping[K
 
 
 def _number(value: float) -> str:
-    """Return a number as Prometheus writes it."""
+    """Return a number in Prometheus's notation."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -1,4 +1,4 @@
-"""What people are answered about disks: which there are, which are read, all of one. Pure."""
+"""Replies about disks: monitoring status of all disks, details of one. Pure."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def answer(known: Known) -> documents.Coverage:
 
 
 def line(known: Known, found: Covered) -> documents.DiskLine:
-    """Return a disk in a line."""
+    """Return a disk as a line."""
     return _line(found, known, _alerts(known))
 
 
 def detail(known: Known, found: Covered) -> documents.DiskDetail:
-    """Return all that is known of a disk."""
+    """Return the details of a disk."""
     drive, polled = found.drive, found.polled
     smart, topology = known.engine.last.smart, known.engine.last.block
     own = None if smart is None else smart.by_key.get(found.disk)
@@ -75,7 +75,7 @@ def detail(known: Known, found: Covered) -> documents.DiskDetail:
 
 
 def _alerts(known: Known) -> Mapping[str, list[str]]:
-    """Return the names of the alerts that fire, by what they are about."""
+    """Return the names of the firing alerts by their subject."""
     found: dict[str, list[str]] = defaultdict(list)
     for alert in sorted(answers.told(known), key=lambda a: (-a.severity, a.name)):
         if alert.active:
@@ -134,7 +134,7 @@ def _identity(drive: Drive) -> Iterator[tuple[str, str]]:
         (
             "rotation",
             {None: None, 0: "none: solid state"}.get(
-                drive.rotation_rpm, f"{drive.rotation_rpm} a minute"
+                drive.rotation_rpm, f"{drive.rotation_rpm} rpm"
             ),
         ),
         ("protocol", f"{drive.protocol}{f', {drive.transport}' if drive.transport else ''}"),
@@ -144,7 +144,7 @@ def _identity(drive: Drive) -> Iterator[tuple[str, str]]:
 def _sector(drive: Drive) -> str:
     sizes = (drive.logical_block_bytes, drive.physical_block_bytes)
     shown = list(dict.fromkeys(f"{each} bytes" for each in sizes if each is not None))
-    return ", physically ".join(shown)
+    return ", physical ".join(shown)
 
 
 def _counters(drive: Drive) -> Iterator[tuple[str, str]]:
@@ -158,12 +158,12 @@ def _counters(drive: Drive) -> Iterator[tuple[str, str]]:
             if temperature is None
             else f"{temperature:g} C" + ("" if limit is None else f", limit {limit:g} C"),
         ),
-        ("powered on", None if drive.power_on_hours is None else f"{drive.power_on_hours} h"),
+        ("power-on time", None if drive.power_on_hours is None else f"{drive.power_on_hours} h"),
         ("power cycles", drive.power_cycles),
-        ("errors in its log", drive.errors_logged_total),
+        ("error log entries", drive.errors_logged_total),
         ("pending sectors", drive.pending_sectors),
-        ("self-test under way", _ratio(drive.self_test_remaining_ratio, " remain")),
-        ("self-tests it can do", ", ".join(drive.self_test_kinds or ())),
+        ("self-test in progress", _ratio(drive.self_test_remaining_ratio, " remaining")),
+        ("supported self-tests", ", ".join(drive.self_test_kinds or ())),
     )
     scsi, nvme = drive.scsi, drive.nvme
     if scsi is not None:
@@ -195,11 +195,11 @@ def _counters(drive: Drive) -> Iterator[tuple[str, str]]:
 
 def _asked(found: Covered) -> Iterator[tuple[str, str]]:
     polled = found.polled
-    assert polled is not None  # noqa: S101 - the caller looked
-    yield "way", found.how
+    assert polled is not None  # noqa: S101 - checked by the caller
+    yield "access method", found.how
     yield (
-        "period",
-        f"{polled.period_seconds / 60:.0f} min, {polled.duration_seconds:.1f} s the last time",
+        "poll interval",
+        f"{polled.period_seconds / 60:.0f} min, the last poll took {polled.duration_seconds:.1f} s",
     )
     yield "polls", f"{polled.runs_total}, {polled.failures_total} failed"
     drive = polled.drive
@@ -229,7 +229,7 @@ def _self_tests(drive: Drive) -> Iterator[documents.SelfTestLine]:
 
 
 def _said(*facts: tuple[str, object]) -> Iterable[tuple[str, str]]:
-    """Return what is known: neither None nor ''."""
+    """Return the facts that are neither None nor '', as text."""
     return [(name, str(value)) for name, value in facts if value is not None and value != ""]
 
 

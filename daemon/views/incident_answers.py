@@ -1,4 +1,4 @@
-"""What people are answered about incidents and what happened to the storage. Pure."""
+"""Replies about incidents and storage events. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from iowarden.rules.topology.inventory import Covered
 
 MOST_EVENTS = 5000
-"""Of one answer."""
+"""Of one reply."""
 SHOWN_EVENTS = 20
 """Of an incident."""
 MOST_NAMED = 24
 
 
 def wanted(asked: documents.AskEvents, found: Covered | None) -> Wanted:
-    """Return which events are asked for; `found` is the disk, if it is one of now.
+    """Return which events are requested; `found` is the disk, if it is a present one.
 
     Errors: ValueError.
     """
@@ -49,7 +49,7 @@ def events(
     wanted: Wanted,
     note: str,
 ) -> documents.Events:
-    """Return what is kept with what was said lately, each event once, the last ones."""
+    """Return the last stored and recent events, deduplicated."""
     disk = wanted.asked.disk if wanted.devices is not None else ""
     return documents.Events(_merged(rows, said, wanted), note, disk, wanted.devices)
 
@@ -65,7 +65,7 @@ def _merged(
 
 
 def incidents(known: Known, *, closed: bool) -> documents.Incidents:
-    """Return the open incidents, the worst first, and those that are closed, the latest first."""
+    """Return the open incidents, the most severe first, then closed ones, the latest first."""
     over = [i for i in known.incidents.values() if i.closed_seconds is not None]
     over.sort(key=lambda i: -(i.closed_seconds or 0.0))
     return documents.Incidents(
@@ -75,9 +75,9 @@ def incidents(known: Known, *, closed: bool) -> documents.Incidents:
 
 
 def find(known: Known, said: str) -> Incident:
-    """Return the incident that a person means, open or closed lately, by the beginning of its name.
+    """Return an open or recently closed incident by its identifier or the beginning of it.
 
-    Errors: ValueError, naming what there is.
+    Errors: ValueError, which lists the incidents.
     """
     there = sorted(
         known.incidents.values(), key=lambda i: (i.closed_seconds is not None, -i.opened_seconds)
@@ -92,19 +92,19 @@ def find(known: Known, said: str) -> Incident:
         for i in among[:MOST_NAMED]
     )
     more = f" and {len(among) - MOST_NAMED} more" if len(among) > MOST_NAMED else ""
-    what = "one" if matches else "the identifier of one, or its beginning"
+    what = "a unique identifier" if matches else "the identifier of one, or its beginning"
     raise ValueError(
-        f"incident: expected {what}, got '{said:.60}'; there is {named or 'none'}{more}"
+        f"incident: expected {what}, got '{said:.60}'; incidents: {named or 'none'}{more}"
     )
 
 
 def detail(
     known: Known, found: Incident, said: Iterable[documents.EventLine]
 ) -> documents.IncidentDetail:
-    """Return all of an incident, in the words of a mail that would be written now.
+    """Return the details of an incident, with the texts of a mail that would be written now.
 
-    Its advice is all of it, not only what no mail has given yet, and its evidence that of all
-    alerts of it. Of its events those are in it that were `said` lately.
+    It has the whole advice, also what mails have already given, and the evidence of all its alerts.
+    Of its events it has the recent ones in `said`.
     """
     notice = known.notice(
         Due(found.last_reason or Reason.OPENED, replace(found, advised=(), mails=1))
@@ -139,13 +139,13 @@ def detail(
 def with_events(
     whole: documents.IncidentDetail, rows: Iterable[documents.EventLine], wanted: Wanted, why: str
 ) -> documents.IncidentDetail:
-    """Return an incident with the events that are kept of it, or why these are not there."""
-    note = f"of its events only those of late are told: {why}" if why else ""
+    """Return an incident with its stored events, or the reason why these are missing."""
+    note = f"only recent events are shown: {why}" if why else ""
     return replace(whole, events=_merged(rows, whole.events, wanted), note=note)
 
 
 def _closed(known: Known, found: Incident) -> documents.IncidentLine:
-    """Return a closed incident: how bad it was and what it was is forgotten."""
+    """Return a closed incident as a line: its severity and summary are no longer stored."""
     line = answers.incident(known, found.identifier)
     return replace(line, severity="", summary="", firing=False)
 

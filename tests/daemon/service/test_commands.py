@@ -522,9 +522,10 @@ def test_a_closed_incident_is_shown_by_what_is_left_of_it(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ("zz", "the identifier of one, or its beginning, got 'zz'; there is 3f2a9c01de (sda (ACME"),
-        ("3f", "expected one, got '3f'; there is 3f2a9c01de (sda"),
-        ("", "or its beginning, got ''; there is 3f2a9c01de"),
+        ("zz", "the identifier of one, or its beginning, got 'zz'; incidents: 3f2a9c01de"),
+        ("zz", "got 'zz'; incidents: 3f2a9c01de (sda (ACME"),
+        ("3f", "expected a unique identifier, got '3f'; incidents: 3f2a9c01de (sda"),
+        ("", "or its beginning, got ''; incidents: 3f2a9c01de"),
         ("3f2a9c01de0", "3fff000000 (host, closed)"),
     ],
 )
@@ -537,5 +538,5 @@ def test_where_there_is_no_incident_that_is_said() -> None:
     """The healthy machine."""
     office = Office()
     office.incidents = {}
-    assert office.error("incident show", incident="3f").endswith("there is none")
+    assert office.error("incident show", incident="3f").endswith("incidents: none")
     assert office.answer("incident list", all=True).incidents == ()
