@@ -1,8 +1,8 @@
-"""The life of an alert: inactive, pending, firing, unknown, resolved.
+"""Alert states: inactive, pending, firing, unknown, resolved.
 
-Source: Prometheus 3, rules/alerting.go (identity, `for`, `keep_firing_for`), with one state more:
-an alert whose source can no longer be read is *unknown*. It neither fires anew nor resolves: only
-good data ends it.
+Source: Prometheus 3, rules/alerting.go (identity, `for`, `keep_firing_for`), with one more state:
+an alert whose data source can no longer be read is *unknown*. It neither fires again nor resolves:
+only good data end it.
 Units: all times are seconds of the program's clock.
 """
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 RECENT_SECONDS = 7200.0
 """Window of `iowarden_alert_recent_firings`."""
 RESOLVED_KEPT_SECONDS = 900.0
-"""As long as Prometheus keeps a resolved alert to be told about it."""
+"""A resolved alert is kept for as long as Prometheus keeps and sends it."""
 
 
 class State(enum.StrEnum):
-    """Where an alert stands."""
+    """State of an alert."""
 
     INACTIVE = "inactive"
     """No instance of the rule; only rules are in this state."""
@@ -41,10 +41,10 @@ class State(enum.StrEnum):
 
 REDUNDANCY = "redundancy left"
 """Annotation of alerts about arrays and their disks: NONE_LEFT or LEFT (rules/faults.py), absent
-where that is not known. No rule can have it: the name is none of a label.
+if unknown. No rule can set it: it is not a valid label name.
 """
 MOST_SHOWN_LABELS = 3
-"""In place of a summary, of a rule that has none."""
+"""Shown in place of a summary if the rule has none."""
 _TOLD_ELSEWHERE = frozenset({"alertname", "condition", "instance", "job", "severity"})
 
 
@@ -59,29 +59,29 @@ class Alert:
     value: float
     annotations: tuple[tuple[str, str], ...]
     active_seconds: float
-    """When the condition was first seen to hold."""
+    """When the condition was first true."""
     fired_seconds: float | None = None
     missed_seconds: float | None = None
-    """When the condition was first seen not to hold while `keep_firing_for` keeps it firing."""
+    """When the condition was first false, while `keep_firing_for` keeps the alert firing."""
     unknown_seconds: float | None = None
     unknown_reason: str = ""
     resolved_seconds: float | None = None
     recent_firings: tuple[float, ...] = ()
-    """When it began to fire, in the last 2 hours."""
+    """Times at which it began to fire, in the last 2 hours."""
     subject: str = ""
-    """Key of the disk, array or file system it is about; '': the host."""
+    """Key of its object: disk, array or file system; '': the host."""
     object: str = ""
-    """The same in words."""
+    """The object's name for people."""
     adapter: str = ""
-    """The SCSI host adapter of the disk it is about."""
+    """The SCSI host adapter of its disk."""
     count: int = 0
-    """So many events it is; 0: it is a rule's."""
+    """Number of its events; 0: it is an alert of a rule."""
     last_seconds: float | None = None
-    """When the last of these events was."""
+    """Time of the last of these events."""
 
     @property
     def key(self) -> tuple[Labels, str]:
-        """Return what tells it from every other: two disks may have had one name."""
+        """Return its identity: two disks may have had the same name."""
         return key(self.labels, self.subject, self.count)
 
     def label(self, name: str) -> str:
@@ -94,7 +94,7 @@ class Alert:
 
     @property
     def summary(self) -> str:
-        """Return its annotation, else its name and what tells it from others of that name."""
+        """Return its annotation 'summary', else its name and distinguishing labels."""
         own = [
             f"{name} {text}"
             for name, text in self.labels
@@ -105,23 +105,23 @@ class Alert:
 
     @property
     def severity(self) -> Severity:
-        """Return the severity its label says; errors of what holds a last copy are critical.
+        """Return the severity of its label; errors of the last copy of data are critical.
 
-        That an array misses members is as severe as its rule says, also by a user's override.
+        Alerts that an array is missing members keep their rule's severity, also a user's override.
         """
         bare = self.annotation(REDUNDANCY) == NONE_LEFT and self.name not in SHORT
         return Severity.CRITICAL if bare else severity(self.label("severity"))
 
     @property
     def active(self) -> bool:
-        """Whether it is firing, or was when its source fell silent."""
+        """Whether it is firing, or was when its data source became unreadable."""
         return self.state in (State.FIRING, State.UNKNOWN)
 
 
 def key(labels: Labels, subject: str, count: int) -> tuple[Labels, str]:
-    """Return what tells an alert from every other: events may become worse, a rule's has its own.
+    """Return the identity of an alert; for events without severity, which may rise.
 
-    `count` is that of events, 0 for a rule's alert.
+    `count` is the number of events, 0 for a rule's alert.
     """
     if not count:
         return labels, subject
@@ -129,7 +129,7 @@ def key(labels: Labels, subject: str, count: int) -> tuple[Labels, str]:
 
 
 def severity(label: str) -> Severity:
-    """Return what a label 'severity' says; what is not one of ours counts as a warning."""
+    """Return the severity of a label 'severity'; an unknown one counts as a warning."""
     return {
         "critical": Severity.CRITICAL,
         "warning": Severity.WARNING,
@@ -148,7 +148,7 @@ class Transition:
 
 
 class DuplicateAlertError(Exception):
-    """Two results of one rule have the same labels: Prometheus calls that an error, too."""
+    """Two results of one rule have the same labels: an error, as in Prometheus."""
 
 
 Alerts = dict["Labels", Alert]
@@ -169,7 +169,7 @@ def matched(
     external = (external_labels, external_url)
     for sample in results:
         labels = dict(sample.labels)
-        # A template sees the metric's name where the expression kept it; an alert never has it.
+        # A template has the metric's name if the expression retained it; an alert never has it.
         own = labels | ({"__name__": sample.name} if sample.name else {})
         for name, template in rule.labels:
             labels[name] = template.render(own, sample.value, query, *external)
@@ -236,7 +236,7 @@ def step(
 def series(alerts: Iterable[Alert]) -> list[tuple[str, Labels, float]]:
     """Return ALERTS and ALERTS_FOR_STATE. Source: Prometheus, rules/alerting.go.
 
-    An alert that nobody can judge by now is what it was: firing.
+    An unknown alert counts as what it was: firing.
     """
     samples: dict[tuple[str, Labels], float] = {}  # two disks may have had one name
     for alert in alerts:
@@ -251,24 +251,24 @@ def series(alerts: Iterable[Alert]) -> list[tuple[str, Labels, float]]:
 def with_state(alert: Alert, state: State) -> Labels:
     """Return an alert's labels and its state, which takes the place of a label 'alertstate'.
 
-    A rule on ALERTS brings one, and a scrape with a label twice is refused as a whole.
+    A rule on ALERTS has one, and a scrape with a duplicate label is rejected as a whole.
     """
     others = (pair for pair in alert.labels if pair[0] != "alertstate")
     return tuple(sorted((*others, ("alertstate", state.value))))
 
 
 def silence(alert: Alert, reason: str, now: float) -> Alert:
-    """Return a firing alert as unknown because its source cannot be read; any other as it is."""
+    """Return a firing alert as unknown: its data source is unreadable; any other unchanged."""
     if alert.state is not State.FIRING:
         return alert
     return replace(alert, state=State.UNKNOWN, unknown_seconds=now, unknown_reason=reason)
 
 
 def _missing(rule: Rule, before: Alert, now: float) -> tuple[Alert | None, Transition | None]:
-    """Return what becomes of an alert whose condition good data shows not to hold."""
+    """Return the next state of an alert whose condition is false by good data."""
     if before.state is State.PENDING:
         kept = replace(before, state=State.RESOLVED, resolved_seconds=now)
-        # Only what has fired is worth keeping: its recent firings count towards a repetition.
+        # Only alerts that have fired are kept: recent firings count as repetitions.
         return (kept if before.recent_firings else None), None
     if before.state is State.RESOLVED:
         over = now - (before.resolved_seconds or now) >= RESOLVED_KEPT_SECONDS

@@ -1,4 +1,4 @@
-"""The result of a rule's expression: its vector, what is recorded of it, its limit. Pure."""
+"""Results of a rule's expression: vector, recorded series, limit. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def vector(result: list[Sample] | float) -> list[Sample]:
-    """Return a result as samples. As Prometheus: a scalar is a sample without labels."""
+    """Return a result as a vector. As in Prometheus, a scalar is a sample without labels."""
     return result if isinstance(result, list) else [Sample("", (), result)]
 
 
 def recorded(rule: RecordingRule, samples: Iterable[Sample]) -> list[VectorItem]:
-    """Return the series of a recording rule's result; a label that is empty is none."""
+    """Return the series of a recording rule's result; empty labels are removed."""
     extra = dict(rule.labels)
     return [(rule.record, _full({**dict(one.labels), **extra}), one.value) for one in samples]
 
@@ -30,6 +30,6 @@ def _full(labels: dict[str, str]) -> Labels:
 
 
 def within(limit: int, found: int, what: str) -> None:
-    """Source: Prometheus, the field 'limit' of a group; 0 is none. Errors: EvaluationError."""
+    """Check the field 'limit' of a rule group, as Prometheus; 0: none. Errors: EvaluationError."""
     if limit and found > limit:
         raise EvaluationError(f"exceeded limit of {limit} with {found} {what}")

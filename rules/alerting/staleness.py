@@ -1,4 +1,4 @@
-"""Which of the time that rules look back over was watched at all. Pure."""
+"""Observed time of metrics: which part of a rule's range was observed at all. Pure."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 BREAK_SECONDS = LOOKBACK_SECONDS
-"""A shorter break is bridged, as expressions bridge it: a sample counts for so long."""
+"""Shorter breaks are ignored, as in expressions: a sample is valid for this long."""
 MOST_BROKEN_RATIO = 0.1
-"""Of a window that counts as watched: one of a minute is not, ten seconds after a restart."""
+"""Maximum break in an observed window: exceeded for 1 minute, 10 seconds after a restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """Since when history is kept of each metric, and when nobody watched in between.
+    """Since when the history of each metric is stored, and its breaks without observation.
 
-    `since` has '' for the metrics that rules name by a pattern. Units: seconds of the program's
-    clock; a break is its begin and end.
+    `since` has '' for metrics that rules name by a pattern. Units: seconds of the program's clock;
+    a break is its begin and end.
     """
 
     since: Mapping[str, float] = field(default_factory=dict)
@@ -29,9 +29,9 @@ class Watched:
     breaks: tuple[tuple[float, float], ...] = ()
 
     def window(self, name: str, seconds: float, now: float) -> float:
-        """Return since when a metric is watched, as far as a window up to now tells.
+        """Return since when a metric is observed, with regard to a window up to now.
 
-        The window was watched if it began after that.
+        The window was fully observed if it began after that.
         """
         since, begin = self.since[name], now - seconds
         broken = sum(max(0.0, end - max(start, begin)) for start, end in self.breaks)
@@ -41,10 +41,10 @@ class Watched:
 
 
 def resumed(own: Watched, before: Watched, began: float, longest_seconds: float) -> Watched:
-    """Return our own with what was watched before a restart; `began` is when we did.
+    """Return `own` extended by the time observed before a restart; `began`: start of this process.
 
-    Limits: after a long break, or one of unknown length because the clock was set back, it is ours
-    alone; and so is a metric that no rule asked for then.
+    Limits: after a long break, or one of unknown length because the clock was set back, only `own`
+    counts; also for a metric that no rule used before the restart.
     """
     if not 0.0 <= began - before.until_seconds <= BREAK_SECONDS:
         return own

@@ -1,6 +1,6 @@
-"""Unit tests of rules in promtool's format: parsed, and run on our own evaluator. Pure.
+"""Unit tests of rules in promtool's format: parse them, run them on our own evaluator. Pure.
 
-Source: Prometheus 3, 'Unit testing for rules'; what a failure looks like is as promtool shows it.
+Source: Prometheus 3, 'Unit testing for rules'; failures are shown as by promtool.
 Limits: no histograms; 1,000,000 evaluations a test.
 Units: seconds since the start of a test.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 DEFAULT_INTERVAL_SECONDS = 60.0
 MOST_EVALUATIONS = 1_000_000
 FOREVER_SECONDS = 1e12
-"""A test keeps all samples: any expression may look back at them."""
+"""A test retains all samples: any expression may use them."""
 
 Told = tuple["Labels", tuple[tuple[str, str], ...]]
 """Labels and annotations of an alert."""
@@ -46,7 +46,7 @@ Element = tuple["Labels", float]
 
 @dataclass(frozen=True, slots=True)
 class AlertTest:
-    """Which alerts of a name fire at a time."""
+    """Expected firing alerts of a name at a time."""
 
     at_seconds: float
     name: str
@@ -55,7 +55,7 @@ class AlertTest:
 
 @dataclass(frozen=True, slots=True)
 class ExpressionTest:
-    """What an expression is at a time."""
+    """Expected result of an expression at a time."""
 
     at_seconds: float
     text: str
@@ -73,7 +73,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Series, and what the rules make of them."""
+    """A test: input series, and the expected alerts and results."""
 
     name: str
     interval_seconds: float
@@ -87,7 +87,7 @@ class Case:
 
     @property
     def end_seconds(self) -> float:
-        """Return when the last thing is asked."""
+        """Return the time of the last check."""
         asked = [one.at_seconds for one in self.alerts]
         asked += [one.at_seconds for one in self.expressions]
         return max(asked, default=0.0)
@@ -125,7 +125,7 @@ _NOTHING = UnitTests((), DEFAULT_INTERVAL_SECONDS, (), fuzzy=False, tests=())
 def parse_unit_tests(text: str, file: str) -> UnitTests:
     """Return the tests of a file; `file` is its name, for messages.
 
-    Errors: RuleFileError with all that is wrong.
+    Errors: RuleFileError with all faults.
     """
     root = compose(text, file)
     nodes = Nodes(text, file)
@@ -135,7 +135,7 @@ def parse_unit_tests(text: str, file: str) -> UnitTests:
 
 
 class _Reader:
-    """Walks the nodes of a test file."""
+    """Reads the YAML nodes of a test file."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
@@ -283,7 +283,7 @@ class _Reader:
 
 
 def run(tests: UnitTests, groups: Sequence[RuleGroup]) -> list[str]:
-    """Return what was not as expected, in promtool's words; nothing if all was."""
+    """Run the tests; return the failures in promtool's format."""
     places = {name: number for number, name in enumerate(tests.group_order)}
     ordered = sorted(groups, key=lambda group: places.get(group.name, 0))
     failures: list[str] = []
@@ -293,7 +293,7 @@ def run(tests: UnitTests, groups: Sequence[RuleGroup]) -> list[str]:
 
 
 class _Machine:
-    """The samples and alerts of one test."""
+    """The state of one test: its samples and alerts."""
 
     def __init__(self, tests: UnitTests, test: Case, groups: Sequence[RuleGroup]) -> None:
         self._tests = tests
@@ -342,7 +342,7 @@ class _Machine:
         self._loaded = end
 
     def _evaluate(self, since_start: float) -> list[str]:
-        """Evaluate every rule, each seeing what those before it said; return the errors."""
+        """Evaluate all rules in order, each with the results of those before; return the errors."""
         errors = []
         at = self._test.start_seconds + since_start
         for index, rule in enumerate(self._rules):
@@ -381,13 +381,13 @@ class _Machine:
         return results.vector(expression.evaluate(self._store, at, step_seconds=step))
 
     def _query(self, text: str, at: float) -> list[Sample]:
-        """Return what an expression gives. Errors: PromqlError, EvaluationError."""
+        """Return the result of an expression. Errors: PromqlError, EvaluationError."""
         if text not in self._queries:
             self._queries[text] = compile_expression(text)
         return self._result(self._queries[text], at)
 
     def _judged(self, test: AlertTest) -> list[str]:
-        """Return what of an alert test failed."""
+        """Return the failures of an alert test."""
         got: list[Told] = sorted(
             (alert.labels, tuple(sorted(alert.annotations)))
             for index, rule in enumerate(self._rules)
@@ -402,7 +402,7 @@ class _Machine:
         return [f"{head} \n        exp:{_shown(test.expected)}, \n        got:{_shown(got)}"]
 
     def _compared(self, test: ExpressionTest) -> list[str]:
-        """Return what of an expression test failed."""
+        """Return the failures of an expression test."""
         head = f"    expr: {quoted(test.text)}, time: {_duration(test.at_seconds)},"
         try:
             samples = self._query(test.text, self._test.start_seconds + test.at_seconds)
@@ -424,7 +424,7 @@ def _equal(expected: float, got: float) -> bool:
 
 
 def _nearly(expected: float, got: float) -> bool:
-    """Say whether two numbers are equal but for their last bit."""
+    """Whether two numbers differ by at most their last bit."""
     neighbours = (math.nextafter(expected, math.inf), math.nextafter(expected, -math.inf))
     return expected == got or got in neighbours
 
@@ -441,7 +441,7 @@ def _named(name: str, labels: Labels) -> Labels:
 
 
 def _shown(alerts: Iterable[Told]) -> str:
-    """Return alerts as promtool shows them."""
+    """Return alerts in promtool's format."""
     lines = []
     for number, (labels, texts) in enumerate(alerts):
         lines += [f"{number}:", f"  Labels:{_braced(labels)}", f"  Annotations:{_braced(texts)},"]
@@ -460,7 +460,7 @@ def _listed(elements: Iterable[Element]) -> str:
 
 
 def _exponent(value: float) -> str:
-    """Return a number as Go's FormatFloat(value, 'E', -1, 64)."""
+    """Return a number formatted as by Go's FormatFloat(value, 'E', -1, 64)."""
     if not math.isfinite(value):
         return shortest(value)
     mantissa, _, exponent = f"{Decimal(repr(value)).normalize():E}".partition("E")
@@ -468,7 +468,7 @@ def _exponent(value: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Return a duration as Prometheus writes one: 1h30m."""
+    """Return a duration in Prometheus's notation: 1h30m."""
     left, parts = round(seconds * 1000), []
     for unit, size in _UNITS:
         # Years and weeks only where nothing is left: 8d, not 1w1d.
@@ -490,7 +490,7 @@ _UNITS = (
 
 
 def _go_duration(seconds: float) -> str:
-    """Return a duration as Go writes one: 1h30m0s."""
+    """Return a duration in Go's notation: 1h30m0s."""
     milliseconds = round(seconds * 1000)
     if 0 < milliseconds < 1000:
         return f"{milliseconds}ms"
