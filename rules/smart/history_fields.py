@@ -1,7 +1,7 @@
-"""The numbers a drive says, by the names under which they are kept for years. Pure.
+"""SMART history fields: the numbers of a drive, by the names under which history.db stores them.
 
-'197 raw' and '197 value' are the raw and the normalised value of ATA attribute 197; the others are
-named as in collectors.smart.drive.
+Pure. '197 raw' and '197 value' are the raw and the normalised value of ATA attribute 197; the
+others are named as in collectors.smart.drive.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import Disks, Drive
 
 ALERTING = frozenset({5, 10, 184, 187, 188, 196, 197, 198, 199})
-"""Attributes that alerts are about: each change of one is kept. Source: domain condition H."""
+"""ATA attributes that have alerts: each of their changes is stored."""
 _OF_DRIVE = (
     ("temperature_celsius", False),
     ("power_on_hours", False),
@@ -43,11 +43,11 @@ NAMES = (
     *(name for name, _ in (*_OF_DRIVE, *_OF_SCSI, *_OF_NVME)),
     *(f"{kind}_{each}_total" for each in _OPERATIONS for kind in ("corrected", "uncorrected")),
 )
-"""All but those of ATA attributes."""
+"""All fields except those of ATA attributes."""
 
 
 def figures(drive: Drive) -> dict[str, tuple[float, bool]]:
-    """Return the numbers by name, and whether each change of one is worth keeping, or one a day."""
+    """Return the numbers by name, and whether each change is stored, or only one value a day."""
     return {name: (float(value), every) for name, value, every in _all(drive) if value is not None}
 
 
@@ -67,9 +67,9 @@ def _all(drive: Drive) -> Iterator[tuple[str, float | None, bool]]:
 def fresh(
     disks: Disks, told: Mapping[str, float]
 ) -> tuple[list[tuple[str, str, float, bool]], dict[str, float]]:
-    """Return what is to be kept of the drives that were read since, and when each was.
+    """Return the values to store of the drives that were read since, and when each was read.
 
-    A line is disk, name, value, and whether every change is kept. `told` is what was returned last.
+    A row is disk, name, value, and whether each change is stored. `told` are the last read times.
     """
     rows = []
     known: dict[str, float] = {}
@@ -84,9 +84,9 @@ def fresh(
 
 
 def candidates(text: str, drive: Drive | None) -> tuple[str, ...]:
-    """Return the names that a person may mean, the likeliest first; () when there is none.
+    """Return the field names that match a user's text, the likeliest first; () for none.
 
-    '197', 'Current_Pending_Sector' and '197 value' are known, and the beginning of any other name.
+    It accepts '197', 'Current_Pending_Sector', '197 value', and the beginning of any other name.
     """
     words = re.sub(r"[\s.:]+", " ", text.strip().lower())
     what, _, part = words.rpartition(" ")

@@ -1,7 +1,7 @@
-"""Whether what SMART says of a disk can be true (domain condition I). Pure.
+"""SMART plausibility: whether the SMART data of a disk can be true. Pure.
 
-RAID controllers make SMART pages up for the volumes they show; what is in them is neither health
-nor failure. One hard contradiction, or two soft ones, and the way is not trusted.
+RAID controllers synthesise SMART pages for the volumes that they present; these show neither health
+nor failure. After one hard contradiction, or two soft ones, the access method is implausible.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ if TYPE_CHECKING:
 
 Signature = tuple[tuple[int, int], ...]
 HARD, SOFT = 2, 1
-"""Points; as many as HARD and the disk is not trusted."""
+"""Points; from a sum of HARD on the SMART data are implausible."""
 _BUSY_BYTES = 10**9
 _CYCLES_MASK, _CYCLES_MOST = 0xFFFFFF, 2**31
 _BYTE_SHIFTED = 0x100
 _COLDEST, _HOTTEST = -60, 150
-"""0 is what drives without a sensor say."""
+"""Celsius; drives without a sensor report 0."""
 _ROOM_CELSIUS = 40
-"""No drive gives itself so low a limit. Above a higher one a real drive that was not told to warn
-(EWASC of SPC's mode page 1Ch) calls itself well, too, and its heat must not be muted for that."""
+"""No drive has a lower limit. A real drive above a higher limit that is not configured to warn
+(EWASC of SPC's mode page 1Ch) also reports that it is healthy; its temperature must not be ignored.
+"""
 _ENOUGH = 8
-"""Attributes that say something when all are 0 or equal to those of another disk."""
+"""Minimum number of attributes that is conclusive if all are 0 or equal to another disk's."""
 _CAPACITY_ERROR_RATIO = 0.01
 VIRTUAL = re.compile(
     r"QEMU|VMware|VBOX|Virtual|Msft|Google PersistentDisk|Amazon Elastic|Xen|BHYVE", re.IGNORECASE
@@ -40,7 +41,7 @@ _VIRTUAL_NAME = re.compile(r"x?vd[a-z]+", re.ASCII)
 _ATA_MODEL = re.compile(r"(?:ATA\s+)?(?:WDC WD|ST\d{3,}[A-Z]|SAMSUNG|Hitachi H|MAXTOR|TOSHIBA D)")
 _OLD_TRANSPORT = re.compile(r"Fibre channel|FCP|Parallel SCSI|SPI")
 _EARLIEST = ((re.compile(r"WDC WD\d{3,4}AAJS"), 2006), (re.compile(r"WDC WD\w+[SDX]\b"), 2003))
-"""By model: the year of the first one. Source: domain condition I; Serial ATA came in 2003."""
+"""By model: the first year of manufacture. Serial ATA exists since 2003."""
 _FIRST_YEAR = 2000
 _HIDING_DRIVERS = re.compile(r"arcmsr|3w-|megaraid|aacraid|hpsa|cciss|mpt\w*sr")
 _SCSI_OPCODE = "unsupported scsi opcode"
@@ -63,7 +64,7 @@ OTHER_WAY = "the command line tool of its controller or enclosure"
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """One thing that cannot be true, in words; `points` is HARD or SOFT."""
+    """One contradiction in SMART data, as text; `points` is HARD or SOFT."""
 
     points: int
     text: str
@@ -71,12 +72,12 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What others say of the same disk. None: nobody says.
+    """Data of other sources about the same disk. None: unknown.
 
-    Fields: `traffic_bytes` were read and written since boot by the kernel's count; `year` is the
-    present one; `errors_logged` are medium errors that the kernel or the controller told of it;
-    `hours_before` its power-on time at an earlier poll; `same_serial` and `same_attributes` name
-    another disk of which that is so.
+    Fields: `traffic_bytes` read and written since boot, by the kernel's counters; `year` is the
+    present one; `errors_logged`: medium errors that the kernel or the controller reported;
+    `hours_before`: power-on time at an earlier poll; `same_serial` and `same_attributes` name
+    another disk with the same serial number or attributes.
     """
 
     device: Device | None = None
@@ -89,14 +90,14 @@ class Surroundings:
 
 
 def trusted(doubts: tuple[Doubt, ...]) -> bool:
-    """Whether what a disk says is believed."""
+    """Whether the SMART data of a disk are plausible."""
     return sum(doubt.points for doubt in doubts) < HARD
 
 
 def doubts(disk: Disk, drive: Drive, around: Surroundings) -> tuple[Doubt, ...]:
-    """Return what cannot be true of what a disk said; nothing for a virtual one.
+    """Return the contradictions in the SMART data of a disk; none for a virtual one.
 
-    A hypervisor's disk has no health that could be wrong.
+    A hypervisor's disk has no health data that could be wrong.
     """
     if virtual(drive, around.device):
         return ()
@@ -108,24 +109,24 @@ def doubts(disk: Disk, drive: Drive, around: Surroundings) -> tuple[Doubt, ...]:
 
 
 def virtual(drive: Drive, device: Device | None) -> bool:
-    """Whether a disk is a hypervisor's."""
+    """Whether a disk is virtual: of a hypervisor."""
     own = any(VIRTUAL.search(word) for word in (drive.vendor, drive.model))
     return own or (device is not None and virtual_device(device))
 
 
 def virtual_device(device: Device) -> bool:
-    """Whether a device is a hypervisor's disk, by its driver's name for it or what it says."""
+    """Whether a device is a hypervisor's disk, by its kernel name, vendor or model."""
     words = (device.vendor or "", device.model or "")
     return bool(_VIRTUAL_NAME.fullmatch(device.name)) or any(map(VIRTUAL.search, words))
 
 
 def way(target: Target) -> str:
-    """Return how the disks behind a controller are asked themselves."""
+    """Return how to query the disks behind a controller."""
     return next((text for name, text in WAYS if target.driver.startswith(name)), OTHER_WAY)
 
 
 def _scsi(drive: Drive, around: Surroundings) -> Iterator[Doubt]:
-    """Yield what pages of SCSI say that cannot be."""
+    """Yield the contradictions in SCSI pages."""
     scsi = drive.scsi
     if drive.protocol is not Protocol.SCSI or scsi is None:
         return
@@ -168,7 +169,7 @@ def _scsi(drive: Drive, around: Surroundings) -> Iterator[Doubt]:
 
 
 def _year(drive: Drive, year: str | None, present: int | None) -> Iterator[Doubt]:
-    """Yield what is wrong with the year of manufacture; smartctl prints it as a text."""
+    """Yield a contradiction of the year of manufacture; smartctl prints it as text."""
     if not year:
         return
     number = int(year) if re.fullmatch(r"[0-9]{4}", year, re.ASCII) else 0
@@ -182,7 +183,7 @@ def _year(drive: Drive, year: str | None, present: int | None) -> Iterator[Doubt
 
 
 def _anything(drive: Drive, around: Surroundings) -> Iterator[Doubt]:
-    """Yield what holds of no drive of any kind."""
+    """Yield the contradictions for drives of any kind."""
     raws = [a.raw for a in drive.attributes if a.raw is not None]
     if len(raws) >= _ENOUGH and not any(raws):
         yield Doubt(SOFT, "every raw value is 0, also those of its age and temperature")
@@ -208,6 +209,6 @@ def _anything(drive: Drive, around: Surroundings) -> Iterator[Doubt]:
 
 
 def signature(drive: Drive) -> Signature | None:
-    """Return what no two disks have alike, None where a drive says too little for that."""
+    """Return attributes that no two disks share; None if a drive has too few of them."""
     told = tuple((a.id, a.raw) for a in drive.attributes if a.raw)
     return told if len(told) >= _ENOUGH else None
