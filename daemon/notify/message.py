@@ -41,12 +41,12 @@ _MOST_CHARACTERS = 2000
 """Per line of a notice; a kernel line is at most 1 KiB (printk, LOG_LINE_MAX)."""
 _STATES = {
     Reason.OPENED: "",
-    Reason.WORSE: "WORSE",
-    Reason.UNREADABLE: "UNREADABLE",
+    Reason.WORSE: "ESCALATED",
+    Reason.UNREADABLE: "DATA UNAVAILABLE",
     Reason.ALL_CLEAR: "",
-    Reason.STILL: "STILL",
+    Reason.STILL: "REMINDER",
     Reason.REBUILT: "REBUILT",
-    Reason.ARRIVAL: "ARRIVAL",
+    Reason.ARRIVAL: "INITIAL REPORT",
     Reason.DIGEST: "DIGEST",
 }
 
@@ -124,9 +124,9 @@ def _severity(notice: Notice) -> str:
 
 def _state(notice: Notice) -> str:
     if notice.reason is Reason.AGAIN and notice.times:
-        return f"COMES AND GOES ({notice.times} times in a day)"
+        return f"FLAPPING ({notice.times} times/day)"
     if notice.reason is Reason.AGAIN:
-        return f"AGAIN ({_ordinal(notice.recurrences + 1)} time)"
+        return f"REOPENED ({_ordinal(notice.recurrences + 1)} time)"
     return _STATES[notice.reason]
 
 

@@ -519,7 +519,7 @@ REVIEWS: dict[str, tuple[Told, Wanted]] = {
                 subject=(
                     "host0: an adapter",
                     "host0: was: an adapter",
-                    "AGAIN (2nd time): an adapter",
+                    "REOPENED (2nd time): an adapter",
                 ),
                 within=14,
                 most=3,

@@ -51,7 +51,7 @@ class Mailbox:
         return {mail["X-Iowarden-Incident"] for mail in self.mails}
 
     def saying(self, state: str) -> list[EmailMessage]:
-        """Return the mails whose Subject has this state of the incident ('[OK]', 'WORSE')."""
+        """Return the mails whose Subject has this state of the incident ('[OK]', 'ESCALATED')."""
         return [mail for mail in self.mails if state in mail["Subject"]]
 
     def naming(self, *words: str) -> list[EmailMessage]:

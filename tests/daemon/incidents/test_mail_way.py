@@ -71,7 +71,7 @@ def test_who_gets_a_mail_late_reads_how_it_is_now(tmp_path: Path) -> None:
         assert down.program.metrics()['iowarden_mails_waiting{receiver="mail"}'] == 1
         (mail,) = down.ends()
     assert mail["Subject"].startswith("[CRITICAL] db1.example.com: md0")
-    assert "WORSE" not in mail["Subject"]  # than what? nobody was told
+    assert "ESCALATED" not in mail["Subject"]  # than what? nobody was told
     assert "ArrayBroken" in text(mail)
     assert "mdadm --detail" in text(mail)
     assert "Do not follow the earlier advice" not in text(mail)

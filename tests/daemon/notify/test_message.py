@@ -169,13 +169,13 @@ def test_a_repeat_is_the_same_to_the_byte() -> None:
     ("reason", "recurrences", "expected"),
     [
         (Reason.OPENED, 0, "[CRITICAL] db1.example.com: sda: sda is slow"),
-        (Reason.WORSE, 0, "[CRITICAL] db1.example.com: sda: WORSE: sda is slow"),
-        (Reason.UNREADABLE, 0, "[CRITICAL] db1.example.com: sda: UNREADABLE: sda is slow"),
+        (Reason.WORSE, 0, "[CRITICAL] db1.example.com: sda: ESCALATED: sda is slow"),
+        (Reason.UNREADABLE, 0, "[CRITICAL] db1.example.com: sda: DATA UNAVAILABLE: sda is slow"),
         (Reason.ALL_CLEAR, 0, "[OK] db1.example.com: sda: sda is slow"),
-        (Reason.STILL, 0, "[CRITICAL] db1.example.com: sda: STILL: sda is slow"),
-        (Reason.AGAIN, 1, "[CRITICAL] db1.example.com: sda: AGAIN (2nd time): sda is slow"),
-        (Reason.AGAIN, 10, "[CRITICAL] db1.example.com: sda: AGAIN (11th time): sda is slow"),
-        (Reason.AGAIN, 22, "[CRITICAL] db1.example.com: sda: AGAIN (23rd time): sda is slow"),
+        (Reason.STILL, 0, "[CRITICAL] db1.example.com: sda: REMINDER: sda is slow"),
+        (Reason.AGAIN, 1, "[CRITICAL] db1.example.com: sda: REOPENED (2nd time): sda is slow"),
+        (Reason.AGAIN, 10, "[CRITICAL] db1.example.com: sda: REOPENED (11th time): sda is slow"),
+        (Reason.AGAIN, 22, "[CRITICAL] db1.example.com: sda: REOPENED (23rd time): sda is slow"),
     ],
 )
 def test_the_subject_tells_severity_place_and_state(
@@ -194,7 +194,7 @@ def test_a_subject_says_what_happened_and_not_twice_to_what() -> None:
     told = replace(
         NOTICE, reason=Reason.WORSE, object=gone, summary=f"{gone} has vanished; on it: md0"
     )
-    assert subject(told, HOST).endswith(": sda: WORSE: has vanished; on it: md0")
+    assert subject(told, HOST).endswith(": sda: ESCALATED: has vanished; on it: md0")
     over = replace(told, reason=Reason.ALL_CLEAR, summary=f"was: {told.summary}")
     assert subject(over, HOST).endswith(": sda: was: has vanished; on it: md0")
 
@@ -223,11 +223,11 @@ def test_a_subject_does_not_say_the_controller_twice() -> None:
 def test_a_long_subject_loses_its_end_first() -> None:
     """Severity, host, object and state stay; model, serial number and then the summary go."""
     assert subject(replace(NOTICE, reason=Reason.WORSE), HOST) == (
-        "[CRITICAL] db1.example.com: sda: WORSE: sda has answered nothing for 34 s w..."
+        "[CRITICAL] db1.example.com: sda: ESCALATED: sda has answered nothing for 34..."
     )
     long = replace(NOTICE, object="disk-" + "x" * 100 + "-end", reason=Reason.STILL)
     said = subject(long, "a-host-with-a-very-long-name.in-a-domain.with-a-long-name.example.com")
-    assert re.match(r"\[CRITICAL\] a-host-.*\.com: disk-x.*-end: STILL", said)
+    assert re.match(r"\[CRITICAL\] a-host-.*\.com: disk-x.*-end: REMINDER", said)
     assert len(said) <= 78
 
 

@@ -38,7 +38,7 @@ def test_the_first_start_is_one_mail_about_all_of_it(tmp_path: Path) -> None:
         (mail,) = host.wait(80)
         assert host.wait(10 * MINUTE) == []
     assert mail["Subject"].startswith(
-        "[CRITICAL] db1.example.com: host: ARRIVAL: 3 findings: array"
+        "[CRITICAL] db1.example.com: host: INITIAL REPORT: 3 findings: array"
     )
     body = text(mail)
     assert "2 disks: sda (SIMULATED HDD), sdb (SIMULATED HDD) 1 software RAID array: md0" in body
@@ -72,8 +72,8 @@ def test_a_disk_that_hangs_in_the_first_minute_does_not_wait_for_it(tmp_path: Pa
         (hang,) = host.wait(45)
         (arrival,) = host.wait(35)
     assert "sda" in hang["Subject"]
-    assert "ARRIVAL" not in hang["Subject"]
-    assert "ARRIVAL" in arrival["Subject"]
+    assert "INITIAL REPORT" not in hang["Subject"]
+    assert "INITIAL REPORT" in arrival["Subject"]
 
 
 def test_a_restart_in_the_first_minute_makes_no_second_mail(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_machine_that_is_known_does_not_arrive_again_while_its_state_is_locked
             host.program.until(lambda: "working from memory" in host.program.text(), "the lock")
             host.wait_only(2 * MINUTE)
         mails = host.wait(20 * MINUTE)
-    assert not [mail["Subject"] for mail in mails if "ARRIVAL" in mail["Subject"]]
+    assert not [mail["Subject"] for mail in mails if "INITIAL REPORT" in mail["Subject"]]
 
 
 def test_who_wants_no_arrival_mail_gets_each_alert(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_who_wants_no_arrival_mail_gets_each_alert(tmp_path: Path) -> None:
     with watched(tmp_path, with_findings(tmp_path), arrival=False) as host:
         mails = host.wait(2 * MINUTE)
     assert len(mails) == 2
-    assert not [mail["Subject"] for mail in mails if "ARRIVAL" in mail["Subject"]]
+    assert not [mail["Subject"] for mail in mails if "INITIAL REPORT" in mail["Subject"]]
 
 
 def week(host: Watched) -> list[str]:
@@ -126,7 +126,7 @@ def test_a_week_without_news_is_no_mail(tmp_path: Path) -> None:
     """As the arrival mail told it: only what is still broken is told again, by itself."""
     with watched(tmp_path, with_findings(tmp_path), arrival=True) as host:
         assert len(host.wait(80)) == 1
-        assert not [mail for mail in week(host) if "STILL" not in mail]
+        assert not [mail for mail in week(host) if "REMINDER" not in mail]
 
 
 def test_a_sign_of_life_is_mailed_to_who_asks_for_it(tmp_path: Path) -> None:

@@ -243,7 +243,7 @@ def test_a_source_that_breaks_in_the_stall_leaves_the_incident_open(
         program.until(lambda: kept.is_dir() and list(kept.glob("vmstat-*.txt")), "the kept text")
         (text,) = kept.glob("vmstat-*.txt")
         assert b"not a line of vmstat" in text.read_bytes()
-    assert "UNREADABLE" in second["Subject"]
+    assert "DATA UNAVAILABLE" in second["Subject"]
     assert second["References"] == first["Message-ID"]
     assert program.text().count("vmstat: unparsed") == 1
 

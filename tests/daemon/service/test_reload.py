@@ -215,7 +215,7 @@ def test_a_rule_made_less_severe_gives_no_all_clear(tmp_path: Path) -> None:
 
 
 def test_a_rule_made_more_severe_goes_on_in_the_thread(tmp_path: Path) -> None:
-    """From warning to critical while it fires: 'WORSE' at once, and one all clear for both."""
+    """From warning to critical while it fires: 'ESCALATED' at once, and one all clear for both."""
     write_rule(tmp_path, "warning")
     live = Live(tmp_path)
     live.change(ASLEEP)
@@ -224,7 +224,7 @@ def test_a_rule_made_more_severe_goes_on_in_the_thread(tmp_path: Path) -> None:
         write_rule(tmp_path, "critical")
         reload(host)
         (worse,) = host.wait(20)
-        assert "WORSE" in worse["Subject"]
+        assert "ESCALATED" in worse["Subject"]
         live.change({"/proc/sys/vm/laptop_mode": "0\n"})
         (clear,) = host.wait(700)
         assert clear["Subject"].startswith("[OK]")

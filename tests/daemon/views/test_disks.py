@@ -115,7 +115,7 @@ def test_a_disk_that_returns_under_another_name_is_told_with_what_takes_it_back(
         assert "sdb is back: it is /dev/sdc now" in text(mail)
         assert mail["Subject"].startswith("[CRITICAL] db1.example.com: ")
         assert ": sdb is back: it is /dev/sdc now" in mail["Subject"]
-        assert "WORSE" not in mail["Subject"]
+        assert "ESCALATED" not in mail["Subject"]
         assert "it is /dev/sdc now, sdc (SIMULATED HDD, serial S-sdb); md0" in host.program.text()
         live.change({"/sys/block/md0/md/degraded": "0\n", "/sys/block/sdc/holders/md0": None})
         assert not any("--re-add /dev/sdc" in text(each) for each in host.wait(900))
