@@ -60,7 +60,7 @@ def summary(text: str) -> tuple[str, str] | None:
     if found is None:
         return None
     name, pid, seconds = found["name"], found["pid"], found["seconds"]
-    return f"{name} (pid {pid}) has been blocked for over {seconds} s", pid
+    return f"{name} (pid {pid}) blocked for over {seconds} s", pid
 
 
 def named(alerts: Iterable[Alert], tasks: Tasks | None) -> list[Alert]:

@@ -454,7 +454,7 @@ REVIEWS: dict[str, tuple[Told, Wanted]] = {
                 subject=("md0: array md0 runs with 1 member missing; sdd1", "sdb1 holds the last"),
                 within=6,
                 most=3,
-                says=("md0", "sdd1", "S-sdb", "a read failed and no copy helped"),
+                says=("md0", "sdd1", "S-sdb", "a read failed and no copy was readable"),
                 never=(*FAIL_MEMBER, "--add", "--re-add", "not there", *NO_ERASE),
             ),
         ),
@@ -517,9 +517,9 @@ REVIEWS: dict[str, tuple[Told, Wanted]] = {
             Wanted(
                 threads=1,
                 subject=(
-                    "host0: an adapter",
-                    "host0: was: an adapter",
-                    "REOPENED (2nd time): an adapter",
+                    "host0: a host adapter",
+                    "host0: was: a host adapter",
+                    "REOPENED (2nd time): a host adapter",
                 ),
                 within=14,
                 most=3,

@@ -237,7 +237,8 @@ def test_a_file_system_without_inodes_that_has_space(tmp_path: Path) -> None:
     assert len(threads(mails)) == 1
     assert 1 <= len(mails) <= 2
     assert "[CRITICAL]" in str(mails[-1]["Subject"])
-    assert "inode" in str(mails[-1]["Subject"])
+    assert "% of its in" in str(mails[-1]["Subject"])
+    assert "% of its inodes" in text(mails[-1])
     assert "du -x --inodes" in text(mails[-1])
     assert [subject[:4] for subject in subjects(end)] == ["[OK]"]
 
