@@ -150,7 +150,7 @@ def from_errors(controller_seconds: Iterable[float], kernel_seconds: Iterable[fl
     runner_up = max(counts.values())
     reason = ""
     if matches < LEAST_MATCHES:
-        reason = f"only {matches} of its {len(told)} errors match an error of the kernel log"
+        reason = f"{matches} of its {len(told)} errors match an error of the kernel log, too few"
     elif matches < CLEARLY * runner_up or matches == runner_up:
         reason = f"{matches} errors match at one offset, and {runner_up} at another"
     if reason:
@@ -199,7 +199,8 @@ def told(offset: Offset, clock: str = "its clock") -> str:
     shown = size if minutes or seconds else "UTC"
     if not offset.verified:
         return f"{clock} is perhaps {shown}, unverified: {offset.reason}"
-    fit = f" ({offset.matches} of {offset.told} errors match)" if offset.way is Way.ERRORS else ""
+    matches = f" ({offset.matches} of {offset.told} errors match the kernel log)"
+    fit = matches if offset.way is Way.ERRORS else ""
     return f"{clock} is {shown}{fit}"
 
 

@@ -116,7 +116,7 @@ def test_what_three_sources_tell_of_one_disk_is_one_mail(
     assert f"sdb (WDC WD1600AAJS-00WAA0, serial {SERIAL}, channel 2 of areca 1)" in said
     assert "warning scsi_medium_error" in said
     assert f"{at(begun)} kernel end_request: I/O error, dev sdb, sector 33470855" in said
-    clock = "(its clock is 4:00:00 h ahead of UTC (4 of 5 errors match))"
+    clock = "(its clock is 4:00:00 h ahead of UTC (4 of 5 errors match the kernel log))"
     assert f"{at(begun)} areca 1 IDE Channel #02 Reading Error {clock}" in said
     assert f"{at(begun + 32)} areca 1 IDE Channel #02 Reading Error" in said
     assert "Log In" not in said

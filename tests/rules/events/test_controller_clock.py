@@ -44,14 +44,14 @@ def test_a_controller_at_utc_whose_errors_are_the_kernels() -> None:
     found = from_errors(ERRORS, ERRORS)
     assert (found.seconds, found.way, found.verified) == (0.0, Way.ERRORS, True)
     assert (found.matches, found.told, found.runner_up) == (5, 5, 0)
-    assert told(found) == "its clock is UTC (5 of 5 errors match)"
+    assert told(found) == "its clock is UTC (5 of 5 errors match the kernel log)"
 
 
 def test_a_controller_four_hours_ahead_of_what_the_kernel_logs() -> None:
     """The kernel's log had Eastern daylight time."""
     found = from_errors(ERRORS, [each - 4 * HOUR for each in ERRORS])
     assert (found.seconds, found.matches, found.runner_up) == (14_400.0, 5, 0)
-    assert told(found) == "its clock is 4:00:00 h ahead of UTC (5 of 5 errors match)"
+    assert told(found) == "its clock is 4:00:00 h ahead of UTC (5 of 5 errors match the kernel log)"
 
 
 @pytest.mark.parametrize("noise", [(-50.0, 12.0), (100.0, 300.0), (-4000.0, 2.0)])
@@ -81,11 +81,11 @@ def test_fewer_than_three_matches_are_unverified(count: int) -> None:
 def test_a_kernel_that_saw_nothing_says_nothing_of_the_clock() -> None:
     """A controller that corrects its errors by itself is no reason to trust its clock."""
     assert from_errors(ERRORS, []) == Offset(None, Way.NONE, told=5, reason=_few(0))
-    assert from_errors([], ERRORS).reason.startswith("only 0 of its 0 errors match")
+    assert from_errors([], ERRORS).reason.startswith("0 of its 0 errors match")
 
 
 def _few(count: int) -> str:
-    return f"only {count} of its 5 errors match an error of the kernel log"
+    return f"{count} of its 5 errors match an error of the kernel log, too few"
 
 
 def test_errors_every_quarter_of_an_hour_fit_everywhere() -> None:
