@@ -1,4 +1,4 @@
-"""The text of '/metrics': always valid, always what was published, never more work than needed."""
+"""The text of /metrics: always valid, always the published data, rendered only as needed."""
 
 import math
 import shutil
@@ -35,19 +35,19 @@ def chunk(name: str, version: int, *groups: Group) -> Chunk:
 
 
 def fail(text: str) -> None:
-    """Refuse any error report."""
+    """Fail on any error report."""
     pytest.fail(text)
 
 
 def rendered(*chunks: Chunk) -> str:
-    """Text of a first scrape of these chunks."""
+    """Text of the first scrape of these chunks."""
     fresh = Exposition(fail)
     fresh.publish(Snapshot(chunks))
     return fresh.render().decode()
 
 
 def samples_of(text: str) -> dict[tuple[str, Labels], float]:
-    """What a reader of the text understands."""
+    """Return the samples that a parser reads from the text."""
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -86,7 +86,7 @@ def test_a_family_without_samples_is_not_shown() -> None:
 
 
 def test_not_a_number_and_infinity_are_written_as_prometheus_reads_them() -> None:
-    """Values that JSON cannot hold."""
+    """Values that JSON does not support."""
     text = rendered(
         chunk(
             "x",
@@ -116,14 +116,14 @@ VALUES = st.floats(allow_nan=False) | st.integers(0, 2**64)
     )
 )
 def test_whatever_a_device_calls_itself_the_text_says_it(pairs: list[tuple[str, float]]) -> None:
-    """Serial numbers and paths with quotes, backslashes, newlines and any script come through."""
+    """Serial numbers and paths with quotes, backslashes, newlines and any script are unchanged."""
     text = rendered(chunk("x", 1, group(INFO, *((disk(name), value) for name, value in pairs))))
     expected = {(INFO.name, disk(name)): float(value) for name, value in pairs}
     assert samples_of(text).items() >= expected.items()
 
 
 def test_undecodable_bytes_in_a_name_become_replacement_characters() -> None:
-    """A lone surrogate, as os.fsdecode makes of a byte that is not UTF-8, cannot be written."""
+    """A lone surrogate, from os.fsdecode of a byte that is not UTF-8, cannot be encoded."""
     exposed = Exposition(fail)
     for version, value in enumerate((1.0, 2.0)):
         exposed.publish(
@@ -143,7 +143,7 @@ SETS = st.dictionaries(DEVICES, VALUES, max_size=4)
 def test_a_scrape_after_any_history_says_what_a_first_scrape_would(
     history: list[tuple[dict[str, float], dict[str, float], bool]],
 ) -> None:
-    """Disks come, go and change value between scrapes; some snapshots nobody scrapes."""
+    """Disks appear, disappear and change between scrapes; some snapshots are never scraped."""
     exposed = Exposition(fail)
     for version, (reads, flights, is_scraped) in enumerate(history):
         chunks = (
@@ -169,7 +169,7 @@ def test_only_a_chunk_with_another_version_is_looked_at_again() -> None:
 
 
 def test_a_family_that_changed_its_help_is_written_anew() -> None:
-    """A reload may bring other words for the same series."""
+    """A reload may change the help text of the same series."""
     exposed = Exposition(fail)
     for version, words in enumerate(("Old words.", "New words.")):
         family = Family("iowarden_x", "gauge", words)
@@ -185,7 +185,7 @@ def test_the_same_snapshot_is_the_same_object() -> None:
 
 
 def test_a_vanished_source_is_no_longer_shown() -> None:
-    """The last disk of a controller was pulled, its chunk is gone, and comes back later."""
+    """The last disk of a controller was removed, its chunk is missing, and returns later."""
     exposed = Exposition(fail)
     with_disk = Snapshot((chunk("smart", 1, group(FLIGHT, (disk("sda"), 1.0))),))
     exposed.publish(with_disk)
@@ -197,7 +197,7 @@ def test_a_vanished_source_is_no_longer_shown() -> None:
 
 
 def broken(samples: tuple[Sample, ...]) -> Group:
-    """Build a family that cannot be written."""
+    """Build a family that cannot be rendered."""
     return READ, samples
 
 
@@ -213,7 +213,7 @@ def broken(samples: tuple[Sample, ...]) -> Group:
     ids=["text", "none", "another name", "label no text", "no labels"],
 )
 def test_one_broken_family_leaves_the_others_and_is_told_once(group_: Group) -> None:
-    """A bug in one collector must not blind the user's Prometheus to everything else."""
+    """A bug in one collector must not hide all other metrics."""
     told: list[str] = []
     exposed = Exposition(told.append)
     for version in range(3):
@@ -238,7 +238,7 @@ def test_a_family_in_two_chunks_is_shown_once_and_reported() -> None:
 
 
 def test_scrapes_at_the_same_time_see_whole_snapshots() -> None:
-    """Four threads scrape while the loop publishes: both families always have one age."""
+    """Four threads scrape while the loop publishes: both families are of the same snapshot."""
     exposed = Exposition(fail)
     ages: list[set[float]] = []
     stop = threading.Event()
@@ -270,7 +270,7 @@ def test_scrapes_at_the_same_time_see_whole_snapshots() -> None:
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_promtool_has_nothing_to_say() -> None:
-    """Prometheus's own parser and lint accept names, help texts, escapes and special values."""
+    """Prometheus's parser and linter accept names, help texts, escapes and special values."""
     text = rendered(
         chunk(
             "x",

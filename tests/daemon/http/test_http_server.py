@@ -1,4 +1,4 @@
-"""The HTTP server over real sockets: right answers, and no client can keep a scrape waiting."""
+"""The HTTP server over real sockets: correct responses, and no client can delay a scrape."""
 
 import gzip
 import logging
@@ -36,19 +36,19 @@ def app(
     ready: Callable[[], str] = str,
     landing: Callable[[], str] = lambda: "No alert fires.",
 ) -> http_server.App:
-    """Build an application that answers well where a test says nothing else."""
+    """Build an application that responds well unless a test says otherwise."""
     return http_server.App("1.2.3", render, healthy, ready, landing)
 
 
 @pytest.fixture
 def errors() -> list[str]:
-    """What the servers of a test complain about."""
+    """The errors that the servers of a test report."""
     return []
 
 
 @pytest.fixture
 def start(errors: list[str]) -> Iterator[Start]:
-    """Give a function that starts servers; they are closed in the end."""
+    """Return a function that starts servers; they are closed at the end."""
     with ExitStack() as stack:
 
         def started(
@@ -70,7 +70,7 @@ def connect(server: http_server.Server, position: int = 0) -> socket.socket:
 
 
 def receive(client: socket.socket) -> tuple[str, dict[str, str], bytes]:
-    """Read to the end: status, headers with names in small letters, body."""
+    """Read to the end: status, headers with lower-case names, body."""
     content = b""
     while part := client.recv(1 << 16):
         content += part
@@ -87,7 +87,7 @@ def ask(
     more: str = "",
     body: bytes = b"",
 ) -> tuple[str, dict[str, str], bytes]:
-    """Send one request and read the answer."""
+    """Send one request and read the response."""
     with connect(server) as client:
         client.sendall(f"{method} {path} HTTP/1.1\r\nHost: a\r\n{more}\r\n".encode() + body)
         return receive(client)
@@ -110,7 +110,7 @@ def is_closed(client: socket.socket) -> bool:
 
 
 def test_a_scrape_gets_the_text_format_and_its_length(start: Start) -> None:
-    """What Prometheus and curl see."""
+    """As for Prometheus and curl."""
     status, headers, body = ask(start())
     assert status == "200 OK"
     assert headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
@@ -120,7 +120,7 @@ def test_a_scrape_gets_the_text_format_and_its_length(start: Start) -> None:
 
 
 def test_who_asks_for_another_format_gets_text_all_the_same(start: Start) -> None:
-    """Prometheus 3 prefers OpenMetrics and takes text."""
+    """Prometheus 3 prefers OpenMetrics and accepts text."""
     accept = "Accept: application/openmetrics-text;version=1.0.0,application/json;q=0.5\r\n"
     status, headers, body = ask(start(), more=accept)
     assert (status, body) == ("200 OK", METRICS)
@@ -128,7 +128,7 @@ def test_who_asks_for_another_format_gets_text_all_the_same(start: Start) -> Non
 
 
 def test_a_real_exposition_comes_through(start: Start) -> None:
-    """Application and exposition together, as the daemon joins them."""
+    """Application and exposition together, as in the daemon."""
     told: list[str] = []
     _, _, body = ask(start(app(render=Exposition(told.append).render)))
     families = list(text_string_to_metric_families(body.decode()))
@@ -191,7 +191,7 @@ def test_health_is_a_status_and_a_sentence(start: Start, path: str) -> None:
 
 
 def test_the_front_page_tells_version_alerts_and_where_to_go(start: Start) -> None:
-    """A sentence with HTML in it, as from a device's name, is shown as text."""
+    """HTML in a sentence, for example from a device name, is shown as text."""
     _, headers, body = ask(start(app(landing=lambda: "1 fires: <b>&sda")), "/")
     assert headers["content-type"] == "text/html; charset=utf-8"
     assert b"iowarden 1.2.3" in body
@@ -217,7 +217,7 @@ def test_the_front_page_tells_version_alerts_and_where_to_go(start: Start) -> No
 def test_a_wrong_request_gets_a_sentence_and_never_its_own_words(
     start: Start, path: str, method: str, more: str, body: bytes, expected: str
 ) -> None:
-    """A browser shows no script that somebody put into a link; nothing of it is our error."""
+    """No script in a link is shown to a browser; no error of ours is reported."""
     status, headers, answer = ask(start(), path, method, more, body)
     assert status == expected
     assert headers["content-type"] == "text/plain; charset=utf-8"
@@ -227,7 +227,7 @@ def test_a_wrong_request_gets_a_sentence_and_never_its_own_words(
 
 
 def test_headers_without_end_are_refused(start: Start, errors: list[str]) -> None:
-    """More than the limit is not kept in memory."""
+    """Headers above the limit are not stored in memory."""
     with connect(start()) as client:
         client.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"a" * http_server.HEADER_LIMIT_BYTES)
         assert client.recv(100).startswith(b"HTTP/1.0 431 ")
@@ -237,7 +237,7 @@ def test_headers_without_end_are_refused(start: Start, errors: list[str]) -> Non
 def test_a_bug_in_an_answer_is_reported_with_its_traceback_and_the_next_scrape_works(
     start: Start, errors: list[str]
 ) -> None:
-    """Waitress's log goes to our callback: who reads the journal learns of it."""
+    """waitress's log is passed to our callback, and so to the journal."""
     answers: Iterator[bytes] = iter([b"", b"x 1\n"])
 
     def render() -> bytes:
@@ -285,7 +285,7 @@ def test_no_idle_slow_or_never_reading_client_keeps_a_scrape_waiting(
 
 
 def test_a_large_answer_needs_no_file(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file may hang with the disk we watch; waitress would use one above 1 MB."""
+    """A file may hang with the monitored disk; waitress would use one above 1 MB."""
     monkeypatch.setattr(tempfile, "tempdir", "/nonexistent")
     text = METRICS * 100
     assert ask(start(app(render=lambda: text)))[2] == text
@@ -300,7 +300,7 @@ def test_a_client_that_shuts_down_its_sending_side_gets_its_answer(start: Start)
 
 
 def test_many_requests_at_once_get_one_answer_and_the_end(start: Start) -> None:
-    """Else a client could queue answers it never reads, and fill our memory."""
+    """Otherwise a client could queue responses that it never reads, and fill the memory."""
     with connect(start()) as client:
         client.sendall(b"GET /-/ready HTTP/1.1\r\n\r\n" * 20)
         assert client.recv(1 << 16).count(b"HTTP/1.1 200 OK") == 1
@@ -308,7 +308,7 @@ def test_many_requests_at_once_get_one_answer_and_the_end(start: Start) -> None:
 
 
 def test_every_kind_of_idler_is_closed_after_the_time_out(start: Start, errors: list[str]) -> None:
-    """Silent, slow with a byte now and then, and one that never reads what it asked for."""
+    """Silent, slow with single bytes, and one that never reads its response."""
     server = start(app(render=lambda: METRICS * 20), replace(SETTINGS, channel_timeout_seconds=1.0))
     with connect(server) as silent, connect(server) as slow, connect(server) as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -326,7 +326,7 @@ def test_every_kind_of_idler_is_closed_after_the_time_out(start: Start, errors: 
 
 
 def wait_for_connections(server: http_server.Server, count: int) -> None:
-    """Wait until the server has this many connections open, as the kernel counts them."""
+    """Wait until the server has this many open connections, by the kernel's count."""
     port = f":{server.bound[0][1]:04X}"
     with selectors.DefaultSelector() as selector:
         for _ in range(int(DEADLINE_SECONDS / 0.05)):
@@ -343,7 +343,7 @@ def wait_for_connections(server: http_server.Server, count: int) -> None:
 def test_at_the_limit_the_oldest_leaves_and_a_new_scrape_gets_in(
     start: Start, errors: list[str]
 ) -> None:
-    """A client that opens connections for ever ends its own, not the scrape."""
+    """A client that opens connections endlessly loses its own, not the scrape."""
     server = start(settings=replace(SETTINGS, connection_limit=10))
     with ExitStack() as stack:
         idlers = [stack.enter_context(connect(server)) for _ in range(25)]
@@ -356,7 +356,7 @@ def test_at_the_limit_the_oldest_leaves_and_a_new_scrape_gets_in(
 
 
 def test_descriptors_above_1023_are_served(start: Start) -> None:
-    """24 disks with 40 kept files each are more than select() can watch."""
+    """24 disks with 40 open files each are more than select() supports."""
     resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 1200:
@@ -398,7 +398,7 @@ def test_an_address_in_use_is_told_and_taken_as_soon_as_it_is_free(errors: list[
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "2001:db8::1"])
 def test_an_address_of_another_machine_is_told(errors: list[str], host: str) -> None:
-    """A configuration copied from the neighbour; the addresses are for documentation only."""
+    """A configuration copied from another host; the addresses are reserved for documentation."""
     server = http_server.Server(((host, 9748),), app(), SETTINGS, errors.append)
     error = server.start()
     assert "expected an address of this machine" in error
@@ -407,7 +407,7 @@ def test_an_address_of_another_machine_is_told(errors: list[str], host: str) -> 
 
 
 def test_all_addresses_of_both_families_can_have_the_same_port(errors: list[str]) -> None:
-    """'[::]' must not take the place of '0.0.0.0' as well."""
+    """'[::]' must not also occupy '0.0.0.0'."""
     with socket.create_server(LOCAL) as probe:
         port = probe.getsockname()[1]
     server = http_server.Server((("0.0.0.0", port), ("::", port)), app(), SETTINGS, errors.append)
@@ -424,7 +424,7 @@ def test_all_addresses_of_both_families_can_have_the_same_port(errors: list[str]
 
 
 def test_close_ends_threads_connections_and_log_and_start_works_again(start: Start) -> None:
-    """A reload changes the address: nothing of the old server may stay."""
+    """A reload changes the address: nothing of the old server may remain."""
     before, handlers = set(threading.enumerate()), list(logging.getLogger("waitress").handlers)
     server = start()
     old = server.bound[0]
@@ -447,7 +447,7 @@ def test_close_ends_threads_connections_and_log_and_start_works_again(start: Sta
 
 
 def test_a_late_wake_up_does_not_write_into_another_file() -> None:
-    """A closed server's descriptor numbers are soon those of the state files."""
+    """State files soon get the descriptor numbers of a closed server."""
     wake = http_server._Wake({})
     wake.close()
     with ExitStack() as stack:
@@ -459,7 +459,7 @@ def test_a_late_wake_up_does_not_write_into_another_file() -> None:
 def test_a_worker_that_is_still_busy_at_the_end_does_no_harm(
     start: Start, errors: list[str]
 ) -> None:
-    """The daemon ends while an answer is being rendered, and renders on."""
+    """The daemon ends while a response is still being rendered."""
     entered, release = threading.Event(), threading.Event()
 
     def render() -> bytes:
@@ -487,7 +487,7 @@ def test_nothing_is_written_to_standard_error(
     errors: list[str],
     request: pytest.FixtureRequest,
 ) -> None:
-    """Clients that vanish in the middle are no news, and waitress's log is ours alone."""
+    """Disconnecting clients are normal, and waitress's log goes to our callback only."""
     root = logging.StreamHandler()  # to standard error, as a daemon may have one
     logging.getLogger().addHandler(root)
     request.addfinalizer(lambda: logging.getLogger().removeHandler(root))

@@ -1,4 +1,4 @@
-"""Incident R0 end to end: an Areca controller that hides SMART, and logs what the kernel misses.
+"""End to end: an Areca controller that hides SMART, and logs what the kernel misses.
 
 Each is a machine written by hand and played through the whole program, up to its mails.
 """

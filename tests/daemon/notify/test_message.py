@@ -1,4 +1,4 @@
-"""The mail as it is read, and that nothing a device is called can become a header."""
+"""The text of mails; no device name can become a header."""
 
 import email
 import email.policy
@@ -59,7 +59,7 @@ NOTICE = Notice(
 
 
 def parsed(notice: Notice, host: str = HOST) -> EmailMessage:
-    """Return what somebody else reads out of the bytes that are sent."""
+    """Return what an independent parser reads from the sent bytes."""
     data = render(notice, host, SENDER, TO, zone=BERLIN).as_bytes()
     assert data.isascii()
     assert all(len(line) <= 998 for line in data.split(b"\r\n")), "RFC 5322, section 2.1.1"
@@ -71,7 +71,7 @@ def parsed(notice: Notice, host: str = HOST) -> EmailMessage:
 
 
 def body(notice: Notice, kind: str = "plain") -> str:
-    """Return the text or the HTML as it is read."""
+    """Return the text or the HTML of a mail."""
     part = parsed(notice).get_body((kind,))
     assert part is not None
     content = part.get_content()
@@ -80,7 +80,7 @@ def body(notice: Notice, kind: str = "plain") -> str:
 
 
 def test_three_lines_tell_it_all() -> None:
-    """How bad, where, what, since when: in local time and in UTC."""
+    """Severity, object, summary, since when: in local time and in UTC."""
     assert body(NOTICE).splitlines()[:4] == [
         "CRITICAL on db1.example.com: sda (ACME SLOW-HDD, serial SLOW1)",
         "sda has answered nothing for 34 s with 12 requests in flight",
@@ -90,7 +90,7 @@ def test_three_lines_tell_it_all() -> None:
 
 
 def test_the_whole_text_reads_well() -> None:
-    """The rest of the mail, word for word: prose wrapped at 78 columns, commands never."""
+    """The rest of the mail, in full: prose wrapped at 78 columns, commands never."""
     assert body(NOTICE).splitlines()[4:] == [
         "WHAT HAPPENED",
         "  critical DeviceStall, since 34 s ago: sda has answered nothing for 34 s",
@@ -123,18 +123,18 @@ def test_the_whole_text_reads_well() -> None:
 
 
 def test_a_mail_about_the_whole_host_says_nothing_of_what_it_hits() -> None:
-    """'Not known' would send somebody to look for what does not exist."""
+    """'Not known' would be misleading."""
     assert "WHAT IS AFFECTED" not in body(replace(NOTICE, affected=()))
 
 
 def test_a_line_of_10000_characters_is_cut_and_says_so() -> None:
-    """A name or a log line without end costs the mail nothing but its end."""
+    """An endless name or log line is cut, the rest of the mail is unchanged."""
     words = body(replace(NOTICE, happened=("x" * 10_000,))).split()
     assert "x" * 2000 + "... (8000 more characters)" in " ".join(words)
 
 
 def test_the_headers_make_a_thread_that_no_autoresponder_answers() -> None:
-    """Identifier, thread, date, origin: each as its RFC has it."""
+    """Message-ID, thread, date, origin: each by its RFC."""
     third = replace(
         NOTICE, number=3, references=("8f3a2b1c9d.1", "77aa00bb11.2"), reason=Reason.WORSE
     )
@@ -159,7 +159,7 @@ def test_the_headers_make_a_thread_that_no_autoresponder_answers() -> None:
 
 
 def test_a_repeat_is_the_same_to_the_byte() -> None:
-    """After a kill the mail is rendered or read again: a server may know it by its identifier."""
+    """After a kill the mail is rendered or read again: a server may recognise its Message-ID."""
     assert (
         render(NOTICE, HOST, SENDER, TO).as_bytes() == render(NOTICE, HOST, SENDER, TO).as_bytes()
     )
@@ -181,7 +181,7 @@ def test_a_repeat_is_the_same_to_the_byte() -> None:
 def test_the_subject_tells_severity_place_and_state(
     reason: Reason, recurrences: int, expected: str
 ) -> None:
-    """What a telephone shows of a mail before it is opened."""
+    """What a telephone shows before the mail is opened."""
     short = replace(
         NOTICE, object="sda", summary="sda is slow", reason=reason, recurrences=recurrences
     )
@@ -189,7 +189,7 @@ def test_the_subject_tells_severity_place_and_state(
 
 
 def test_a_subject_says_what_happened_and_not_twice_to_what() -> None:
-    """A disk vanished; on a telephone at night the subject is all that is read."""
+    """A disk vanished; on a telephone often only the subject is read."""
     gone = "sda (SIMULATED HDD, serial S-1234567)"
     told = replace(
         NOTICE, reason=Reason.WORSE, object=gone, summary=f"{gone} has vanished; on it: md0"
@@ -200,7 +200,7 @@ def test_a_subject_says_what_happened_and_not_twice_to_what() -> None:
 
 
 def test_a_subject_does_not_say_the_controller_twice() -> None:
-    """Rules begin with it, because a summary stands alone elsewhere."""
+    """Rules' summaries begin with it, because elsewhere they are shown alone."""
     card = replace(
         NOTICE,
         object="megaraid c0 (ACME 9361, host0)",
@@ -327,7 +327,7 @@ class _Visible(html.parser.HTMLParser):
 
 @given(text=NASTY)
 def test_the_page_says_what_the_text_says_and_nothing_in_it_is_markup(text: str) -> None:
-    """Words of a device stay words: no tag, no attribute, nothing loaded from elsewhere."""
+    """A device's name stays text: no tag, no attribute, nothing loaded from elsewhere."""
     notice = replace(NOTICE, summary=text, happened=(text,), evidence=(Evidence(0.0, text, text),))
     page = _Visible()
     page.feed(body(notice, "html"))
@@ -376,7 +376,7 @@ digest.render([row, replace(row, data=digest.cut(data))])
 
 
 def stored(number: int, **changes: object) -> OutboxRow:
-    """Return a mail as the outbox keeps it."""
+    """Return a mail as a row of the outbox."""
     notice = replace(NOTICE, number=number, realtime_seconds=1795266000.0 + 4000 * number)
     notice = replace(notice, **changes)  # type: ignore[arg-type]
     return OutboxRow(
@@ -391,7 +391,7 @@ def stored(number: int, **changes: object) -> OutboxRow:
 
 
 def test_a_digest_is_read_by_others_as_what_it_is() -> None:
-    """A list in order, then each mail whole; the one of which only its line is left is listed."""
+    """A list in order, then each mail unchanged; a mail without text is only listed."""
     rows = [
         stored(1, severity=Severity.WARNING),
         stored(2, object="sd\u00e4 \u4e2d", summary="has answered nothing"),
@@ -436,7 +436,7 @@ def test_a_digest_is_read_by_others_as_what_it_is() -> None:
 
 
 def test_a_digest_of_which_only_the_list_is_left_is_a_mail() -> None:
-    """Nothing to attach: no empty part that some reader stumbles over."""
+    """Nothing to attach: there is no empty part."""
     rows = [replace(row, data=digest.cut(row.data)) for row in (stored(1), stored(2))]
     message = email.message_from_bytes(digest.render(rows, BERLIN), policy=email.policy.default)
     assert [part.get_content_type() for part in message.walk()] == ["multipart/mixed", "text/plain"]
@@ -444,14 +444,14 @@ def test_a_digest_of_which_only_the_list_is_left_is_a_mail() -> None:
 
 
 def test_a_digest_has_another_name_when_it_holds_something_else() -> None:
-    """Who has seen one must not take the other for its repeat."""
+    """Otherwise one would be taken for a duplicate of the other."""
     rows = [stored(1), stored(2), stored(3)]
     names = {digest.message_id(rows), digest.message_id(rows[:2]), digest.message_id(rows[1:])}
     assert len(names) == 3
 
 
 def test_a_mail_that_was_cut_is_still_one() -> None:
-    """Its headers stay, its text says why it is gone; it is known as cut, and cutting ends."""
+    """Its headers stay, its text gives the reason; it is recognised as cut, and not cut again."""
     whole = stored(1).data
     short = digest.cut(whole)
     assert (digest.is_cut(whole), digest.is_cut(short), digest.cut(short)) == (False, True, short)

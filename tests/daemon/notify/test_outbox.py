@@ -1,4 +1,4 @@
-"""The outbox: what goes when, alone or in a digest, whatever servers, disks and kills do."""
+"""The outbox: which mail is sent when, alone or in a digest, despite outages and kills."""
 
 import email
 import email.policy
@@ -34,12 +34,12 @@ def row(number: int, incident: str = "a", **changes: object) -> OutboxRow:
 
 
 def took(mail_row: OutboxRow) -> SendResult:
-    """Return the result of a server that takes it all."""
+    """Return the result of a server that accepts the mail for all."""
     return SendResult(mail_row.message_id, delivered=mail_row.recipients_pending)
 
 
 def departs(outbox: Outbox, now: float) -> int | None:
-    """Return the number of the mail that goes now, if any."""
+    """Return the number of the mail that is sent now, if any."""
     chosen = outbox.next(now)
     return None if chosen is None else chosen.number
 
@@ -48,7 +48,7 @@ DOWN = "mail: 'mx1:25': connect: expected a connection, got 'Connection refused'
 
 
 def test_a_mail_waits_for_the_disk_and_not_longer_than_two_seconds() -> None:
-    """Durable first where the disk answers; where it hangs, the alert goes out without it."""
+    """Stored first if the disk responds; if it hangs, the mail is sent without that."""
     outbox = Outbox()
     outbox.add(row(1), 100.0, sequence=7)
     assert outbox.next(101.9) is None
@@ -63,7 +63,7 @@ def test_a_mail_waits_for_the_disk_and_not_longer_than_two_seconds() -> None:
 
 
 def test_critical_goes_first_then_the_oldest_and_an_incident_in_order() -> None:
-    """Six mails of three incidents wait after an outage; they leave in order of their use."""
+    """Six mails of three incidents wait after an outage."""
     outbox = Outbox()
     critical = {"severity": Severity.CRITICAL}
     rows = [
@@ -106,7 +106,7 @@ def test_a_server_that_is_down_is_asked_at_growing_intervals_for_one_mail() -> N
 
 
 def test_a_mail_at_which_the_server_always_fails_does_not_hold_the_others_back() -> None:
-    """A server that breaks the connection at one message still gets every other."""
+    """A server that breaks the connection at one message still gets all others."""
     outbox = Outbox()
     poison = row(1, "a", severity=Severity.CRITICAL)
     outbox.restore([poison, row(2, "a"), row(3, "b")], 0.0)
@@ -125,7 +125,7 @@ def test_a_mail_at_which_the_server_always_fails_does_not_hold_the_others_back()
 
 
 def test_a_partly_refused_list_is_not_sent_to_again_and_what_was_refused_is_kept() -> None:
-    """a@x has it, b@x is refused for good, c@x is busy: only c@x is tried, b@x is remembered."""
+    """a@x has it, b@x is refused permanently, c@x is busy: only c@x is retried, b@x is kept."""
     outbox = Outbox()
     outbox.restore([row(1, recipients_pending=("a@x", "b@x", "c@x"))], 0.0)
     chosen = outbox.next(0.0)
@@ -148,7 +148,7 @@ def test_a_partly_refused_list_is_not_sent_to_again_and_what_was_refused_is_kept
 
 
 def test_a_mail_deferred_for_one_recipient_does_not_hold_back_the_next_of_its_incident() -> None:
-    """A full mailbox may stay so for days; the others must hear that it got worse."""
+    """A mailbox may be full for days; the others must still get the escalation."""
     outbox = Outbox()
     outbox.restore([row(1), row(2)], 0.0)
     assert departs(outbox, 0.0) == 1
@@ -157,7 +157,7 @@ def test_a_mail_deferred_for_one_recipient_does_not_hold_back_the_next_of_its_in
 
 
 def test_a_server_that_turns_a_mail_down_for_good_is_not_asked_again() -> None:
-    """5xx to MAIL FROM: kept and reported, never retried by itself, never lost."""
+    """5xx to MAIL FROM: kept and logged, never retried by itself, never lost."""
     outbox = Outbox()
     outbox.restore([row(1)], 0.0)
     assert departs(outbox, 0.0) == 1
@@ -168,7 +168,7 @@ def test_a_server_that_turns_a_mail_down_for_good_is_not_asked_again() -> None:
 
 
 def test_after_each_mail_the_disk_is_given_time_to_learn_of_it() -> None:
-    """So a kill repeats at most one; a hung disk costs each mail two seconds, not its delivery."""
+    """A kill causes at most one duplicate; a hung disk delays each mail by two seconds."""
     outbox = Outbox()
     outbox.restore([row(1), row(2), row(3)], 0.0)
     assert departs(outbox, 0.0) == 1
@@ -182,13 +182,13 @@ def test_after_each_mail_the_disk_is_given_time_to_learn_of_it() -> None:
 
 
 def test_an_unknown_result_changes_nothing() -> None:
-    """A result of a mail that is not in the outbox is no reason to write anything."""
+    """The result of a mail that is not in the outbox is not stored."""
     batch, problem = Outbox().sent(SendResult("<nobody@x>", ("a@x",)), 0.0)
     assert (batch.add, batch.remove, problem) == ((), (), "")
 
 
 def test_what_takes_the_place_of_a_mail_has_waited_as_long_as_that() -> None:
-    """A server that is away for an hour is no news each minute: 'MailUnsent' goes by the oldest."""
+    """The server is down for an hour: the alert 'MailUnsent' uses the oldest waiting time."""
     outbox = Outbox()
     outbox.add(row(1, data=TO_BOTH), 100.0, 1)
     tried = outbox.next(102.0)
@@ -205,7 +205,7 @@ def test_what_takes_the_place_of_a_mail_has_waited_as_long_as_that() -> None:
 
 
 def test_a_mail_that_one_recipient_has_is_replaced_by_none() -> None:
-    """He would get it twice, in other words; the other one gets what he was written."""
+    """He would get its content twice; the other recipient gets the original mail."""
     outbox = Outbox()
     outbox.add(row(1, data=TO_BOTH), 0.0, 1)
     chosen = outbox.next(2.0)
@@ -238,7 +238,7 @@ OUTCOMES = st.sampled_from(["delivered", "refused", "deferred"])
 def test_nobody_is_served_twice_and_nobody_is_forgotten(
     severities: list[Severity], script: list[tuple[bool, str, str]]
 ) -> None:
-    """Whatever servers say: each recipient has the mail once, or is still on its row."""
+    """For all server replies: each recipient has the mail once, or is still pending."""
     outbox = Outbox()
     rows = [row(n, f"i{n % 2}", severity=s) for n, s in enumerate(severities)]
     durable = {r.message_id: r for r in rows}
@@ -291,7 +291,7 @@ RECIPIENTS = ("a@x", "b@x")
 
 
 def written(number: int, incident: str = "a", *, age: float = 0.0, **changes: object) -> OutboxRow:
-    """Return a mail as it is rendered, so long before START."""
+    """Return a rendered mail, this old at START."""
     made = row(number, incident, created_realtime_seconds=START - age, **changes)
     head = f"Subject: mail {number} of {incident}\r\nFrom: iowarden@db1\r\nTo: a@x, b@x\r\n"
     data = f"{head}Message-ID: {made.message_id}\r\n\r\nText of {number}.\r\n".encode()
@@ -299,7 +299,7 @@ def written(number: int, incident: str = "a", *, age: float = 0.0, **changes: ob
 
 
 def held(data: bytes) -> list[bytes]:
-    """Return what a digest holds, to the byte."""
+    """Return the mails of a digest, as bytes."""
     boundary = re.search(rb'multipart/digest; boundary="(.*)"', data)
     assert boundary is not None
     parts = data.split(b"\r\n--" + boundary[1])[1:-1]
@@ -308,7 +308,7 @@ def held(data: bytes) -> list[bytes]:
 
 
 def begun(outbox: Outbox, now: float) -> OutboxRow:
-    """Return the mail that goes now, after state.db has learnt of it."""
+    """Return the mail that is sent now, after state.db has stored that."""
     batch = outbox.begin(now, 1000)
     if batch is not None:
         assert outbox.next(now) is None, "not before state.db knows"
@@ -324,7 +324,7 @@ def failed(mail_row: OutboxRow, *, maybe_taken: bool = False) -> SendResult:
 
 
 def test_a_server_that_was_down_for_a_day_gets_one_digest() -> None:
-    """A mail an hour, tried every 15 min: then one mail with all 25, in order, none lost."""
+    """A mail an hour, retried every 15 min: then one mail with all 25, in order, none lost."""
     outbox, now, attempts = Outbox(), START, 0
     rows = [written(n, f"i{n % 3}", age=-HOUR * n) for n in range(25)]
     for waiting in rows:
@@ -350,7 +350,7 @@ def test_a_server_that_was_down_for_a_day_gets_one_digest() -> None:
 
 
 def test_a_digest_is_as_urgent_as_the_worst_in_it_and_says_so() -> None:
-    """A critical mail among warnings: it is in the subject, and the digest goes first."""
+    """A critical mail among warnings: the subject shows it, and the digest is sent first."""
     outbox = Outbox()
     alone = written(1, "alone", age=3 * HOUR, maybe_taken=True)
     critical = written(2, "b", severity=Severity.CRITICAL)
@@ -365,7 +365,7 @@ def test_a_digest_is_as_urgent_as_the_worst_in_it_and_says_so() -> None:
 
 
 def test_before_an_hour_is_over_mails_go_as_they_are() -> None:
-    """A server that is restarted costs no mail its own subject."""
+    """After a short outage each mail has its own subject."""
     outbox = Outbox()
     outbox.restore([written(1, "a", age=HOUR - 1), written(2, "b", age=10)], START)
     assert begun(outbox, START).parts == ()
@@ -375,7 +375,7 @@ def test_before_an_hour_is_over_mails_go_as_they_are() -> None:
 
 
 def test_what_may_have_been_taken_is_in_no_digest() -> None:
-    """The line broke after DATA: the mail goes again as it was; the others are no part of that."""
+    """The connection broke after DATA: the mail is sent again unchanged, the others in a digest."""
     outbox = Outbox()
     rows = [written(n, f"i{n}", age=HOUR - n) for n in (1, 2, 3)]
     outbox.restore(rows, START)
@@ -389,7 +389,7 @@ def test_what_may_have_been_taken_is_in_no_digest() -> None:
 
 
 def test_a_digest_that_may_have_been_taken_goes_again_to_the_byte() -> None:
-    """Also after a kill, and although another mail came meanwhile."""
+    """Also after a kill, and although another mail was added."""
     outbox = Outbox()
     rows = [written(1, "a", age=2 * HOUR), written(1, "b", age=HOUR)]
     outbox.restore(rows, START)
@@ -409,7 +409,7 @@ def test_a_digest_that_may_have_been_taken_goes_again_to_the_byte() -> None:
 
 
 def test_a_digest_that_was_surely_not_taken_is_one_with_what_came_meanwhile() -> None:
-    """The server is still down: the next attempt holds the new mail, too."""
+    """The server is still down: the next attempt contains the new mail, too."""
     outbox = Outbox()
     outbox.restore([written(1, "a", age=2 * HOUR), written(1, "b", age=HOUR)], START)
     first = begun(outbox, START)
@@ -441,7 +441,7 @@ def test_a_digest_that_the_server_refuses_is_taken_apart() -> None:
 
 
 def test_a_digest_at_which_the_line_always_breaks_is_taken_apart_once_others_get_through() -> None:
-    """Better a mail twice than never; while all fail, it is the server, and nothing is repeated."""
+    """A duplicate is better than a lost mail; while all mails fail, nothing is repeated."""
     outbox, now = Outbox(), START
     outbox.restore([written(n, f"i{n}", age=2 * HOUR) for n in (1, 2)], now)
     for _ in range(9):
@@ -461,14 +461,14 @@ def test_a_digest_at_which_the_line_always_breaks_is_taken_apart_once_others_get
 
 
 def begun_and_taken(outbox: Outbox, now: float) -> OutboxRow:
-    """Return a mail that the server takes."""
+    """Return a mail that the server accepts."""
     chosen = begun(outbox, now)
     outbox.sent(took(chosen), now)
     return chosen
 
 
 def test_a_digest_that_somebody_has_goes_to_the_others_as_it_is() -> None:
-    """a@x has it, b@x is busy, then refuses: kept whole for b@x, until it is tried again."""
+    """a@x has it, b@x is busy, then refuses: kept unchanged for b@x until it is retried."""
     outbox = Outbox()
     rows = [written(1, "a", age=2 * HOUR), written(1, "b", age=HOUR)]
     outbox.restore(rows, START)
@@ -490,7 +490,7 @@ def test_a_digest_that_somebody_has_goes_to_the_others_as_it_is() -> None:
 
 
 def test_a_digest_whose_mails_are_gone_holds_back_none() -> None:
-    """A state.db that somebody mended by hand: what is left of it goes by itself."""
+    """A state.db that was edited by hand: the remaining mails are sent alone."""
     outbox = Outbox()
     rows = [written(1, "a", age=2 * HOUR), written(1, "b", age=HOUR)]
     outbox.restore(rows, START)
@@ -502,7 +502,7 @@ def test_a_digest_whose_mails_are_gone_holds_back_none() -> None:
 
 
 def test_mails_are_marked_before_they_go_and_at_once_where_nothing_is_in_the_way() -> None:
-    """A critical mail waits for one commit, not for two; a retry is written down before."""
+    """A critical mail waits for one commit, not for two; a retry is stored before it starts."""
     outbox = Outbox()
     (stored,) = outbox.add(written(1), START, 1)
     assert stored.maybe_taken
@@ -530,7 +530,7 @@ def test_mails_are_marked_before_they_go_and_at_once_where_nothing_is_in_the_way
 
 
 def test_what_waits_too_long_is_told_once_a_day_and_when_it_is_over() -> None:
-    """The journal is the only other way to the administrator."""
+    """The journal is the only other channel to the administrator."""
     outbox = Outbox()
     outbox.add(written(1), START, 1)
     outbox.committed(Committed(1))
@@ -558,7 +558,7 @@ def test_what_waits_too_long_is_told_once_a_day_and_when_it_is_over() -> None:
 
 
 def test_a_mail_of_1970_is_not_half_a_century_late() -> None:
-    """It was written before anybody had set the clock: its age is not known."""
+    """It was written before the clock was set: its age is unknown."""
     outbox = Outbox()
     outbox.restore([row(1), row(2, "b")], START)
     assert outbox.overdue(START, HOUR) is None
@@ -566,7 +566,7 @@ def test_a_mail_of_1970_is_not_half_a_century_late() -> None:
 
 
 def test_what_was_refused_is_tried_again_at_whoever_is_mailed_today() -> None:
-    """'mail.to' was mended: b@x is now c@x; a@x, who has it, gets it no second time."""
+    """'mail.to' was corrected: b@x is now c@x; a@x, who has it, does not get it again."""
     outbox = Outbox()
     outbox.restore([written(1)], START)
     chosen = begun(outbox, START)
@@ -579,7 +579,7 @@ def test_what_was_refused_is_tried_again_at_whoever_is_mailed_today() -> None:
 
 
 def test_what_nobody_of_today_lacks_is_not_kept_for_a_retry() -> None:
-    """The refused address was taken off the list: nobody is left who should get the mail."""
+    """The refused address was removed from the list: no recipient is left."""
     outbox = Outbox()
     outbox.restore([written(1)], START)
     chosen = begun(outbox, START)
@@ -589,7 +589,7 @@ def test_what_nobody_of_today_lacks_is_not_kept_for_a_retry() -> None:
 
 
 def test_what_was_refused_is_forgotten_after_a_month_and_that_is_said() -> None:
-    """A typo in 'mail.to' does not fill the disk; each mail that goes is named with the reason."""
+    """A typo in 'mail.to' does not fill the disk; each discarded mail is logged with the reason."""
     outbox = Outbox()
     refused = {"recipients_pending": (), "recipients_refused": ("b@x",), "last_error": "550 no"}
     old, new = written(1, age=31 * 24 * HOUR, **refused), written(2, age=HOUR, **refused)
@@ -639,7 +639,7 @@ def test_an_outage_in_which_much_happens_costs_the_text_of_the_least_and_oldest(
 
 
 def test_a_digest_that_somebody_has_is_never_taken_apart() -> None:
-    """a@x has it; for b@x the line breaks, at last the server refuses: a@x gets nothing twice."""
+    """a@x has it; for b@x the connection breaks, then the server refuses: a@x gets no duplicate."""
     outbox, now = Outbox(), START
     outbox.restore([written(n, f"i{n}", age=2 * HOUR) for n in (1, 2)], now)
     digest = begun(outbox, now)
@@ -664,7 +664,7 @@ def test_a_digest_that_somebody_has_is_never_taken_apart() -> None:
 
 
 def test_a_digest_waits_for_the_mail_before_it_of_an_incident_but_not_for_ever() -> None:
-    """The first mail may have been taken and goes alone; what answers it comes after it."""
+    """The first mail may have been accepted and is sent alone; its replies follow."""
     outbox, now = Outbox(), START
     first = written(1, "a", age=2 * HOUR, maybe_taken=True)
     rest = [written(2, "a", severity=Severity.CRITICAL), written(1, "b", age=3 * HOUR)]
@@ -678,7 +678,7 @@ def test_a_digest_waits_for_the_mail_before_it_of_an_incident_but_not_for_ever()
 
 
 def test_a_mail_that_somebody_refused_is_in_no_digest() -> None:
-    """With the digest delivered, that somebody has not got the mail would be forgotten."""
+    """Delivery of the digest would hide that one recipient has not received the mail."""
     outbox = Outbox()
     some = {"recipients_pending": ("a@x",), "recipients_refused": ("b@x",)}
     outbox.restore([written(n, f"i{n}", age=2 * HOUR, **some) for n in (1, 2)], START)
@@ -687,7 +687,7 @@ def test_a_mail_that_somebody_refused_is_in_no_digest() -> None:
 
 
 def test_a_digest_waits_for_no_mail_that_the_disk_has_not_taken() -> None:
-    """The newest is not durable yet: it is in the next one, or goes alone."""
+    """The newest is not stored yet: it is in the next digest, or sent alone."""
     outbox = Outbox()
     outbox.restore([written(n, f"i{n}", age=2 * HOUR) for n in (1, 2)], START)
     outbox.add(written(3, "new"), START, 1)
@@ -695,7 +695,7 @@ def test_a_digest_waits_for_no_mail_that_the_disk_has_not_taken() -> None:
 
 
 def test_what_may_have_been_taken_and_the_newest_critical_mail_are_never_cut() -> None:
-    """A repeat is to the byte; and the newest is what the administrator must know now."""
+    """A retry is identical; and the newest critical mail is what the administrator needs now."""
     outbox = Outbox()
     large = b"x" * (MOST_BYTES // 2)
     uncertain = replace(written(1, "a", age=2 * HOUR, maybe_taken=True), data=large)
@@ -726,7 +726,7 @@ STEPS = st.one_of(
 
 
 class World:
-    """An outbox, its state.db, and what a server has of it; kills included."""
+    """An outbox, its state.db, and the mails that a server has; with kills."""
 
     def __init__(self) -> None:
         self.now = START
@@ -740,14 +740,14 @@ class World:
         """Recipient and mail to the Message-IDs that brought it."""
 
     def write(self, batch: Batch) -> None:
-        """Make a batch durable."""
+        """Store a batch."""
         self.durable.update({r.message_id: r for r in batch.add})
         for name in batch.remove:
             self.durable.pop(name, None)
         self.outbox.committed(Committed(batch.sequence))
 
     def step(self, kind: str, *given: object) -> None:
-        """Let something happen."""
+        """Let one event happen."""
         self.sequence += 1
         match kind, given:
             case "add", (str(incident), int(severity)):
@@ -769,7 +769,7 @@ class World:
                 self.attempt(kind, *given)
 
     def replace(self, incident: str, names: list[str], worst: Severity) -> None:
-        """Have one mail take the place of others: nobody may have any of them, then or later."""
+        """Let one mail replace others: no recipient may have any of them, then or later."""
         assert not any(self.ways.get((r, name)) for name in names for r in RECIPIENTS)
         oldest = min(self.durable[name].created_realtime_seconds for name in names)
         for name in names:
@@ -790,13 +790,13 @@ class World:
         return self.outbox.next(self.now)
 
     def restart(self) -> None:
-        """Die and start again."""
+        """Kill and restart."""
         self.outbox = Outbox()
         rows = sorted(self.durable.values(), key=lambda r: (r.created_realtime_seconds, r.number))
         self.outbox.restore(rows, self.now)
 
     def take(self, chosen: OutboxRow, recipients: tuple[str, ...]) -> None:
-        """Be the server that takes a mail."""
+        """Act as the server that accepts a mail."""
         for recipient in recipients:
             for name in chosen.parts or (chosen.message_id,):
                 self.ways.setdefault((recipient, name), set()).add(chosen.message_id)
@@ -804,7 +804,7 @@ class World:
             assert held(chosen.data) == [self.owed[name].data for name in chosen.parts]
 
     def attempt(self, kind: str, after: bool = False) -> None:
-        """Make an attempt; `after`: what goes wrong does so when the server has the mail."""
+        """Make an attempt; `after`: the failure happens after the server has the mail."""
         chosen = self.begin()
         if chosen is None:
             return
@@ -833,7 +833,7 @@ class World:
             self.write(batch)
 
     def judge(self) -> None:
-        """Check what holds at any time."""
+        """Check the invariants."""
         for name in self.owed:
             for recipient in RECIPIENTS:
                 ways = self.ways.get((recipient, name), set())
@@ -846,7 +846,7 @@ class World:
 def test_whatever_happens_nothing_is_lost_and_nothing_comes_in_two_ways(
     script: list[tuple[object, ...]],
 ) -> None:
-    """Servers that take, fail, defer, take for some; kills at any step; hours of waiting."""
+    """Servers that accept, fail, defer, or accept for some; kills at any step; hours of waiting."""
     world = World()
     for kind, *given_values in script:
         assert isinstance(kind, str)

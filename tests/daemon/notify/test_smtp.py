@@ -1,4 +1,4 @@
-"""Mail over real servers, good and bad ones, and the outbox that outlives them."""
+"""SMTP over real servers, good and bad ones, and the outbox that survives them."""
 
 import errno
 import os
@@ -55,7 +55,7 @@ def settings(port: int, **changes: object) -> MailSettings:
 def sender(
     chosen: MailSettings | MaildirSettings,
 ) -> Iterator[Callable[[OutboundMail], SendResult]]:
-    """Run a sender; give a function that makes one attempt and returns what became of it."""
+    """Run a sender; yield a function that makes one attempt and returns its result."""
     results: queue.Queue[object] = queue.Queue()
     running = Sender(chosen, results.put)
 
@@ -81,7 +81,7 @@ def attempt(
 
 
 def test_a_mail_arrives_as_it_was_written() -> None:
-    """A local server without TLS: the bytes that were rendered are the bytes that arrive."""
+    """A local server without TLS: the rendered bytes arrive unchanged."""
     with smtp_server() as (port, answers):
         result = attempt(settings(port))
     assert result == SendResult(
@@ -93,7 +93,7 @@ def test_a_mail_arrives_as_it_was_written() -> None:
 
 
 def test_a_refused_recipient_does_not_cost_the_others_their_mail() -> None:
-    """One address unknown (5xx), one mailbox busy (4xx): the third is served, each told apart."""
+    """One address unknown (5xx), one mailbox busy (4xx): the third gets it; each is reported."""
     answers = Answers(recipients={"b@x": "550 5.1.1 no such user", "c@x": "450 4.2.1 mailbox busy"})
     with smtp_server(answers) as (port, _):
         result = attempt(settings(port), replace(OUTBOUND, recipients=("a@x", "b@x", "c@x")))
@@ -116,7 +116,7 @@ def test_a_refused_recipient_does_not_cost_the_others_their_mail() -> None:
 def test_what_a_server_says_of_the_whole_message_holds_for_every_recipient(
     answers: Answers, permanent: bool, words: str
 ) -> None:
-    """5xx is for good, 4xx for now; either way each recipient is accounted for."""
+    """5xx is permanent, 4xx temporary; either way each recipient is accounted for."""
     with smtp_server(answers) as (port, _):
         result = attempt(settings(port))
     if permanent:
@@ -145,7 +145,7 @@ GREETING, HELLO, OK, GO = "220 mx\r\n", "250 mx\r\n", "250 ok\r\n", "354 go\r\n"
 def test_a_server_that_stalls_is_named_with_the_step_it_stalls_at(
     answers: tuple[str, ...], step: str, expected: str
 ) -> None:
-    """Whatever it last said, the attempt ends, and its error says where and what was awaited."""
+    """After any reply the attempt ends, and its error names the step and the expected reply."""
     with scripted_server(dialogue(*answers)) as port:
         result = attempt(settings(port, timeout_seconds=0.3))
     assert result.error == (
@@ -156,7 +156,7 @@ def test_a_server_that_stalls_is_named_with_the_step_it_stalls_at(
 
 
 def test_a_server_that_dribbles_does_not_hold_the_sender() -> None:
-    """A byte now and then keeps each read alive; the attempt as a whole has a deadline."""
+    """Single bytes prolong each read; the attempt as a whole has a time limit."""
 
     def dribble(connection: socket.socket, over: threading.Event) -> None:
         while not over.wait(0.02):
@@ -168,12 +168,12 @@ def test_a_server_that_dribbles_does_not_hold_the_sender() -> None:
 
 
 def endless_line(connection: socket.socket, over: threading.Event) -> None:
-    """Say a line of 10 MB, if anybody takes it."""
+    """Send a line of 10 MB, while the client reads it."""
     connection.sendall(b"220 " + b"x" * 10_000_000)
 
 
 def endless_answer(connection: socket.socket, over: threading.Event) -> None:
-    """Say one answer of a million lines."""
+    """Send one reply of a million lines."""
     connection.sendall(b"220-x\r\n" * 1_000_000)
 
 
@@ -195,7 +195,7 @@ def endless_answer(connection: socket.socket, over: threading.Event) -> None:
 def test_nonsense_is_an_error_of_the_server_never_a_verdict_on_the_mail(
     script: Callable[[socket.socket, threading.Event], None], got: str
 ) -> None:
-    """Before it has heard of the mail, nothing a server says is a reason to give it up."""
+    """Before the mail was submitted, no reply is a reason to discard it."""
     with scripted_server(script) as port:
         result = attempt(settings(port))
     assert f"127.0.0.1:{port}': greeting: expected 220, got {got}" in result.error
@@ -205,7 +205,7 @@ def test_nonsense_is_an_error_of_the_server_never_a_verdict_on_the_mail(
 
 @pytest.mark.parametrize("said", [(), (HELLO,), (HELLO, OK), (HELLO, OK, OK)])
 def test_a_server_that_goes_down_defers_nobody(said: tuple[str, ...]) -> None:
-    """421 at any step is of the connection (RFC 5321): the server, not the mail, is tried later."""
+    """421 at any step is a fault of the connection (RFC 5321): the server is retried later."""
     with scripted_server(dialogue(GREETING, *said, "421 going down\r\n")) as port:
         result = attempt(settings(port))
     if said:
@@ -215,7 +215,7 @@ def test_a_server_that_goes_down_defers_nobody(said: tuple[str, ...]) -> None:
 
 
 def test_a_server_that_is_content_without_the_message_has_not_got_it() -> None:
-    """It answers DATA with 250, as no server may: nothing was handed over, so nothing is taken."""
+    """It replies to DATA with 250, against the RFC: the message was not handed over."""
     with scripted_server(dialogue(GREETING, HELLO, OK, OK, OK)) as port:
         result = attempt(settings(port))
     assert "DATA: expected 354, got '250 ok'" in result.error
@@ -224,7 +224,7 @@ def test_a_server_that_is_content_without_the_message_has_not_got_it() -> None:
 
 
 def test_a_server_that_takes_half_a_message_does_not_hold_the_sender() -> None:
-    """It said '354' and reads no more: the sockets are full, the attempt ends."""
+    """It replied '354' and reads no more: the sockets are full, the attempt ends."""
 
     def script(connection: socket.socket, over: threading.Event) -> None:
         with connection.makefile("rb") as lines:
@@ -241,7 +241,7 @@ def test_a_server_that_takes_half_a_message_does_not_hold_the_sender() -> None:
 
 
 def test_a_remote_server_gets_nothing_in_clear() -> None:
-    """Neither the mail, unless 'none' was asked for, nor ever the password."""
+    """Neither the mail, unless 'none' is configured, nor ever the password."""
     address = own_address()
     script = dialogue(GREETING, "250-mx\r\n250 AUTH PLAIN LOGIN\r\n")
     with scripted_server(script, address) as port:
@@ -256,7 +256,7 @@ def test_a_remote_server_gets_nothing_in_clear() -> None:
 def test_a_server_that_moved_is_found_after_one_failed_attempt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its old address answers no more: the name is looked up again, not at the next start."""
+    """Its old address does not respond: the name is resolved again, not only at the next start."""
     look_up = socket.getaddrinfo
     nowhere = free_port()
     answers = [nowhere]
@@ -272,7 +272,7 @@ def test_a_server_that_moved_is_found_after_one_failed_attempt(
 
 
 def test_a_bug_of_ours_costs_an_attempt_not_the_sender() -> None:
-    """An exception nobody expected is said with its place, and the next mail goes out."""
+    """An unexpected exception is reported with its location, and the next mail is sent."""
     with smtp_server() as (port, _), sender(settings(port)) as send:
         failed = send(replace(OUTBOUND, data=None))  # type: ignore[arg-type]
         assert send(OUTBOUND).delivered == OUTBOUND.recipients
@@ -289,13 +289,13 @@ def test_nobody_listening_is_said_with_server_and_port() -> None:
 
 
 def test_an_unknown_name_is_said() -> None:
-    """A server name that nobody knows (RFC 6761 reserves '.invalid')."""
+    """A server name that does not exist (RFC 6761 reserves '.invalid')."""
     result = attempt(settings(25, server="mx.invalid"))
     assert "'mx.invalid:25': name resolution: expected an address, got" in result.error
 
 
 def test_a_server_that_goes_after_taking_the_mail_has_taken_it() -> None:
-    """The line breaks between the final '250' and QUIT: delivered, no repeat."""
+    """The connection breaks between the final '250' and QUIT: delivered, no duplicate."""
 
     def script(connection: socket.socket, over: threading.Event) -> None:
         over.set()  # nothing to wait for after the last answer
@@ -309,7 +309,7 @@ def test_a_server_that_goes_after_taking_the_mail_has_taken_it() -> None:
 
 @pytest.mark.parametrize("tls", ["starttls", "tls"])
 def test_tls_is_verified_against_known_authorities(tmp_path: Path, tls: str) -> None:
-    """A certificate from a known authority is taken; the same unknown one gets no mail."""
+    """A certificate of a known authority is accepted; the same unknown one gets no mail."""
     certificate = make_certificate(tmp_path)
     with smtp_server(certificate=certificate, implicit_tls=tls == "tls") as (port, answers):
         chosen = settings(port, server="localhost", tls=tls, authorities=certificate.path)
@@ -322,7 +322,7 @@ def test_tls_is_verified_against_known_authorities(tmp_path: Path, tls: str) -> 
 
 
 def test_a_certificate_for_another_name_is_refused(tmp_path: Path) -> None:
-    """Somebody with a good certificate of his own cannot stand in for our server."""
+    """A valid certificate of another server does not give access to the mail."""
     certificate = make_certificate(tmp_path, "elsewhere.example")
     with smtp_server(certificate=certificate) as (port, _):
         chosen = settings(port, server="localhost", tls="starttls", authorities=certificate.path)
@@ -331,7 +331,7 @@ def test_a_certificate_for_another_name_is_refused(tmp_path: Path) -> None:
 
 
 def test_required_tls_that_is_not_offered_sends_nothing() -> None:
-    """Somebody who strips the offer of STARTTLS gets no mail; the error says what can be done."""
+    """If STARTTLS is stripped from the reply no mail is sent; the error gives the next step."""
     with smtp_server() as (port, answers):
         result = attempt(settings(port, tls="starttls"))
     assert "STARTTLS: expected the server to support it, got no support" in result.error
@@ -340,7 +340,7 @@ def test_required_tls_that_is_not_offered_sends_nothing() -> None:
 
 @pytest.mark.parametrize("offered", [True, False])
 def test_opportunistic_takes_what_is_offered(tmp_path: Path, offered: bool) -> None:
-    """Asked for by the administrator: an unknown certificate or none at all, the mail goes out."""
+    """Configured by the administrator: with an unknown certificate or none the mail is sent."""
     certificate = make_certificate(tmp_path) if offered else None
     with smtp_server(certificate=certificate) as (port, answers):
         result = attempt(settings(port, tls="opportunistic"))
@@ -349,7 +349,7 @@ def test_opportunistic_takes_what_is_offered(tmp_path: Path, offered: bool) -> N
 
 
 def test_words_put_in_before_the_encryption_are_not_believed(tmp_path: Path) -> None:
-    """An answer injected in clear behind that to STARTTLS (CVE-2011-0411) ends the attempt."""
+    """A reply injected unencrypted after that to STARTTLS (CVE-2011-0411) ends the attempt."""
     injected = dialogue(GREETING, "250-mx\r\n250 STARTTLS\r\n", "220 go\r\n250 injected\r\n")
     with scripted_server(injected) as port:
         result = attempt(settings(port, tls="starttls"))
@@ -357,7 +357,7 @@ def test_words_put_in_before_the_encryption_are_not_believed(tmp_path: Path) -> 
 
 
 def test_a_log_in_is_made_and_a_wrong_password_is_retried_later() -> None:
-    """A wrong password is an error of the connection: no mail is given up for it."""
+    """A wrong password is an error of the connection: no mail is discarded for it."""
     with smtp_server(password="secret") as (port, answers):
         good = attempt(settings(port, user="iowarden", password="secret"))
         bad = attempt(settings(port, user="iowarden", password="wrong"))
@@ -370,7 +370,7 @@ def test_a_log_in_is_made_and_a_wrong_password_is_retried_later() -> None:
 def test_a_name_look_up_that_hangs_delays_but_does_not_multiply(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The resolver's files lie on the hung disk: the error says so, and only one look-up hangs."""
+    """The resolver's files are on the hung disk: the error says so, and only one thread hangs."""
     release = threading.Event()
     asked: queue.Queue[object] = queue.Queue()
 
@@ -388,7 +388,7 @@ def test_a_name_look_up_that_hangs_delays_but_does_not_multiply(
 
 
 def test_a_known_address_serves_while_the_look_up_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The root disk hangs, then the server is down for a while: its old address still serves."""
+    """The root disk hangs, then the server is down for a while: its old address is still used."""
     port = free_port()
     release = threading.Event()
     look_up = socket.getaddrinfo
@@ -449,7 +449,7 @@ print(results.get().delivered)
 
 
 def test_a_maildir_holds_each_mail_once(tmp_path: Path) -> None:
-    """Without a server mails are files; a repeat after a kill replaces its file."""
+    """Without a server mails are files; a retry after a kill replaces its file."""
     directory = tmp_path / "Maildir"
     with sender(MaildirSettings(str(directory))) as send:
         results = [send(OUTBOUND), send(OUTBOUND)]
@@ -460,7 +460,7 @@ def test_a_maildir_holds_each_mail_once(tmp_path: Path) -> None:
 
 
 def test_an_identifier_cannot_leave_the_maildir(tmp_path: Path) -> None:
-    """A message id full of slashes and dots stays a file name."""
+    """A Message-ID full of slashes and dots is still a file name."""
     outbound = replace(OUTBOUND, message_id="<../../../x\0/y>")
     assert attempt(MaildirSettings(str(tmp_path / "M")), outbound).delivered
     assert [path.parent.name for path in tmp_path.rglob("*") if path.is_file()] == ["new"]
@@ -490,7 +490,7 @@ def test_a_maildir_that_cannot_be_written_is_an_error_for_now(tmp_path: Path) ->
 
 
 def test_the_test_mail_tells_the_dialogue(tmp_path: Path) -> None:
-    """Connection, TLS, certificate and each answer are shown to whoever sets the mail up."""
+    """Connection, TLS, certificate and each reply are shown to whoever configures mail."""
     certificate = make_certificate(tmp_path)
     answers = Answers(recipients={"b@x": "550 5.1.1 no such user"})
     with smtp_server(answers, certificate=certificate) as (port, _):

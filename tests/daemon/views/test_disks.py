@@ -1,4 +1,4 @@
-"""What people are told of disks by the whole program: coverage, all of a disk, its past."""
+"""Disks in the whole program: monitoring status, details of a disk, its history."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def asked(host: Watched, *words: str) -> tuple[int, str]:
 
 
 def data(host: Watched, *words: str) -> Any:  # noqa: ANN401 - whatever the command says
-    """Return the answer of a command as data."""
+    """Return the reply of a command as data."""
     return json.loads(asked(host, *words, "--json")[1])
 
 
 def says(name: str, output: str) -> Files:
-    """Let a disk say this to smartctl."""
+    """Set what smartctl reports of a disk."""
     return answer(*smartctl_runner.command(Target(f"/dev/{name}", "scsi"), "full"), stdout=output)
 
 
 def healthy(name: str, pending: int = 0) -> str:
-    """Return what smartctl says of a disk as large as the kernel's, with these pending sectors."""
+    """Return smartctl's output for a disk of the kernel's size, with these pending sectors."""
     document = json.loads(drives.ata(f"S-{name}", 3600 * len(name) * ord(name[-1])))
     document["user_capacity"] = {"blocks": SECTORS, "bytes": SECTORS * 512}
     for attribute in document["ata_smart_attributes"]["table"]:
@@ -80,7 +80,7 @@ def test_what_is_covered_is_told_wherever_people_look(tmp_path: Path) -> None:
 
 
 def test_a_disk_is_found_by_whatever_it_is_called(tmp_path: Path) -> None:
-    """Serial number, its beginning, device; what it carries; who asks for another is told which."""
+    """Serial number, its beginning, device, file system on it; otherwise the disks are listed."""
     live = Live(tmp_path)
     live.change(says("sda", healthy("sda")) | says("sdb", healthy("sdb")))
     with watched(tmp_path, live) as host:
@@ -101,7 +101,7 @@ def test_a_disk_is_found_by_whatever_it_is_called(tmp_path: Path) -> None:
 def test_a_disk_that_returns_under_another_name_is_told_with_what_takes_it_back(
     tmp_path: Path,
 ) -> None:
-    """A cable came loose: sdb of md0 comes back as sdc, and md0 does not take it by itself."""
+    """A cable came loose: sdb of md0 returns as sdc, and md0 does not re-add it by itself."""
     live = Live(tmp_path)
     with watched(tmp_path, live) as host:
         host.wait(90)
@@ -122,7 +122,7 @@ def test_a_disk_that_returns_under_another_name_is_told_with_what_takes_it_back(
 
 
 def test_what_a_disk_says_is_kept_and_can_be_asked_for(tmp_path: Path) -> None:
-    """Sectors become pending, over a restart: each change is there, the bars and the values."""
+    """Sectors become pending, over a restart: each change is shown, as bars and as values."""
     live = Live(tmp_path)
     live.change(says("sda", healthy("sda")))
     with watched(tmp_path, live) as host:
@@ -145,7 +145,7 @@ def test_what_a_disk_says_is_kept_and_can_be_asked_for(tmp_path: Path) -> None:
 def test_a_disk_that_did_not_come_back_is_missed_until_it_is_forgotten(
     tmp_path: Path, *, power_lost: bool
 ) -> None:
-    """The machine is started without a disk: mailed, and over when somebody says that he has it."""
+    """The machine boots without a disk: mailed, and resolved when a user forgets the disk."""
     live = Live(tmp_path)
     live.change(says("sda", healthy("sda")) | says("sdb", healthy("sdb")))
     with watched(tmp_path, live) as host:
@@ -173,7 +173,7 @@ def test_a_disk_that_did_not_come_back_is_missed_until_it_is_forgotten(
 
 
 def test_a_refused_self_test_is_told_with_its_disk(tmp_path: Path) -> None:
-    """It was refused before a restart: what reads the disk instead stands beside it."""
+    """It was refused before a restart: the disk's line shows what reads it instead."""
     live = Live(tmp_path)
     live.change(says("sda", healthy("sda")))
     with watched(tmp_path, live) as host:
@@ -194,7 +194,7 @@ def test_a_refused_self_test_is_told_with_its_disk(tmp_path: Path) -> None:
 def test_a_disk_that_hangs_under_the_history_keeps_one_thread_and_nobody_else(
     tmp_path: Path,
 ) -> None:
-    """A file that cannot be opened in time, here a FIFO: the next who asks is told at once."""
+    """A file that cannot be opened in time, here a FIFO: the next request fails at once."""
     path = tmp_path / "history.db"
     os.mkfifo(path)
     past = Past(str(path))
@@ -209,7 +209,7 @@ def test_a_disk_that_hangs_under_the_history_keeps_one_thread_and_nobody_else(
 
 
 def test_a_past_that_nobody_has_kept_yet_is_no_fault(tmp_path: Path) -> None:
-    """Just installed: there is no file."""
+    """Just installed: there is no history file."""
     replies: queue.SimpleQueue[dict[str, object]] = queue.SimpleQueue()
     past = Past(str(tmp_path / "history.db"))
     for _ in range(2):

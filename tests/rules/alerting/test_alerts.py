@@ -1,4 +1,4 @@
-"""The life of an alert, on rules as users write them."""
+"""Alert states, with rules as users write them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ THERMOMETER = Source(
 
 
 class Machine:
-    """A machine with one thermometer a device, and rules over it."""
+    """A machine with one thermometer per device, and rules about them."""
 
     def __init__(self, rules: str = RULES) -> None:
         self.now = START
@@ -51,7 +51,7 @@ class Machine:
         temperatures: dict[str, float] | None,
         outcome: Outcome = Outcome.OK,
     ) -> list[Transition]:
-        """Let a second pass; None: the thermometer does not answer."""
+        """Let a second pass; None: the thermometer is unreadable."""
         samples: list[Sample] | None = None
         if temperatures is not None:
             samples = [
@@ -65,7 +65,7 @@ class Machine:
         return changes
 
     def seconds(self, count: int, temperatures: dict[str, float] | None) -> list[str]:
-        """Let some seconds pass; return the states that were entered."""
+        """Let some seconds pass; return the new states."""
         outcome = Outcome.FAILED if temperatures is None else Outcome.OK
         return [
             change.alert.state.value
@@ -74,13 +74,13 @@ class Machine:
         ]
 
     def only(self) -> Alert:
-        """The one alert there is."""
+        """Return the only alert."""
         (alert,) = self.engine.rules.alerts()
         return alert
 
 
 def test_an_alert_waits_for_its_time_and_then_fires() -> None:
-    """`for: 3s`: pending at first sight, firing three seconds later, with the value of then."""
+    """`for: 3s`: pending at once, firing three seconds later, with the value of that time."""
     host = Machine()
     assert host.seconds(3, {"a": 60.0}) == ["pending"]
     assert host.seconds(1, {"a": 61.0}) == ["firing"]
@@ -88,7 +88,7 @@ def test_an_alert_waits_for_its_time_and_then_fires() -> None:
 
 
 def test_a_condition_that_ends_before_its_time_was_nothing() -> None:
-    """A pending alert disappears without a word."""
+    """A pending alert disappears without a message."""
     host = Machine()
     host.seconds(3, {"a": 60.0})
     assert host.seconds(1, {"a": 40.0}) == []
@@ -96,7 +96,7 @@ def test_a_condition_that_ends_before_its_time_was_nothing() -> None:
 
 
 def test_a_firing_alert_is_kept_for_its_time_and_then_resolves() -> None:
-    """`keep_firing_for: 2s`: a short dip below the threshold is no end."""
+    """`keep_firing_for: 2s`: a short dip below the threshold does not resolve it."""
     host = Machine()
     host.seconds(5, {"a": 60.0})
     assert host.seconds(1, {"a": 40.0}) == []
@@ -106,7 +106,7 @@ def test_a_firing_alert_is_kept_for_its_time_and_then_resolves() -> None:
 
 
 def test_each_device_is_an_alert_of_its_own() -> None:
-    """Two hot disks are two alerts; one that cools resolves alone."""
+    """Two hot disks are two alerts; one that cools down resolves alone."""
     host = Machine()
     host.seconds(5, {"a": 60.0, "b": 70.0})
     host.seconds(4, {"a": 60.0, "b": 40.0})
@@ -115,7 +115,7 @@ def test_each_device_is_an_alert_of_its_own() -> None:
 
 
 def test_a_source_that_falls_silent_resolves_nothing() -> None:
-    """Held for three periods, then unknown, for as long as it takes; good data ends it."""
+    """Firing for three more periods, then unknown for as long as it takes; good data end it."""
     host = Machine()
     host.seconds(5, {"a": 60.0})
     assert host.seconds(3, None) == []
@@ -127,7 +127,7 @@ def test_a_source_that_falls_silent_resolves_nothing() -> None:
 
 
 def test_a_source_that_comes_back_with_good_data_resolves_what_is_over() -> None:
-    """Unknown, then below the threshold: the end, after the time it is kept."""
+    """Unknown, then below the threshold: it resolves after its `keep_firing_for`."""
     host = Machine()
     host.seconds(5, {"a": 60.0})
     host.seconds(10, None)
@@ -135,14 +135,14 @@ def test_a_source_that_comes_back_with_good_data_resolves_what_is_over() -> None
 
 
 def test_nothing_fires_anew_on_a_source_that_is_silent() -> None:
-    """Pending when the cable was pulled: its time does not run on what nobody reads."""
+    """Pending when the data source failed: its time does not run without data."""
     host = Machine()
     host.seconds(2, {"a": 60.0})
     assert host.seconds(60, None) == []
 
 
 def test_a_broken_source_is_not_a_source_without_series() -> None:
-    """A pressure file that never existed is absent; its rule just has nothing to say."""
+    """A pressure file that never existed is absent; its rule has no result."""
     host = Machine()
     for _ in range(10):
         assert host.second(None, Outcome.ABSENT) == []
@@ -150,14 +150,14 @@ def test_a_broken_source_is_not_a_source_without_series() -> None:
 
 
 def test_a_device_label_that_is_no_block_device_is_the_rules_own_business() -> None:
-    """A user calls his pool a device: it is not missing from the kernel's list of disks."""
+    """A user's rule labels a pool as device: it need not be in the kernel's list of disks."""
     rules = RULES.replace("severity: warning", "severity: warning, device: tank")
     host = Machine(rules)
     assert host.seconds(8, {"": 60.0}) == ["pending", "firing"]
 
 
 def test_firings_of_two_hours_are_counted() -> None:
-    """Three warnings in two hours are worse than one; what is older is forgotten."""
+    """Three warnings in two hours are more severe than one; older ones are dropped."""
     host = Machine()
     for _ in range(3):
         host.seconds(5, {"a": 60.0})
@@ -169,7 +169,7 @@ def test_firings_of_two_hours_are_counted() -> None:
 
 
 def test_a_restart_keeps_what_was_firing() -> None:
-    """The alert goes on with its own beginning, and does not fire a second time."""
+    """The alert continues with its own start time, and does not fire a second time."""
     host = Machine()
     host.seconds(5, {"a": 60.0})
     kept = host.engine.rules.alerts()
@@ -181,7 +181,7 @@ def test_a_restart_keeps_what_was_firing() -> None:
 
 
 def test_what_cleared_during_a_restart_resolves_after_it() -> None:
-    """Nothing is lost because nobody looked for a minute."""
+    """The missing minute loses nothing."""
     host = Machine()
     host.seconds(5, {"a": 60.0})
     again = Machine()
@@ -191,7 +191,7 @@ def test_what_cleared_during_a_restart_resolves_after_it() -> None:
 
 
 def test_an_alert_whose_rule_is_gone_is_handed_back() -> None:
-    """A reload without the rule: somebody must say that it is over."""
+    """After a reload without the rule, its end must be reported."""
     host = Machine()
     host.seconds(5, {"a": 60.0})
     other = Machine(RULES.replace("Hot", "Cold"))
@@ -199,7 +199,7 @@ def test_an_alert_whose_rule_is_gone_is_handed_back() -> None:
 
 
 def test_two_results_with_the_same_labels_are_an_error_that_is_told() -> None:
-    """As in Prometheus; the rule is named, nothing fires by half."""
+    """As in Prometheus; the rule is named, and no partial result fires."""
     host = Machine(RULES.replace("severity: warning", "severity: warning, device: one"))
     host.seconds(5, {"a": 60.0, "b": 60.0})
     ((rule, text),) = host.engine.rules.problems.items()
@@ -228,7 +228,7 @@ def test_one_second_of_a_rule_in_error_is_counted_for_metrics() -> None:
 
 @pytest.mark.parametrize("name", ["node_memory_Dirty_bytes", "iowarden_memory_dirty_bytes"])
 def test_rules_read_both_our_names_and_those_of_node_exporter(name: str) -> None:
-    """A user's rule for node_exporter works in the daemon as it is."""
+    """A user's rule for node_exporter works unchanged."""
     rules = RULES.replace("temperature > 50", f"{name} > 1024").replace("for: 3s", "for: 0s")
     source = next(s for s in registry.SOURCES if s.name == "meminfo")
     engine = Engine(parse_rule_file(rules, "test.yaml"), [source], START)
@@ -254,7 +254,7 @@ groups:
 
 
 def test_a_rule_may_read_what_fires() -> None:
-    """Hysteresis as Prometheus's users write it: on above 55, off at 50, and how long so far."""
+    """Hysteresis as Prometheus users write it: on above 55, off at 50, and the duration."""
     host = Machine(HYSTERESIS)
     assert host.seconds(2, {"a": 53.0}) == []
     assert host.seconds(2, {"a": 56.0}) == ["firing"]
@@ -266,7 +266,7 @@ def test_a_rule_may_read_what_fires() -> None:
 
 
 def test_what_fires_is_not_shown_under_prometheus_own_names() -> None:
-    """A second ALERTS of a host would break the rules of a fleet; a query sees it."""
+    """A second ALERTS of a host would break the rules of a fleet; a query has it."""
     host = Machine()
     host.seconds(5, {"a": 60.0})
     shown = {family.name for chunk in host.engine.hub.chunks() for family, _ in chunk.families}
@@ -280,7 +280,7 @@ def test_what_fires_is_not_shown_under_prometheus_own_names() -> None:
 
 
 def test_a_group_with_a_limit_fails_beyond_it_and_ends_no_alert() -> None:
-    """Two hot disks are one too many: the rule is in error, and what fired is not told as over."""
+    """Two hot disks are one too many: the rule is in error, and its alert does not resolve."""
     host = Machine(RULES.replace("    interval: 1s", "    interval: 1s\n    limit: 1"))
     assert host.seconds(4, {"a": 60.0})[-1:] == ["firing"]
     assert host.seconds(5, {"a": 60.0, "b": 60.0}) == []
@@ -322,7 +322,7 @@ groups:
 def test_an_alert_without_a_summary_is_told_by_what_makes_it_one(
     labels: dict[str, str], annotations: dict[str, str], expected: str
 ) -> None:
-    """Many rules of others have none: the mail's subject is the alert and the labels of its own."""
+    """Many rules have none: the mail's subject is the alert with its own labels."""
     pairs = tuple(sorted({"alertname": "Slow", **labels}.items()))
     alert = Alert("Slow", pairs, State.FIRING, 1.0, tuple(annotations.items()), 0.0)
     assert replace(alert, object="sda (ACME, serial S1)").summary == expected

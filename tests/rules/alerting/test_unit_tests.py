@@ -1,4 +1,4 @@
-"""Unit tests of rules, as people have them for promtool: what passes there passes here."""
+"""Unit tests of rules in promtool's format: the same tests pass in both programs."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ CASES = {
 
 
 def both(text: str, directory: Path, capfd: pytest.CaptureFixture[str]) -> tuple[str, str]:
-    """Return what promtool and our command say of a file of tests."""
+    """Return the output of promtool and of our command for a test file."""
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not installed (package prometheus)")
@@ -147,7 +147,7 @@ def both(text: str, directory: Path, capfd: pytest.CaptureFixture[str]) -> tuple
 
 
 def said(text: str) -> str:
-    """Return the lines that say something."""
+    """Return the lines with content."""
     return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
 
 
@@ -155,7 +155,7 @@ def said(text: str) -> str:
 def test_promtool_says_the_same(
     case: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A file of tests passes or fails as in promtool, and in its very words."""
+    """A test file passes or fails as in promtool, with the same text."""
     theirs, ours = both(HEAD + CASES[case], tmp_path, capfd)
     assert ours == theirs
 
@@ -163,7 +163,7 @@ def test_promtool_says_the_same(
 def test_subqueries_step_as_rules_are_evaluated(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """One that says no step: every 20 s here, by promtool and by us."""
+    """A subquery without a step: every 20 s here, in both programs."""
     text = HEAD.replace("evaluation_interval: 1m", "evaluation_interval: 20s") + SUBQUERY
     theirs, ours = both(text, tmp_path, capfd)
     assert 'got: {device="sda"} 1.4E+01, {device="sdb"} 1.4E+01' in ours
@@ -171,12 +171,12 @@ def test_subqueries_step_as_rules_are_evaluated(
 
 
 def failures(tests: str, rules: str = RULES) -> list[str]:
-    """Return what of some tests failed."""
+    """Return the failures of some tests."""
     return run(parse_unit_tests(tests, "t.yaml"), parse_rule_file(rules, "r.yaml"))
 
 
 def test_what_is_not_as_expected_is_told_with_what_was_got() -> None:
-    """The name of the test and of the alert, the time, and both sides in full."""
+    """Names of test and alert, the time, and both sides in full."""
     case = CASES["asked between two evaluations"]
     (failure,) = failures(HEAD + case.partition("      - {eval_time: 90s")[0])
     assert failure == (
@@ -192,7 +192,7 @@ def test_what_is_not_as_expected_is_told_with_what_was_got() -> None:
 
 
 def test_a_rule_that_fails_ends_its_test_and_no_other() -> None:
-    """As promtool: what comes after is of no use, and the next test begins anew."""
+    """As promtool: the test ends there, and the next one runs."""
     rules = "groups: [{name: g, limit: 1, rules: [{record: y, expr: x}]}]"
     one = "  - {input_series: [{series: 'x{a=\"1\"}', values: 1x5}, {series: x, values: _ 1}],\n"
     asked = "     promql_expr_test: [{expr: x, eval_time: 2m}]}\n"
@@ -252,7 +252,7 @@ def test_a_mistake_is_told_at_its_place(text: str, place: str, message: str) -> 
 
 
 def test_tests_that_would_never_end_are_refused() -> None:
-    """A year of milliseconds is a mistake."""
+    """A year in steps of a millisecond is a mistake."""
     text = "evaluation_interval: 1ms\ntests: [promql_expr_test: [{expr: x, eval_time: 1y}]]"
     (failure,) = failures(text)
     assert "expected at most 1000000 evaluations, got 31536000001" in failure
@@ -260,7 +260,7 @@ def test_tests_that_would_never_end_are_refused() -> None:
 
 @given(st.text(max_size=200) | st.text("tesrulfi_:[]{}- \n0123456789'x", max_size=200))
 def test_no_text_makes_anything_but_tests_or_their_errors(text: str) -> None:
-    """Whatever is in the file."""
+    """For any content of the file."""
     with contextlib.suppress(RuleFileError):
         parse_unit_tests(text, "t.yaml")
 
@@ -289,7 +289,7 @@ def test_values_are_written_short(text: str, expected: list[notation.SeriesValue
 
 @pytest.mark.parametrize("text", ["1+1", "x5", "_+1x3", "1x", "0x1F+", "1,2", "1x-3", "1x1e3"])
 def test_values_that_are_none_are_refused(text: str) -> None:
-    """Told with the column, not taken for something else."""
+    """Reported with the column."""
     with pytest.raises(PromqlError) as caught:
         notation.values("1 " + text)
     assert caught.value.column == 3
@@ -335,6 +335,6 @@ def test_a_series_is_written_as_a_selector(
     ],
 )
 def test_what_is_no_series_is_refused(text: str) -> None:
-    """A selector of many series, or a slip of the pen."""
+    """A selector of many series, or a typing error."""
     with pytest.raises(PromqlError):
         notation.series(text)

@@ -1,4 +1,4 @@
-"""Clocks of RAID controllers: their zone, their drift, and what nobody can tell."""
+"""Offsets of RAID controllers' clocks: time zone, drift, and cases that cannot be verified."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ QUARTERS = st.integers(-56, 56).map(lambda number: float(number * QUARTER_SECOND
 
 
 def test_a_controller_at_utc_whose_errors_are_the_kernels() -> None:
-    """All five fit, and at no other offset does any."""
+    """All five errors match at this offset, none at any other."""
     found = from_errors(ERRORS, ERRORS)
     assert (found.seconds, found.way, found.verified) == (0.0, Way.ERRORS, True)
     assert (found.matches, found.told, found.runner_up) == (5, 5, 0)
@@ -48,7 +48,7 @@ def test_a_controller_at_utc_whose_errors_are_the_kernels() -> None:
 
 
 def test_a_controller_four_hours_ahead_of_what_the_kernel_logs() -> None:
-    """The kernel's log had Eastern daylight time."""
+    """The kernel log had Eastern Daylight Time."""
     found = from_errors(ERRORS, [each - 4 * HOUR for each in ERRORS])
     assert (found.seconds, found.matches, found.runner_up) == (14_400.0, 5, 0)
     assert told(found) == "its clock is 4:00:00 h ahead of UTC (5 of 5 errors match the kernel log)"
@@ -56,7 +56,7 @@ def test_a_controller_four_hours_ahead_of_what_the_kernel_logs() -> None:
 
 @pytest.mark.parametrize("noise", [(-50.0, 12.0), (100.0, 300.0), (-4000.0, 2.0)])
 def test_drift_and_lines_that_belong_to_nothing(noise: tuple[float, ...]) -> None:
-    """A clock 37 s fast, and two errors of the kernel that the controller never told."""
+    """A clock 37 s fast, and two kernel errors that the controller's log does not have."""
     local = [each - 4 * HOUR for each in ERRORS]
     found = from_errors([each + 37 for each in ERRORS], [*local, *(local[0] + x for x in noise)])
     assert (found.seconds, found.drift_seconds, found.runner_up) == (14_437.0, 37.0, 0)
@@ -64,7 +64,7 @@ def test_drift_and_lines_that_belong_to_nothing(noise: tuple[float, ...]) -> Non
 
 
 def test_the_time_of_an_error_in_utc() -> None:
-    """What the controller wrote at 05:43:46 happened at 01:43:46 where the kernel's clock says."""
+    """The controller's 05:43:46 is 01:43:46 by the kernel's clock."""
     found = from_errors(ERRORS, [each - 4 * HOUR for each in ERRORS])
     assert utc(ERRORS[0], found) == at("01:43:46")
     assert utc(ERRORS[0], UNKNOWN) is None
@@ -72,14 +72,14 @@ def test_the_time_of_an_error_in_utc() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_fewer_than_three_matches_are_unverified(count: int) -> None:
-    """Two errors fit somewhere by chance too often."""
+    """Two errors match at some offset by coincidence too often."""
     found = from_errors(ERRORS, ERRORS[:count])
     assert (found.seconds, found.verified, found.matches) == (None, False, count)
     assert "unverified" in told(found)
 
 
 def test_a_kernel_that_saw_nothing_says_nothing_of_the_clock() -> None:
-    """A controller that corrects its errors by itself is no reason to trust its clock."""
+    """Without kernel errors the offset is unknown: the controller corrects its errors itself."""
     assert from_errors(ERRORS, []) == Offset(None, Way.NONE, told=5, reason=_few(0))
     assert from_errors([], ERRORS).reason.startswith("0 of its 0 errors match")
 
@@ -89,7 +89,7 @@ def _few(count: int) -> str:
 
 
 def test_errors_every_quarter_of_an_hour_fit_everywhere() -> None:
-    """Something that asks every 15 minutes is no clock."""
+    """Errors of a poll every 15 minutes match at each offset."""
     regular = [at("05:00:00") + 900.0 * n for n in range(8)]
     found = from_errors(regular, regular)
     assert (found.seconds, found.matches, found.runner_up) == (None, 8, 7)
@@ -97,26 +97,26 @@ def test_errors_every_quarter_of_an_hour_fit_everywhere() -> None:
 
 
 def test_two_offsets_that_fit_as_well_are_unverified() -> None:
-    """The clock was set between: three errors before, three after."""
+    """The clock was set in between: three errors before, three after."""
     before, after = ERRORS[:3], [each + 6 * HOUR for each in ERRORS[:3]]
     found = from_errors([*before, *(each - HOUR for each in after)], [*before, *after])
     assert (found.seconds, found.matches, found.runner_up) == (None, 3, 3)
 
 
 def test_a_burst_of_the_kernel_is_one_match_for_one_error() -> None:
-    """One error of the controller and forty lines of the kernel are one pair."""
+    """One error of the controller and forty kernel lines are one pair."""
     found = from_errors(ERRORS[:1], [ERRORS[0] + n / 10 for n in range(40)])
     assert (found.matches, found.verified) == (1, False)
 
 
 def test_a_storm_of_the_kernel_hides_no_clock() -> None:
-    """Of 50,000 lines within a few minutes each second counts once."""
+    """Of 50,000 lines within a few minutes one per second counts."""
     storm = [each + n / 10_000 for each in ERRORS for n in range(10_000)]
     assert from_errors(ERRORS, storm).seconds == 0.0
 
 
 def test_two_storms_at_once_are_compared_too() -> None:
-    """A hundred thousand errors on both sides within 90 seconds: all of them fit each other."""
+    """A hundred thousand errors in both logs within 90 seconds: all of them match each other."""
     storm = [ERRORS[0] + n / 1111 for n in range(100_000)]
     found = from_errors([each + 4 * HOUR for each in storm], storm)
     assert found.verified
@@ -137,20 +137,20 @@ def test_two_storms_at_once_are_compared_too() -> None:
 def test_a_controller_is_switched_on_before_the_kernel_starts(
     power_on: str, offset: float | None
 ) -> None:
-    """From ten minutes before to one after, at some whole quarter of an hour."""
+    """From ten minutes before boot to one after, at a whole quarter of an hour."""
     found = from_power_on(at(power_on), at("06:23:58"))
     assert (found.seconds, found.verified) == (offset, False)
 
 
 def test_a_clock_of_the_year_2000_fits_no_start() -> None:
-    """A battery that was empty: nothing but asking tells."""
+    """The battery was empty: only a query of the controller gives the offset."""
     found = from_power_on(946_684_800.0, at("06:23:58"))
     assert found.seconds is None
     assert "unverified" in told(found)
 
 
 def test_a_controller_that_tells_its_time_is_believed() -> None:
-    """Also of a clock years off, which is wrong."""
+    """Also if its clock is wrong by years."""
     found = asked(at("10:24:30"), at("06:23:58"))
     assert (found.seconds, found.drift_seconds, found.verified) == (14_432.0, 32.0, True)
     assert not found.wrong
@@ -159,7 +159,7 @@ def test_a_controller_that_tells_its_time_is_believed() -> None:
 
 
 def test_the_surest_way_wins() -> None:
-    """Asked before errors before being switched on."""
+    """Order: reported time, errors, power-on."""
     by_errors, by_start = from_errors(ERRORS, ERRORS), from_power_on(ERRORS[0], ERRORS[0])
     assert surest(by_start, by_errors) is by_errors
     assert surest(by_errors, asked(0, 0), by_start).way is Way.ASKED
@@ -178,14 +178,14 @@ def test_the_surest_way_wins() -> None:
     ],
 )
 def test_a_clock_that_moves(before: float, now: float, words: str) -> None:
-    """A clock of local time moves by an hour twice a year; some drift is no move."""
+    """A clock of local time changes by an hour twice a year; a small drift is no change."""
     assert moved(Offset(before, Way.ERRORS), Offset(now, Way.ASKED)) == words
     assert moved(Offset(before, Way.POWER_ON), Offset(now, Way.ASKED)) == ""
 
 
 @given(QUARTERS, st.integers(-80, 80), st.sets(st.integers(0, 600), min_size=5, max_size=12))
 def test_any_zone_and_drift_are_found(zone: float, drift: int, times: set[int]) -> None:
-    """Errors of one burst tell both, whatever the zone."""
+    """Errors of one burst give both, whatever the time zone."""
     shown = [each + zone + drift for each in times]
     found = from_errors(shown, map(float, times))
     assert found.verified
@@ -204,7 +204,7 @@ def test_any_zone_and_drift_are_found(zone: float, drift: int, times: set[int]) 
 def test_the_drift_of_lone_errors_is_exact(
     zone: float, drift: int, gaps: list[int], noise: list[float]
 ) -> None:
-    """Errors of a day, and up to three lines of the kernel that belong to none."""
+    """Errors of a day, and up to three unrelated kernel lines."""
     times = [1e9 + total for total in accumulate(gaps)]
     found = from_errors([each + zone + drift for each in times], [*times, *noise])
     assume(found.verified)  # as regular as a clock, they fit elsewhere as well
@@ -214,7 +214,7 @@ def test_the_drift_of_lone_errors_is_exact(
 
 @given(st.lists(st.floats(-1e10, 1e10), max_size=30), st.lists(st.floats(-1e10, 1e10), max_size=30))
 def test_any_times_give_an_offset_of_a_zone_or_none(one: list[float], two: list[float]) -> None:
-    """What is verified has enough matches, is within the zones, and beats the runner-up."""
+    """A verified offset has enough matches, is a possible zone, and beats the runner-up."""
     found = from_errors(one, two)
     assert found.matches <= min(len(one), len(two))
     if found.verified:
@@ -227,7 +227,7 @@ def test_any_times_give_an_offset_of_a_zone_or_none(one: list[float], two: list[
 
 @given(st.floats(-1e10, 1e10), st.floats(-1e10, 1e10))
 def test_being_switched_on_never_verifies(power_on: float, boot: float) -> None:
-    """Whatever the times."""
+    """For any times."""
     found = from_power_on(power_on, boot)
     assert not found.verified
     assert found.reason

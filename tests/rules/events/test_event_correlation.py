@@ -1,4 +1,4 @@
-"""What logs tell becomes incidents: one for each cause, whoever told of it."""
+"""Event correlation: events of all data sources become one incident for each cause."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OK = Told(Health.OK, "Normal")
 
 
 def sd(name: str, serial: str, **fields: Any) -> Device:  # noqa: ANN401 - as Device takes them
-    """A disk, or what a controller shows for one."""
+    """A disk, or a volume that a controller presents as one."""
     return replace(block_device(name, serial=serial, model="DISK-9"), host="host2", **fields)
 
 
@@ -60,7 +60,7 @@ MACHINE = topology(
 
 @dataclass
 class Machine:
-    """A machine whose logs are told by hand."""
+    """A machine whose log events are made by the test."""
 
     known: Map = field(default_factory=lambda: Map(topology=MACHINE))
     state: Happened = field(default_factory=Happened)
@@ -74,11 +74,11 @@ class Machine:
 
     @property
     def standing(self) -> Standing:
-        """What stands on what."""
+        """The objects on top of each object."""
         return remember(NOTHING, self.known.topology or topology(), self.mounts, self.now)
 
     def tell(self, *events: Event, baseline: bool = False, booted: float | None = None) -> None:
-        """Let sources tell events, and look what comes of it."""
+        """Pass events of data sources, and process the results."""
         batch = Batch(self.now, self.now, () if baseline else events, booted_seconds=booted)
         batch = replace(batch, baseline=events if baseline else ())
         known = replace(self.known, standing=self.standing)
@@ -86,7 +86,7 @@ class Machine:
         self.look()
 
     def look(self) -> None:
-        """See what is due."""
+        """Return the due notices."""
         self.book, dues, changes = incidents.step(
             self.book,
             [*self.alerts, *event_alerts.alerts(self.state, TABLE, self.now)],
@@ -112,11 +112,11 @@ class Machine:
 
     @property
     def open(self) -> list[Incident]:
-        """Incidents that are not closed."""
+        """Return the open incidents."""
         return [i for i in self.book.by_key.values() if i.closed_seconds is None]
 
     def medium_error(self, device: str = "sda", sector: int = 8, **fields: object) -> Event:
-        """A line of the kernel, of now."""
+        """A kernel line of the present time."""
         text = f"critical medium error, dev {device}, sector {sector}"
         return Event(
             "kernel",
@@ -131,7 +131,7 @@ class Machine:
         )
 
     def reading_error(self, channel: int = 2, ahead: float = 0.0, number: int = 0) -> Event:
-        """A line of an Areca, of now; its clock is ahead of UTC."""
+        """A log entry of an Areca, now; its clock is ahead of UTC."""
         return Event(
             "areca",
             "areca_reading_error",
@@ -172,7 +172,7 @@ def behind(*controllers: Controller) -> Machine:
 
 
 def test_errors_of_a_disk_are_one_incident_with_the_first_and_the_last_line() -> None:
-    """However many lines there are: the alert counts."""
+    """Whatever the number of lines: the alert counts them."""
     machine = Machine()
     machine.tell(*(machine.medium_error(sector=8 * n) for n in range(40)))
     (found,) = machine.open
@@ -184,7 +184,7 @@ def test_errors_of_a_disk_are_one_incident_with_the_first_and_the_last_line() ->
 
 
 def test_a_second_disk_is_a_second_incident_and_a_third_is_the_adapter() -> None:
-    """Three of one adapter within a minute have one cause."""
+    """Three disks of one adapter within a minute have one cause."""
     machine = Machine()
     machine.tell(machine.medium_error("sda"), machine.medium_error("sdb", 16))
     assert len(machine.open) == 2
@@ -194,8 +194,8 @@ def test_a_second_disk_is_a_second_incident_and_a_third_is_the_adapter() -> None
 
 
 def test_the_array_that_gave_a_sick_disk_up_is_the_disks_incident() -> None:
-    """Its degraded array says nothing new; without an error of a disk it is an incident."""
-    degraded = about_array("ArrayDegraded", "raid_array")
+    """Its degraded array joins that incident; without a disk error it opens its own."""
+    degraded = about_array("ArrayDegraded", Condition.RAID_ARRAY)
     machine = Machine()
     machine.tell(machine.medium_error("sdb"))
     machine.alerts = [degraded]
@@ -210,7 +210,7 @@ def test_the_array_that_gave_a_sick_disk_up_is_the_disks_incident() -> None:
 
 
 def test_an_array_that_degrades_ahead_of_its_disks_error_is_folded() -> None:
-    """Whatever is read first, it is one thread of mails."""
+    """In any order of reading it is one thread of mails."""
     machine = Machine()
     machine.alerts = [about_array("ArrayDegraded", "raid_array")]
     machine.look()
@@ -224,7 +224,7 @@ def test_an_array_that_degrades_ahead_of_its_disks_error_is_folded() -> None:
 
 
 def test_a_setting_of_a_volume_is_no_matter_of_its_sick_disk() -> None:
-    """Its read-ahead is too small, as it was for months."""
+    """Its read-ahead was too small for months: unrelated."""
     machine = Machine()
     machine.tell(machine.medium_error("sdb"))
     machine.alerts = [about_array("ReadAheadSmall", "read_ahead_below_stripe")]
@@ -233,7 +233,7 @@ def test_a_setting_of_a_volume_is_no_matter_of_its_sick_disk() -> None:
 
 
 def test_a_controllers_error_explains_that_of_its_volume() -> None:
-    """J2: the kernel names the volume first, the controller's log the disk minutes later."""
+    """The kernel reports the volume first, the controller's log the disk minutes later."""
     machine = behind()
     machine.state = replace(
         machine.state, clocks={"areca 1": Clock(offset=4 * HOUR, way=Way.ERRORS)}
@@ -249,7 +249,7 @@ def test_a_controllers_error_explains_that_of_its_volume() -> None:
 
 
 def test_errors_that_the_kernel_does_not_see_are_told_as_well() -> None:
-    """J3: the controller recovered them, or masks them."""
+    """The controller recovered from them, or hides them."""
     machine = behind()
     machine.state = replace(machine.state, clocks={"areca 1": Clock(offset=0.0, way=Way.ERRORS)})
     machine.tell(*(machine.reading_error(2, number=n) for n in range(10)))
@@ -259,7 +259,7 @@ def test_errors_that_the_kernel_does_not_see_are_told_as_well() -> None:
 
 
 def test_a_clock_that_nobody_compared_is_unverified() -> None:
-    """Its events are told with that."""
+    """Its events are reported with an unverified time."""
     machine = behind()
     machine.state = replace(machine.state, clocks={"areca 1": Clock()})
     machine.tell(machine.reading_error(2, -5 * HOUR))
@@ -268,7 +268,7 @@ def test_a_clock_that_nobody_compared_is_unverified() -> None:
 
 
 def test_a_clock_is_found_by_errors_that_both_tell() -> None:
-    """Four hours ahead and 37 s: the worked figures."""
+    """Four hours ahead and 37 s: known numbers."""
     machine = behind()
     machine.state = replace(machine.state, clocks={"areca 1": Clock()})
     for minutes in (0, 7, 15, 16, 40):
@@ -286,7 +286,7 @@ def test_a_clock_is_found_by_errors_that_both_tell() -> None:
 
 
 def test_a_controllers_own_fault_is_not_blamed_on_its_disks() -> None:
-    """Memory that fails, and right after it errors of channels."""
+    """Its memory fails, and right after that there are errors of channels."""
     machine = behind()
     machine.state = replace(machine.state, clocks={"areca 1": Clock(offset=0.0, way=Way.ERRORS)})
     machine.tell(
@@ -304,7 +304,7 @@ def test_a_controllers_own_fault_is_not_blamed_on_its_disks() -> None:
 
 
 def test_several_channels_in_one_second_are_the_controller() -> None:
-    """Disks do not die in step."""
+    """Several disks do not fail in the same second."""
     machine = behind()
     machine.state = replace(machine.state, clocks={"areca 1": Clock(offset=0.0, way=Way.ERRORS)})
     machine.tell(machine.reading_error(1), machine.reading_error(2))
@@ -312,7 +312,7 @@ def test_several_channels_in_one_second_are_the_controller() -> None:
 
 
 def test_what_a_log_held_at_first_sight_is_told_by_the_mail_of_arrival() -> None:
-    """Of the last day; older entries are kept, and told to nobody."""
+    """Events of the last day are in the initial report; older ones are only stored."""
     machine = behind()
     old = replace(machine.reading_error(2), clock_seconds=START - 5 * 86_400)
     machine.tell(old, machine.reading_error(1), baseline=True)
@@ -324,7 +324,7 @@ def test_what_a_log_held_at_first_sight_is_told_by_the_mail_of_arrival() -> None
 
 
 def test_what_is_read_twice_counts_once() -> None:
-    """By the ring and by the journal, or again after a kill."""
+    """From the ring buffer and the journal, or again after a kill."""
     machine = Machine()
     event = machine.medium_error()
     machine.tell(event)
@@ -351,7 +351,7 @@ FAILS = "md/raid1:md0: Disk failure on sdb, disabling device."
 
 
 def unknown_of_failure(machine: Machine) -> str:
-    """Return what the mail about the member that failed says is not known."""
+    """Return what the mail about the failed member lists as unknown."""
     members = (m for i in machine.open for m in i.members if m.name == "md_disk_failure")
     return next(members).unknown
 
@@ -365,7 +365,7 @@ def unknown_of_failure(machine: Machine) -> str:
     ],
 )
 def test_a_member_that_failed_without_an_error_may_be_failed_by_command(text: str) -> None:
-    """What md tells of its own accord, or another disk, is no reason: a person may have done it."""
+    """Events of md itself, or of another disk, are no cause: a person may have failed it."""
     machine = Machine()
     machine.tell(*lines(machine, FAILS, text))
     assert unknown_of_failure(machine).startswith(BY_COMMAND)
@@ -404,7 +404,7 @@ def test_a_member_that_an_error_preceded_was_not_failed_by_command(
 
 
 def test_an_error_of_an_hour_ago_does_not_explain_why_a_member_failed() -> None:
-    """It was long over."""
+    """That error was over long before."""
     machine = Machine()
     machine.tell(machine.medium_error("sdb"))
     machine.wait(HOUR, 600.0)
@@ -414,7 +414,7 @@ def test_an_error_of_an_hour_ago_does_not_explain_why_a_member_failed() -> None:
 
 @pytest.mark.parametrize("clock", [0.0, 4e9])
 def test_a_clock_that_was_reset_loses_no_event(clock: float) -> None:
-    """1970 or 2096: what is new is new."""
+    """1970 or 2096: new events are reported."""
     machine = behind()
     machine.state = replace(machine.state, clocks={"areca 1": Clock()})
     machine.tell(replace(machine.reading_error(2), clock_seconds=clock))
@@ -422,7 +422,7 @@ def test_a_clock_that_was_reset_loses_no_event(clock: float) -> None:
 
 
 def test_a_disk_without_errors_has_counters_that_are_0() -> None:
-    """So that the first error is an increase; what two logs tell is one of them."""
+    """So that the first error is an increase; an event in two logs counts once."""
     machine = behind()
     disks = ["P-1", "P-2"]
 
@@ -449,7 +449,7 @@ def test_noise_is_told_nowhere() -> None:
 
 
 def test_the_kernels_error_on_a_volume_that_its_controller_does_not_tell() -> None:
-    """J4: minutes later its log has nothing of it; a disk at another adapter is no matter of it."""
+    """Minutes later its log still has no error; a disk at another adapter is unrelated."""
     machine = behind()
     machine.state = replace(machine.state, clocks={"areca 1": Clock()})
     machine.tell(machine.medium_error("sdc"))
@@ -465,7 +465,7 @@ def test_the_kernels_error_on_a_volume_that_its_controller_does_not_tell() -> No
 
 
 def test_a_clock_that_follows_daylight_saving_is_told() -> None:
-    """An hour more, by the errors of another day."""
+    """One hour more, by the errors of another day."""
     machine = behind()
     machine.state = replace(machine.state, clocks={"areca 1": Clock()})
     for day, ahead in ((0, 4 * HOUR), (2, 5 * HOUR)):
@@ -484,7 +484,7 @@ def test_a_clock_that_follows_daylight_saving_is_told() -> None:
 
 
 def test_a_file_that_is_found_after_the_mail_is_told_with_another() -> None:
-    """Once; who asks for owners on a large file system waits for minutes."""
+    """Once; finding the owners on a large file system takes minutes."""
     machine = Machine()
     machine.tell(*(machine.medium_error(sector=8 * n) for n in range(5)))
     assert [reason for reason, _ in machine.mails] == [Reason.OPENED]
@@ -500,7 +500,7 @@ def test_a_file_that_is_found_after_the_mail_is_told_with_another() -> None:
 def test_a_failed_disk_its_raid_set_and_its_volumes_in_one_second_are_the_disk(
     labels: tuple[str, ...],
 ) -> None:
-    """People name arrays as they like, and a raid set has several volumes: that is no adapter."""
+    """Array names are arbitrary, and a RAID set has several volumes: that is no adapter."""
     arrays = (
         Array("raid set 1", OK, slots=("channel 1", "channel 2"), label=labels[0]),
         Array("volume 1", OK, parent="raid set 1", address="0:2:0", label=labels[1]),
@@ -519,7 +519,7 @@ def test_a_failed_disk_its_raid_set_and_its_volumes_in_one_second_are_the_disk(
 
 
 def test_a_failed_disk_of_a_volume_that_is_no_block_device_is_one_incident() -> None:
-    """Nothing tells which host the controller is."""
+    """The SCSI host of the controller is unknown."""
     machine = behind(replace(VOLUME, host=""))
     line = replace(machine.reading_error(2), kind="areca_device_failed", text="Device Failed")
     machine.tell(
@@ -531,7 +531,7 @@ def test_a_failed_disk_of_a_volume_that_is_no_block_device_is_one_incident() -> 
 
 
 def test_a_disk_and_its_virtual_drive_in_one_second_are_the_disk() -> None:
-    """A MegaRAID tells both at once."""
+    """A MegaRAID reports both at once."""
     drive = Array("virtual drive 0", OK, address="0:2:0", slots=("enclosure 252 slot 1",))
     disk = PhysicalDisk("enclosure 252 slot 1", OK, model="DISK-8", serial="P-1")
     machine = behind(Controller("c0", "megaraid", host="host2", arrays=(drive,), disks=(disk,)))
@@ -549,7 +549,7 @@ def test_a_disk_and_its_virtual_drive_in_one_second_are_the_disk() -> None:
 
 
 def test_an_acknowledgement_lasts_while_errors_come_again() -> None:
-    """Nobody can say that a disk is well between two errors, so nobody has to be told again."""
+    """Between two errors nothing shows that the disk is healthy, so nothing is re-notified."""
     machine = Machine()
     machine.tell(machine.medium_error())
     machine.wait(90.0)
@@ -573,7 +573,7 @@ def test_an_acknowledgement_lasts_while_errors_come_again() -> None:
 
 
 def test_a_line_of_megaraid_is_told_where_its_controllers_log_cannot_be_read() -> None:
-    """Else it is in that log, which names the disk: one error of two sources."""
+    """Otherwise it is in that log, which names the disk: one error in two logs."""
     card = Controller("c0", "megaraid", host="host2")
     line = Event(
         "kernel",
@@ -596,7 +596,7 @@ def test_a_line_of_megaraid_is_told_where_its_controllers_log_cannot_be_read() -
 
 
 def test_what_a_log_tells_later_is_news_although_it_was_before_the_mail() -> None:
-    """A controller's log is read every five minutes: the disk had failed by then."""
+    """A controller's log is polled every five minutes: the disk had failed by then."""
     machine = behind()
     machine.state = replace(machine.state, clocks={"areca 1": Clock(offset=0.0, way=Way.ERRORS)})
     machine.tell(*(machine.reading_error(2, number=n) for n in range(6)))
@@ -610,7 +610,7 @@ def test_what_a_log_tells_later_is_news_although_it_was_before_the_mail() -> Non
 
 
 def test_errors_hours_apart_are_no_fault_of_the_adapter() -> None:
-    """Three disks, of a controller whose clock nobody compared."""
+    """Three disks, of a controller whose clock was not compared."""
     disks = tuple(
         PhysicalDisk(f"channel {n}", OK, model="DISK-8", serial=f"P-{n}") for n in range(1, 4)
     )
@@ -621,7 +621,7 @@ def test_errors_hours_apart_are_no_fault_of_the_adapter() -> None:
 
 
 def test_a_superblock_that_could_not_be_written_is_the_failing_members() -> None:
-    """The kernel's line names no device; with two disks in trouble it is nobody's."""
+    """The kernel line names no device; with two failing disks it belongs to none."""
 
     def superblock(machine: Machine) -> Event:
         text = "md: super_written gets error=-5"
@@ -670,7 +670,7 @@ SRV = "20 1 8:0 / /srv rw - ext4 /dev/sda rw\n"
     ],
 )
 def test_a_line_tells_the_end_of_what_another_one_began(begins: str, ends: str) -> None:
-    """Until it comes the fault goes on, though its own line is hours old; then it is over."""
+    """Until the end event the fault lasts, even hours after its own line; then it is resolved."""
     machine = Machine()
     first, second = lines(machine, begins, ends)[-2:]
     machine.tell(first)
@@ -696,7 +696,7 @@ TWO_PATHS = topology(
 
 @pytest.mark.parametrize("order", [("8:0", "8:16"), ("8:16", "8:0")])
 def test_two_paths_of_a_lun_are_well_when_both_are_used_again(order: tuple[str, str]) -> None:
-    """They have one serial number, so it is one story: the first that returns does not end it."""
+    """Same serial number, one incident: the first path that returns does not resolve it."""
     machine = Machine(known=Map(topology=TWO_PATHS))
     head = "device-mapper: multipath: 253:0:"
     failed = [f"{head} Failing path {path}." for path in ("8:0", "8:16")]
@@ -710,7 +710,7 @@ def test_two_paths_of_a_lun_are_well_when_both_are_used_again(order: tuple[str, 
 
 
 def test_a_member_that_was_left_out_belongs_to_the_array_that_is_started_next() -> None:
-    """Two mirrors at boot, in the order of their lines; of a third nothing tells which it is."""
+    """Two mirrors at boot, in the order of their lines; a third member cannot be assigned."""
     machine = Machine()
     texts = (
         (0.0, "md: kicking non-fresh sdc1 from array!"),
@@ -732,7 +732,7 @@ def test_a_member_that_was_left_out_belongs_to_the_array_that_is_started_next() 
 
 
 def lines(machine: Machine, *texts: str) -> tuple[Event, ...]:
-    """Return what lines of the kernel's log tell now."""
+    """Return the events that kernel lines give now."""
     state, found = Classifier(), []
     for number, text in enumerate(texts):
         at = machine.now - START + number
@@ -748,7 +748,7 @@ def lines(machine: Machine, *texts: str) -> tuple[Event, ...]:
 def test_an_error_of_what_is_made_of_a_file_or_a_network_is_told_if_it_is_in_use(
     device: str, number: str
 ) -> None:
-    """The file system on it loses data; an image that nobody mounted loses nothing."""
+    """Its file system loses data; an image that is not mounted loses nothing."""
     told = (
         f"I/O error, dev {device}, sector 8 op 0x1:(WRITE) flags 0x800 phys_seg 1 prio class 2",
         f"Buffer I/O error on dev {device}, logical block 1, lost async page write",
@@ -766,7 +766,7 @@ def test_an_error_of_what_is_made_of_a_file_or_a_network_is_told_if_it_is_in_use
 
 
 def test_an_error_of_an_image_is_a_consequence_of_the_disk_that_has_its_file() -> None:
-    """/srv/images/vm.img lies on sda, which cannot read: one incident, that of sda."""
+    """/srv/images/vm.img is on sda, which cannot be read: one incident, of sda."""
     used = SRV + "30 1 7:0 / /mnt rw - ext4 /dev/loop0 rw\n"
     machine = Machine(known=Map(topology=BACKED), mounts=parse_mountinfo(used))
     machine.tell(
@@ -783,7 +783,7 @@ def test_an_error_of_an_image_is_a_consequence_of_the_disk_that_has_its_file() -
 
 
 def seen(*alerts: tuple[float, Alert], log: tuple[tuple[float, str, str], ...]) -> Machine:
-    """A machine whose rules fire and whose log has lines (seconds, kind, device)."""
+    """A machine with firing rules and log lines (seconds, kind, device)."""
     machine = Machine()
     for second in range(300):
         machine.now = START + second
@@ -821,7 +821,7 @@ def test_the_log_names_a_deeper_cause_and_never_makes_more_incidents(
     without: str,
     better: str,
 ) -> None:
-    """The same fault with the kernel's log and without it: one incident, under the better name."""
+    """The same fault with and without the kernel log: one incident, the more precise one."""
     name, device, at = alert
     key = identity(MACHINE, device).key if device else ""
     labels = (("alertname", name), ("severity", "critical"))

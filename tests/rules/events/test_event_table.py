@@ -1,4 +1,4 @@
-"""What events mean, which are a storm, and which are told twice."""
+"""The event table: meanings, storms, and duplicates of two logs."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ CRITICAL, WARNING, INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO
 
 @pytest.fixture(scope="module")
 def table() -> Table:
-    """The table that comes with the program."""
+    """The shipped table."""
     return parse_events_file(FILE.read_text(), FILE.name)
 
 
 def kernel(text: str) -> Event:
-    """The event of one line of the kernel's log."""
+    """The event of one kernel line."""
     (line,) = parse_text(text)
     state, events = kernel_events.classify(kernel_classifier.Classifier(), line)
     (event,) = (*events, *kernel_events.finish(state))
@@ -62,20 +62,20 @@ def medium_error(at: float, device: str = "sdb") -> Event:
     [kernel_kinds, event_info, alarms, storcli_events, md_events, event_correlation],
 )
 def test_every_kind_of_every_source_has_a_row(table: Table, source: object) -> None:
-    """None of them falls back on 'not known'."""
+    """None of them falls back on 'unknown'."""
     kinds = vars(source)["KINDS"]
     assert set(kinds) - set(table.rows) == set()
 
 
 def test_no_row_is_of_a_kind_that_nothing_tells(table: Table) -> None:
-    """A misspelled kind would never be found."""
+    """A misspelled kind would never match."""
     logs = (kernel_kinds, event_info, alarms, storcli_events, md_events)
     known = {kind for log in logs for kind in log.KINDS}
     assert set(table.rows) == known | set(event_correlation.KINDS)
 
 
 def test_what_is_mailed_has_advice_and_its_source(table: Table) -> None:
-    """Also what becomes worse in a storm."""
+    """Also events whose severity rises in a storm."""
     for row in table.rows.values():
         worst = max(row.severity or INFO, row.storm.severity if row.storm else INFO)
         assert row.advice or worst < WARNING, row.kind
@@ -112,21 +112,21 @@ def test_what_is_mailed_has_advice_and_its_source(table: Table) -> None:
 def test_a_line_of_the_kernel_has_its_meaning(
     table: Table, text: str, kind: str, severity: Severity
 ) -> None:
-    """From the line to the row: what is not known is a warning."""
+    """From the line to the row: an unknown line is a warning."""
     event = kernel(text)
     row = table.find(event)
     assert (row.kind, row.severity_of(event)) == (kind, severity)
 
 
 def test_an_event_of_a_source_nobody_knows_needs_attention(table: Table) -> None:
-    """It is told, never dropped."""
+    """It is reported, never dropped."""
     assert table.find(Event("storcli", "storcli_pd_removed", "PD removed")) is UNKNOWN
     row = table.find(Event("areca", "areca_new_thing", "New Thing"))
     assert (row.kind, row.severity) == ("areca_other", WARNING)
 
 
 def test_somebody_who_logs_in_is_noise(table: Table) -> None:
-    """Whatever level the maker gives it."""
+    """Whatever level the vendor assigns."""
     event = Event("areca", "areca_http_log_in", "Proxy Or Inband HTTP Log In", word="Warning")
     assert table.find(event).severity_of(event) is None
 
@@ -134,7 +134,7 @@ def test_somebody_who_logs_in_is_noise(table: Table) -> None:
 def gather(
     before: dict[tuple[str, str, str], Burst], events: list[Event], known: Table
 ) -> dict[tuple[str, str, str], Burst]:
-    """Return the bursts with further events, each in that of its kind and object."""
+    """Return the bursts with further events, each in the burst of its kind and object."""
     after = dict(before)
     for event in events:
         row = known.find(event)
@@ -172,7 +172,7 @@ def test_five_errors_of_a_disk_in_ten_minutes_are_critical(table: Table) -> None
 def test_what_the_kernel_sends_again_is_never_critical_however_often(
     table: Table, kind: str
 ) -> None:
-    """A bad cable: a request that fails at last has a line of the block layer, a hang its alert."""
+    """A bad cable: a request that finally fails has a block layer line, a hang has its alert."""
     row = table.rows[kind]
     worst = max(row.severity or INFO, row.storm.severity if row.storm else INFO)
     assert worst == WARNING
@@ -196,7 +196,7 @@ def test_a_hundred_thousand_lines_are_one_burst(table: Table) -> None:
 def test_bursts_do_not_depend_on_how_often_one_looks(
     table: Table, times: list[float], data: st.DataObject
 ) -> None:
-    """All at once or in two portions."""
+    """All events at once or in two portions."""
     events = [medium_error(at) for at in sorted(times)]
     cut = data.draw(st.integers(0, len(events)))
     in_two = gather(gather({}, events[:cut], table), events[cut:], table)
@@ -207,7 +207,7 @@ AEN = "3w-9xxx: scsi6: AEN: ERROR (0x04:0x0009): Drive timeout detected:port=3."
 
 
 def driver(at: float, port: int = 3, host: str = "host6") -> Event:
-    """A 3ware event in the kernel's log."""
+    """A 3ware event in the kernel log."""
     event = kernel(AEN.replace("port=3", f"port={port}"))
     return dataclasses.replace(
         event, controller=host, realtime_seconds=at, monotonic_seconds=at, boot_id="b"
@@ -215,7 +215,7 @@ def driver(at: float, port: int = 3, host: str = "host6") -> Event:
 
 
 def tool(at: float, port: int = 3, name: str = "c0", sequence: int = 0) -> Event:
-    """The same in the log of the tool, in a zone two hours ahead."""
+    """The same event in the tool's log, in a time zone two hours ahead."""
     return Event(
         "3ware",
         "3ware_drive_timeout_detected",
@@ -230,7 +230,7 @@ def tool(at: float, port: int = 3, name: str = "c0", sequence: int = 0) -> Event
 
 
 def test_an_event_of_a_3ware_in_both_logs_is_one(table: Table) -> None:
-    """Same code, port and moment; another port and another moment are others."""
+    """Same code, port and time; another port or time is another event."""
     kernels = [driver(100), driver(100, 4), driver(5000)]
     tools = [tool(101), tool(9000), tool(5000.5)]
     assert twins([*kernels, *tools], table) == (
@@ -242,13 +242,13 @@ def test_an_event_of_a_3ware_in_both_logs_is_one(table: Table) -> None:
 
 
 def test_an_event_of_another_day_is_no_twin(table: Table) -> None:
-    """No zone is further than 14 hours from UTC."""
+    """No time zone is more than 14 hours from UTC."""
     assert len(twins([driver(0), tool(12 * 3600)], table)) == 1  # in its zone, 14 hours
     assert len(twins([driver(0), tool(12 * 3600 + 900)], table)) == 2
 
 
 def test_two_of_one_second_are_two(table: Table) -> None:
-    """Both logs have both."""
+    """Both logs have two."""
     kernels = [driver(100), driver(100.25)]
     tools = [tool(100), tool(100, sequence=1)]
     found = twins([*kernels, *tools], table)
@@ -256,7 +256,7 @@ def test_two_of_one_second_are_two(table: Table) -> None:
 
 
 def test_two_alike_controllers_keep_their_own(table: Table) -> None:
-    """The same port of both failed at the same time; the map says which is which."""
+    """The same port of both failed at the same time; their SCSI hosts distinguish them."""
     kernels = [driver(100, host="host6"), driver(100, host="host7")]
     tools = [tool(100, name="c0"), tool(100, name="c1")]
     found = twins([*kernels, *tools], table, {"c0": "host7", "c1": "host6"})
@@ -334,7 +334,7 @@ def test_a_row_takes_from_its_group_what_it_does_not_say() -> None:
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(old: str, new: str, error: str) -> None:
-    """File, line and column, what was expected and what to do."""
+    """File, line and column, what was expected and the next step."""
     with pytest.raises(RuleFileError) as caught:
         parse_events_file(GOOD.replace(old, new, 1), "x.yaml")
     assert any(one.startswith("'x.yaml':") and error in one for one in caught.value.errors), (
@@ -343,7 +343,7 @@ def test_what_is_wrong_is_said_with_its_place(old: str, new: str, error: str) ->
 
 
 def test_a_kind_in_two_groups_is_refused() -> None:
-    """Nobody could say which of the two counts."""
+    """It would be unclear which of the two applies."""
     more = "  - {name: h, condition: io_error, source: s, events: {one: {severity: info, meaning: m}}}\n"
     with pytest.raises(RuleFileError, match="is in two groups"):
         parse_events_file(GOOD + more, "x.yaml")
@@ -351,7 +351,7 @@ def test_a_kind_in_two_groups_is_refused() -> None:
 
 @needs_corpus
 def test_events_of_other_machines_all_mean_something(table: Table) -> None:
-    """Every line of the corpus that is an event has a row, and none is only 'not known'."""
+    """Every event line of the corpus has a row, and none is 'unknown'."""
     told = 0
     for path in sorted((CORPUS / "kernel").rglob("*.log")):
         state = kernel_classifier.Classifier()
@@ -369,13 +369,13 @@ def test_events_of_other_machines_all_mean_something(table: Table) -> None:
 
 @given(st.text(max_size=200))
 def test_any_text_is_a_table_or_a_refusal(text: str) -> None:
-    """Nothing else comes out of the parser."""
+    """The parser gives nothing else."""
     with contextlib.suppress(RuleFileError):
         assert isinstance(parse_events_file(text, "x.yaml"), Table)
 
 
 def test_what_ends_another_kind_names_one_that_is_there(table: Table) -> None:
-    """'nfs_responding' ends 'nfs_not_responding'; a misspelt one would end nothing, silently."""
+    """'nfs_responding' ends 'nfs_not_responding'; a misspelled kind would silently end nothing."""
     assert "nfs_not_responding" in table.lasting
     text = (
         "groups:\n- name: x\n  source: y\n  condition: io_error\n  events:\n"

@@ -1,4 +1,4 @@
-"""Hung tasks in words: who reads the subject at night knows which program waits, and for what."""
+"""Hung tasks: the subject of a mail names the blocked program and what it waits for."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def alert(name: str, summary: str, task: str = "") -> Alert:
 
 
 def waiting(channel: str, *stack: str, pid: int = 4711, **more: object) -> Task:
-    """A task that the probe saw."""
+    """A task as read by the probe."""
     return Task(pid, 1, "postgres", channel, stack, None, None, **more)  # type: ignore[arg-type]
 
 
@@ -52,14 +52,14 @@ COUNTER = alert(hung.COUNTER, "the kernel reported hung tasks 1 time in 10 minut
     ],
 )
 def test_a_line_of_the_kernel_names_program_and_seconds(line: str, words: str) -> None:
-    """Names of programs may have colons and spaces."""
+    """Program names may have colons and spaces."""
     found = hung.summary(line)
     assert found is not None
     assert found[0] == words
 
 
 def test_a_file_server_that_is_away_is_told_with_who_waits_for_it() -> None:
-    """Only with those that wait for an NFS server: others wait for something else."""
+    """Only programs that wait for an NFS server are named."""
     server = replace(LINE, name=hung.SERVER, subject="device nas1")
     tasks = (
         waiting("rpc_wait_bit_killable"),
@@ -78,7 +78,7 @@ def test_a_file_server_that_is_away_is_told_with_who_waits_for_it() -> None:
 
 @pytest.mark.parametrize("line", ["INFO: rcu detected a stall", "INFO: task x:1 blocked", ""])
 def test_other_lines_are_left_alone(line: str) -> None:
-    """Also those that are cut."""
+    """Also truncated ones."""
     assert hung.summary(line) is None
 
 
@@ -99,20 +99,20 @@ def test_other_lines_are_left_alone(line: str) -> None:
     ],
 )
 def test_what_it_waits_for_is_what_the_probe_sees_of_that_very_task(task: Task, words: str) -> None:
-    """Of another task, or in a function nobody knows, nothing is said."""
+    """Not that of another task, and nothing for an unknown function."""
     (said,) = hung.named([LINE], Tasks((task,), 1))
     assert said.summary == LINE.summary + words
     assert hung.named([LINE], None) == [LINE]
 
 
 def test_the_counter_has_the_words_of_the_log() -> None:
-    """A line and the counter tell one fact: the mail of either names the program."""
+    """Log line and counter are one fact: the mail of either names the program."""
     line, counter = hung.named([LINE, COUNTER], Tasks((waiting("rq_qos_wait"),), 1))
     assert line.summary == counter.summary == f"{LINE.summary}, waiting for a disk"
 
 
 def test_the_counter_alone_names_who_waits_now() -> None:
-    """No log can be read; threads of the kernel are nobody's program."""
+    """Without a readable log; kernel threads are not named."""
     flusher = waiting("rq_qos_wait", pid=7, kernel=True)
     tasks = waiting("jbd2_log_wait_commit"), waiting("io_schedule", pid=4), flusher
     (said,) = hung.named([COUNTER], Tasks(tasks, 3))

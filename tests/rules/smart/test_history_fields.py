@@ -1,4 +1,4 @@
-"""The numbers of drives that are kept for years, and how people ask for one."""
+"""SMART history fields: the stored numbers of drives, and how users name them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOURS = Attribute(9, "Power_On_Hours", 80, 80, 0, None, "20123h+05m+01.5s", pref
 
 
 def test_what_alerts_are_about_is_kept_with_each_change() -> None:
-    """Pending sectors each time that they change, hours once a day; what is not said, never."""
+    """Pending sectors at each change, hours once a day, missing values never."""
     found = history_fields.figures(drive("S1", attributes=(PENDING, HOURS), power_on_hours=20_123))
     assert found == {
         "197 raw": (5.0, True),
@@ -74,5 +74,5 @@ def test_a_drive_is_noted_when_it_was_read_and_not_again() -> None:
     ],
 )
 def test_a_person_names_an_attribute_as_it_comes_to_mind(text: str, names: tuple[str, ...]) -> None:
-    """By number, by smartctl's name, by the beginning of ours."""
+    """By number, by smartctl's name, by the beginning of our name."""
     assert history_fields.candidates(text, drive("S1", attributes=(PENDING,))) == names

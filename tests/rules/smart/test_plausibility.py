@@ -1,4 +1,4 @@
-"""Whether what SMART says of a disk can be true."""
+"""SMART plausibility: whether the SMART data of a disk can be true."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BOGUS = Drive(
     ),
     refused=("Device does not support Self Test logging",),
 )
-"""The reference incident's volume, as the drive's own words are kept."""
+"""SMART text of a RAID volume: synthesised by its controller."""
 SMALLER = replace(block_device("sda"), size_bytes=10**12)
 GENUINE = Drive(
     Protocol.SCSI,
@@ -66,14 +66,14 @@ def doubts(
     target: Target = VOLUME,
     **around: Any,  # noqa: ANN401 - as Surroundings takes them
 ) -> list[tuple[int, str]]:
-    """Return points and words of what cannot be true."""
+    """Return points and texts of the contradictions."""
     disk = Disk(drive.serial, Polled(target, Cover.READ, drive=drive))
     found = plausibility.doubts(disk, drive, Surroundings(**{"year": 2026, **around}))
     return [(doubt.points, doubt.text) for doubt in found]
 
 
 def test_the_sample_of_the_incident_is_wrong_in_three_hard_and_six_soft_ways() -> None:
-    """GI1: a with traffic, b with logged errors, c, and every soft test that domain I names."""
+    """One volume with three hard contradictions and each soft one of SCSI data."""
     found = doubts(BOGUS, traffic_bytes=41e9, errors_logged=7.0)
     hard = [text for points, text in found if points == plausibility.HARD]
     assert hard == [
@@ -92,14 +92,14 @@ def test_the_sample_of_the_incident_is_wrong_in_three_hard_and_six_soft_ways() -
 
 
 def test_a_genuine_sas_drive_is_trusted_whatever_the_kernel_says() -> None:
-    """GI1: trip 65, 30 C now, 50000 cycles; behind a RAID controller that passes commands."""
+    """Trip 65, 30 C now, 50000 cycles; behind a RAID controller that passes commands."""
     behind = Target("/dev/bus/0", "megaraid,4", driver="megaraid_sas")
     assert doubts(GENUINE, behind, traffic_bytes=41e12, errors_logged=3.0) == []
 
 
 @pytest.mark.parametrize("trip", [0.0, None])
 def test_no_trip_temperature_is_common_on_real_drives(trip: float | None) -> None:
-    """Guard: 0 or absent is no contradiction."""
+    """0 or absent is no contradiction."""
     assert doubts(replace(GENUINE, reported_trip_celsius=trip), Target("/dev/sda")) == []
 
 
@@ -110,7 +110,7 @@ def test_a_drive_that_is_too_hot_and_says_so_is_believed() -> None:
 
 
 def test_a_drive_that_is_too_hot_and_calls_itself_well_is_told_as_hot() -> None:
-    """It was not told to warn (EWASC 0): at 71 C with a trip of 65 heat is the news, not doubt."""
+    """It is not configured to warn (EWASC 0): at 71 C with a trip of 65 C the alert is its heat."""
     hot = replace(GENUINE, temperature_celsius=71.0, temperature_limit_celsius=65.0)
     assert [points for points, _ in doubts(hot, Target("/dev/sda"))] == [plausibility.SOFT]
     rack = Rack()
@@ -119,14 +119,14 @@ def test_a_drive_that_is_too_hot_and_calls_itself_well_is_told_as_hot() -> None:
 
 
 def test_a_fresh_boot_proves_nothing_about_traffic() -> None:
-    """Guard: less than 1 GB was read and written."""
+    """Less than 1 GB was read and written."""
     quiet = replace(GENUINE, scsi=replace(GENUINE.scsi, error_counters=NOTHING))
     assert doubts(quiet, Target("/dev/sda"), traffic_bytes=9e8) == []
     assert doubts(quiet, Target("/dev/sda"), traffic_bytes=2e9)[0][0] == plausibility.HARD
 
 
 def test_a_hypervisors_disk_is_not_bogus() -> None:
-    """Guard: QEMU and VMware have no health that could be wrong."""
+    """QEMU and VMware have no health data that could be wrong."""
     model = {"model": "QEMU HARDDISK", "vendor": "QEMU"}
     assert doubts(replace(BOGUS, **model), traffic_bytes=41e9) == []
     vmware = block_device("sda", vendor="VMware", model="Virtual disk")
@@ -134,7 +134,7 @@ def test_a_hypervisors_disk_is_not_bogus() -> None:
 
 
 def test_one_oddity_is_no_reason() -> None:
-    """Two soft ones are needed: real drives have one each."""
+    """Two soft contradictions are needed: real drives have one each."""
     odd = replace(GENUINE, scsi=replace(GENUINE.scsi, start_stop_cycles=256))
     disk = Disk("S", Polled(VOLUME, Cover.READ, drive=odd))
     one = plausibility.doubts(disk, odd, Surroundings())
@@ -161,7 +161,7 @@ def test_one_oddity_is_no_reason() -> None:
     ],
 )  # fmt: skip
 def test_cheap_invariants_each_count_once(drive: Drive, around: dict[str, Any], words: str) -> None:
-    """What no drive can say; each of them alone is not enough."""
+    """Impossible values; each of them alone is not enough."""
     ((points, text),) = doubts(drive, Target("/dev/sda"), **around)
     assert points == plausibility.SOFT
     assert words in text
@@ -169,7 +169,7 @@ def test_cheap_invariants_each_count_once(drive: Drive, around: dict[str, Any], 
 
 @pytest.mark.parametrize("celsius", [0.0, -5.0, 70.0])
 def test_a_drive_without_a_sensor_or_in_the_cold_is_believed(celsius: float) -> None:
-    """0 C is what some solid-state drives always say."""
+    """Some solid-state drives always report 0 C."""
     assert doubts(ata("A", temperature_celsius=celsius), Target("/dev/sda")) == []
 
 
@@ -192,7 +192,7 @@ def test_the_way_to_the_real_disks_is_named(driver: str, words: str) -> None:
 
 
 def test_distrust_lasts_a_week_after_the_last_contradiction() -> None:
-    """At 24 C the trip temperature of 25 contradicts nothing; the way is no better for that."""
+    """At 24 C a trip temperature of 25 C is plausible; the access method still is not."""
     rack = Rack()
     cool = replace(BOGUS, temperature_celsius=24.0, refused=(), transport="", scsi=Scsi())
     direct = Target("/dev/sda", driver="ahci")
@@ -207,7 +207,7 @@ def test_distrust_lasts_a_week_after_the_last_contradiction() -> None:
 
 
 def test_another_way_to_the_disk_is_judged_by_itself() -> None:
-    """Once the configuration names the way behind the controller, that is believed at once."""
+    """If the access method behind the controller is configured, its data are plausible at once."""
     rack = Rack()
     rack.poll(BOGUS, target=VOLUME)
     rack.poll(
@@ -217,7 +217,7 @@ def test_another_way_to_the_disk_is_judged_by_itself() -> None:
 
 
 def test_what_was_told_of_a_disk_is_unknown_once_it_is_not_believed() -> None:
-    """Neither over nor failing: no all clear for what nobody can see."""
+    """Neither resolved nor failing: without data no mail says that it is resolved."""
     rack = Rack()
     rack.poll(replace(GENUINE, passed=False))
     assert rack.firing() == {("DiskFailing", "critical")}
@@ -227,7 +227,7 @@ def test_what_was_told_of_a_disk_is_unknown_once_it_is_not_believed() -> None:
 
 
 def test_two_disks_that_say_the_same_in_every_attribute_are_in_doubt() -> None:
-    """A bridge that answers for both; one point each, with a wrong size two."""
+    """A bridge that replies for both; one point each, two with a wrong size."""
     table = tuple(attribute(n, n * 7) for n in range(220, 231))
     same = [ata(serial, attributes=table) for serial in ("A", "B")]
     rack = Rack()
