@@ -111,7 +111,7 @@ def _shown(known: Known, kept_back: Mapping[Key, str]) -> list[Alert]:
     """Return the alerts to show, the most severe first.
 
     Of an alert and object with several severities, such as a warning and a critical limit, only the
-    most severe one.
+    most severe one that is active.
     """
     shown = (State.PENDING, State.FIRING, State.UNKNOWN)
     found = sorted(  # silenced alerts must not displace others

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 BREAK_SECONDS = LOOKBACK_SECONDS
 """Shorter breaks are ignored, as in expressions: a sample is valid for this long."""
 MOST_BROKEN_RATIO = 0.1
-"""Maximum break in an observed window: exceeded for 1 minute, 10 seconds after a restart."""
+"""Largest ratio of breaks in an observed window; a 1 min window exceeds it 10 s after a restart."""
 
 
 @dataclass(frozen=True, slots=True)

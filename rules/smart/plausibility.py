@@ -27,7 +27,7 @@ _BYTE_SHIFTED = 0x100
 _COLDEST, _HOTTEST = -60, 150
 """Celsius; drives without a sensor report 0."""
 _ROOM_CELSIUS = 40
-"""No drive has a lower limit. A real drive above a higher limit that is not configured to warn
+"""No drive has so low a limit. A real drive above a higher limit that is not configured to warn
 (EWASC of SPC's mode page 1Ch) also reports that it is healthy; its temperature must not be ignored.
 """
 _ENOUGH = 8
