@@ -195,7 +195,7 @@ def test_a_second_disk_is_a_second_incident_and_a_third_is_the_adapter() -> None
 
 def test_the_array_that_gave_a_sick_disk_up_is_the_disks_incident() -> None:
     """Its degraded array joins that incident; without a disk error it opens its own."""
-    degraded = about_array("ArrayDegraded", Condition.RAID_ARRAY)
+    degraded = about_array("ArrayDegraded", "raid_array")
     machine = Machine()
     machine.tell(machine.medium_error("sdb"))
     machine.alerts = [degraded]
