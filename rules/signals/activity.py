@@ -1,7 +1,7 @@
-"""What every device did in the last minute, as means: how busy, how much, in what sizes.
+"""Mean load of every device over the last minute: utilization, throughput, request sizes.
 
-Reducers that judge a load look at these means, because second by second a healthy device shows
-anything. Source of the counters: kernel, admin-guide/iostats.rst.
+Signals that judge load use these means, because single seconds vary widely even on a healthy
+device. Source of the counters: kernel, admin-guide/iostats.rst.
 """
 
 from __future__ import annotations
@@ -23,30 +23,35 @@ if TYPE_CHECKING:
 STEP_SECONDS = 10.0
 WINDOW_SECONDS = 60.0
 SLACK_SECONDS = 0.5
-"""A tick that comes early must not cost a whole step."""
+"""Tolerance for a tick that comes early, which must not cost a whole step."""
 _MILLISECOND = 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Means of one device over the last minute; of a device that had no request there is none.
+    """Means of one device over the last minute; a device without any request has none.
 
-    Limits: an old md counts no io_ticks (up to 5.14, a release not checked): its disks' are taken.
+    Limits: md of old kernels does not count io_ticks (up to 5.14; the exact release was not
+    checked): the values of its disks are used instead.
     """
 
     utilization_ratio: Annotated[
-        float, Metric("gauge", "Share of the last minute with a request in flight.")
+        float, Metric("gauge", "Share of the last minute with at least one request in flight.")
     ]
     mean_in_flight: Annotated[
-        float, Metric("gauge", "Requests in flight, mean of the last minute.")
+        float, Metric("gauge", "Mean number of requests in flight over the last minute.")
     ]
-    reads_per_second: Annotated[float, Metric("gauge", "Reads completed, mean of the last minute.")]
-    read_bytes_per_second: Annotated[float, Metric("gauge", "Bytes read, mean of the last minute.")]
+    reads_per_second: Annotated[
+        float, Metric("gauge", "Reads completed per second, mean of the last minute.")
+    ]
+    read_bytes_per_second: Annotated[
+        float, Metric("gauge", "Bytes read per second, mean of the last minute.")
+    ]
     writes_per_second: Annotated[
-        float, Metric("gauge", "Writes completed, mean of the last minute.")
+        float, Metric("gauge", "Writes completed per second, mean of the last minute.")
     ]
     written_bytes_per_second: Annotated[
-        float, Metric("gauge", "Bytes written, mean of the last minute.")
+        float, Metric("gauge", "Bytes written per second, mean of the last minute.")
     ]
 
     @property
@@ -71,7 +76,7 @@ Look = tuple[float, "Mapping[str, BlockIo]"]
 
 @dataclass(frozen=True, slots=True)
 class ActivityState:
-    """Looks ten seconds apart, a minute of them, and what they showed."""
+    """Samples of the counters every ten seconds for one minute, and the means from them."""
 
     looks: tuple[Look, ...] = ()
     last_seconds: float | None = None
@@ -82,7 +87,7 @@ class ActivityState:
 
 
 def step(state: ActivityState, view: View) -> tuple[ActivityState, list[Sample] | None]:
-    """Return the state after a second and the means; None until a minute has been seen."""
+    """Return the state after a second and the means; None until a full minute was observed."""
     now = view.inputs.now_seconds
     blocks = view.inputs.snapshot.diskstats
     if blocks is None or view.derived is None:
@@ -105,7 +110,7 @@ def step(state: ActivityState, view: View) -> tuple[ActivityState, list[Sample] 
 
 
 def told(samples: Sequence[Sample]) -> dict[str, Activity]:
-    """Return what `step` told, by device."""
+    """Return the activity by device from the samples that `step` returned."""
     return {
         samples[at][1][0][1]: Activity(*(value for _, _, value in samples[at : at + _EACH]))
         for at in range(0, len(samples), _EACH)
@@ -118,12 +123,12 @@ def is_real(device: Device) -> bool:
 
 
 def leaves_below(topology: Topology, name: str) -> frozenset[str]:
-    """Return the leaves a device stands on; a leaf stands on itself."""
+    """Return the leaf devices below a device; a leaf is below itself."""
     return frozenset(n for n in members(topology, name) if topology.devices[n].leaf)
 
 
 def members(topology: Topology, name: str) -> frozenset[str]:
-    """Return a device and all it stands on."""
+    """Return a device and all devices below it."""
     found: set[str] = set()
     todo = [name]
     while todo:
@@ -165,10 +170,10 @@ def _activities(looks: tuple[Look, ...], topology: Topology) -> dict[str, Activi
 
 
 def between(before: BlockIo, after: BlockIo, elapsed: float) -> Activity | None:
-    """Return the means between two looks; None when a counter fell.
+    """Return the means between two samples of the counters; None when a counter decreased.
 
-    Limits: weighted time stands still for an old md, and from 5.0 on while nothing completes: then
-    0 are in flight.
+    Limits: the weighted time does not advance for md of old kernels, nor from 5.0 on while nothing
+    completes: mean_in_flight is 0 then.
     """
     first, last = before.counters, after.counters
     reads, read_sectors = last[0] - first[0], last[2] - first[2]

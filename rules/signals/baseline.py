@@ -1,7 +1,7 @@
-"""Error counts against the count there was at first sight, kept over restarts.
+"""Error counts compared with their baseline, the count when first seen; persisted over restarts.
 
-First sight is baseline: what was counted before is not news. A count that fell was cleared (e2fsck,
-'btrfs device stats -z') or began anew with its array: all it says now is new.
+What was counted before the baseline is not reported as new. A count that decreased was cleared
+(e2fsck, 'btrfs device stats -z') or restarted with its array: all errors it shows now are new.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.signal import Pairs, View
 
 RECENT_SECONDS = 86_400.0
-"""Errors of which each came within a day of the one before are one matter."""
+"""Errors belong together while each comes within a day of the one before."""
 STAMP_SECONDS = 3600.0
-"""When something was last seen is kept this coarsely: what is kept is written to disk."""
+"""Resolution of the stored time at which something was last seen: each change is a write to
+disk."""
 MOST_KEPT = 2000
-"""Objects remembered; the ones seen last stay."""
+"""Maximum number of objects stored; the most recently seen ones stay."""
 
 Kept = dict[str, "Pairs"]
-"""What a group remembers, by object: its whole state, so that a restart loses nothing."""
+"""Stored values by object: the whole state of a group, so that a restart loses nothing."""
 T = TypeVar("T")
 
 
@@ -35,7 +36,7 @@ class Count(NamedTuple):
     """When it was last read, at most STAMP_SECONDS ago."""
     last: float
     grew_seconds: float
-    """When it last grew; before that, the first sight."""
+    """When it last increased; if it never did, when it was first seen."""
     baseline: float
 
     @property
@@ -45,18 +46,18 @@ class Count(NamedTuple):
 
 
 def stamp(at_seconds: float, now: float) -> float:
-    """Return `now`, or when something was seen before, if that is recent."""
+    """Return `now`, or the earlier time if it is less than STAMP_SECONDS old."""
     return at_seconds if 0.0 <= now - at_seconds < STAMP_SECONDS else now
 
 
 def seen(kept: Kept, key: str, value: float, now: float) -> None:
-    """Keep that something was `value` now."""
+    """Store that something has the value `value` now."""
     at = kept[key][0][0] if key in kept and kept[key][0][1] == value else now
     kept[key] = ((stamp(at, now), value),)
 
 
 def count(pairs: Pairs | None, value: float, now: float) -> Count:
-    """Return a count after it was read as `value`."""
+    """Return the count after a reading of `value`."""
     value = float(value)
     match pairs:
         case ((at, last), (grew, baseline)):
@@ -70,19 +71,19 @@ def count(pairs: Pairs | None, value: float, now: float) -> Count:
 
 
 def recent(pairs: Pairs | None, value: float, now: float) -> Count:
-    """Return the same with the baseline set to `value` once nothing was added for a day."""
+    """Return the count, with its baseline moved up to `value` after a day without an increase."""
     counted = count(pairs, value, now)
     over = now - counted.grew_seconds > RECENT_SECONDS
     return counted._replace(baseline=counted.last) if over else counted
 
 
 def pairs(counted: Count) -> Pairs:
-    """Return a count as it is kept."""
+    """Return a count in the form in which it is stored."""
     return (counted.at_seconds, counted.last), (counted.grew_seconds, counted.baseline)
 
 
 def bounded(state: Kept) -> Kept:
-    """Return the state without what was longest not seen, where there is too much of it."""
+    """Return the state limited to MOST_KEPT objects, those most recently seen."""
     if len(state) <= MOST_KEPT:
         return state
     latest = sorted(state.items(), key=lambda item: item[1][0][0] if item[1] else 0.0)
@@ -97,9 +98,9 @@ def group(
     judged: Callable[[Kept, T, View], Iterable[Sample]],
     remember: Callable[[Mapping[str, Pairs]], Mapping[str, Pairs]] = lambda state: state,
 ) -> Group[Mapping[str, Pairs]]:
-    """Return a group whose state is what it remembers; `judged` changes that and yields samples.
+    """Return a group whose whole state is stored; `judged` updates the state and yields samples.
 
-    A restart brings the baselines of before it back, which are the older ones.
+    After a restart the stored baselines replace the new ones, because they are older.
     """
 
     def step(

@@ -1,7 +1,7 @@
-"""Counters that should stand still: how much each grew lately.
+"""Recent increase of counters that should not increase.
 
-An increase is only what was seen to increase: the first sight and a counter that fell are where it
-is counted from.
+Only observed increases count: the first reading, and a reading below the one before, start a new
+baseline.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.signal import Pairs
 
 HELD_SECONDS = 600.0
-"""An increase is told for so long; one within that time adds to it."""
+"""An increase is reported for so long; a further one within that time is added to it."""
 
 
 class Growth(NamedTuple):
-    """One counter. `rose`: by how much it did, until `at_seconds`, when it last did."""
+    """One counter. `rose`: its increase up to `at_seconds`, the time of the last increase."""
 
     total: float
     rose: float
     at_seconds: float
 
     def recent(self, now: float) -> float:
-        """Return by how much it rose lately."""
+        """Return its increase within the last HELD_SECONDS."""
         return self.rose if now - self.at_seconds <= HELD_SECONDS else 0.0
 
 
@@ -32,7 +32,7 @@ EMPTY: Mapping[str, Growth] = {}
 
 
 def grow(before: Growth | None, total: float, now: float) -> Growth:
-    """Return the counter after it read `total`."""
+    """Return the counter after a reading of `total`."""
     if before is None or total < before.total:
         return Growth(total, 0.0, now)
     if total > before.total:
@@ -43,7 +43,7 @@ def grow(before: Growth | None, total: float, now: float) -> Growth:
 def since_boot(
     state: Mapping[str, Growth], now: float, uptime_seconds: float
 ) -> Mapping[str, Growth]:
-    """Return the counters without those that were last seen to rise in an earlier boot."""
+    """Return the counters without those whose last increase was in an earlier boot."""
     booted = now - uptime_seconds
     if all(each.at_seconds >= booted for each in state.values()):
         return state
@@ -51,12 +51,12 @@ def since_boot(
 
 
 def remember(state: Mapping[str, Growth]) -> dict[str, Pairs]:
-    """Return the counters as they are kept over a restart."""
+    """Return the counters in the form in which they are stored."""
     return {name: ((g.total, g.rose), (g.at_seconds, 0.0)) for name, g in state.items()}
 
 
 def recall(state: Mapping[str, Growth], kept: Mapping[str, Pairs]) -> dict[str, Growth]:
-    """Return the counters of before a restart, with what was seen since."""
+    """Return the stored counters combined with what was read since the restart."""
     result = dict(state)
     for name, pairs in kept.items():
         match pairs:

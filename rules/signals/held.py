@@ -1,4 +1,4 @@
-"""For how long a condition has held, by object: the common end of the reducers over a minute."""
+"""For how long a condition has been true, by object: shared by signals that use windows of time."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """When a condition began to hold without a break, by identity of a device or by name."""
+    """Since when a condition has been true without a break, by device identity or name."""
 
     since: Mapping[str, float]
     at_seconds: float = 0.0
-    """When it was last judged; infinite: before a restart."""
+    """When it was last evaluated; infinite: before a restart."""
 
     def step(self, keys: Iterable[str], now: float, window_seconds: float) -> Held:
-        """Return what holds after a window in which the condition held for these."""
+        """Return the state after a window in which the condition was true for `keys`."""
         return Held({key: self.since.get(key, now - window_seconds) for key in keys}, now)
 
     def lasting(self, seconds: float) -> Held:
-        """Return what had held so long when it was last judged that an alert may stand on it.
+        """Return the objects for which it had been true for `seconds` at the last evaluation.
 
-        While nobody can tell, it is told to hold on: neither over nor anything new.
+        While it cannot be evaluated it is assumed to stay true: nothing resolves and nothing new
+        begins.
         """
         if not self.since:
             return self
@@ -40,7 +41,7 @@ class Held:
     def samples(
         self, metric: str, now: float, names: Mapping[str, str], label: str = "device"
     ) -> list[Sample]:
-        """Return the seconds of every object for which it holds; `names`: identity by name."""
+        """Return the seconds for every object for which it is true; `names`: identity by name."""
         if not self.since:
             return []
         return [
@@ -50,11 +51,11 @@ class Held:
         ]
 
     def remember(self) -> dict[str, Pairs]:
-        """Return the beginnings as pairs of a time and 0."""
+        """Return the start times as pairs of a time and 0."""
         return {key: ((since, 0.0),) for key, since in self.since.items()}
 
     def recall(self, kept: Mapping[str, Pairs]) -> Held:
-        """Return what was remembered with what is known by now."""
+        """Return the stored start times combined with the current ones."""
         before = {key: pairs[0][0] for key, pairs in kept.items() if pairs and pairs[0][0] > 0}
         return Held({**before, **self.since}, self.at_seconds or math.inf)
 

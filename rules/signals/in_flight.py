@@ -1,8 +1,9 @@
-"""Requests in flight that can be: a counter that leaked shows some for ever (domain condition B1).
+"""Leaked requests in flight: a counter that was not decreased shows some until the next boot.
 
-The counter is of its own: what is added when a request starts is taken off when it ends, and a
-driver or an old block layer that misses one of the two leaves it wrong until the next boot. Source:
-kernel, block/genhd.c (part_in_flight, before 5.0 a plain counter for each queue of one request).
+The kernel increases this counter when a request starts and decreases it when it ends; a driver or
+an old block layer that misses one of the two leaves it wrong until the next boot. Such requests
+must not look like a device hang. Source: kernel, block/genhd.c (part_in_flight, before 5.0 a plain
+counter for each queue of one request).
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ if TYPE_CHECKING:
 
 WINDOW_SECONDS = 30.0
 TURNOVERS = 100
-"""So many completions for each request that never left: none of them can be one that waits."""
+"""After so many completions per request that never completed, none of them can be a waiting one."""
 _MILLISECOND = 0.001
 
 
 class Counted(NamedTuple):
-    """One device: the window under way, and how many of its requests are none."""
+    """One device: the current window, and how many of its requests in flight are leaked."""
 
     since_seconds: float
     completed_total: int
     milliseconds_total: int
     least: int
-    """The fewest in flight in any look of the window."""
+    """The smallest number in flight in any sample of the window."""
     leaked: int = 0
 
 
@@ -38,11 +39,10 @@ def step(
     names: Iterable[str],
     leaked: Mapping[str, int] | None = None,
 ) -> dict[str, Counted]:
-    """Return the state after a look; `leaked`: what was known before a restart, at first sight.
+    """Return the state after a sample; `leaked`: stored number per device, for the first sample.
 
-    By Little's law the requests that completed say how many were in flight at a time, on the mean.
-    Those that are there in every look beyond that number, while a hundred times as many completed,
-    have leaked.
+    By Little's law the completed requests give the mean number in flight. Requests beyond that mean
+    which are present in every sample, while a hundred times as many completed, have leaked.
     """
     result: dict[str, Counted] = {}
     for name in names:
@@ -61,7 +61,8 @@ def step(
             before = Counted(now, total, block.milliseconds_total, shown, lost)
         elif elapsed >= WINDOW_SECONDS and completed >= TURNOVERS * least:
             busy = (block.milliseconds_total - before.milliseconds_total) * _MILLISECOND / elapsed
-            # A counter of milliseconds that wrapped, or that nobody counts, proves nothing.
+            # A counter of milliseconds that wrapped, or that the kernel does not maintain, proves
+            # nothing.
             lost = max(round(least - busy), 0) if busy > 0 else lost
             before = Counted(now, total, block.milliseconds_total, shown, lost)
         elif least != before.least or lost != before.leaked:

@@ -1,6 +1,6 @@
-"""The last half minute of every leaf device, and what one written byte costs on it.
+"""History of the last 30 s of every leaf device, and the write amplification of RAID on it.
 
-Leaves are the devices at the bottom (disks and paths): what is stacked on them would count twice,
+Leaf devices are those at the bottom (disks and paths): devices stacked on them would count twice,
 and md's own counters counted submissions for long.
 """
 
@@ -20,7 +20,7 @@ KEPT_SECONDS = 30.0
 
 
 class Leaf(NamedTuple):
-    """What one leaf showed in one sample, and for how long it has been in flight in each."""
+    """One leaf device in one sample; `busy_seconds`: since when each sample had requests."""
 
     written_bytes: int
     completed_total: int
@@ -30,7 +30,7 @@ class Leaf(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """All leaves at one moment. Units: seconds of the program's clock."""
+    """One sample of all leaf devices. Units: seconds of the program's clock."""
 
     at_seconds: float
     leaves: Mapping[str, Leaf]
@@ -38,12 +38,12 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class LeafHistory:
-    """The looks of the last 30 seconds, oldest first."""
+    """The samples of the last 30 seconds, oldest first."""
 
     looks: tuple[Look, ...] = ()
 
     def before(self, seconds: float) -> Look:
-        """Return the youngest look at least `seconds` older than the last one, else the oldest."""
+        """Return the newest sample at least `seconds` older than the last one, else the oldest."""
         limit = self.looks[-1].at_seconds - seconds + 1e-3
         for look in reversed(self.looks):
             if look.at_seconds <= limit:
@@ -61,9 +61,9 @@ def step(
     leaves: Iterable[str],
     counted: Mapping[str, Counted] | None = None,
 ) -> LeafHistory:
-    """Return the history with a look at `now` added; a late one is a look.
+    """Return the history with a sample at `now` added; a late sample is valid.
 
-    `counted` says how many of the requests in flight are none.
+    `counted` says how many of the requests in flight have leaked.
     """
     last = state.looks[-1] if state.looks else None
     if last is not None and now <= last.at_seconds:

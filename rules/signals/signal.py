@@ -1,7 +1,7 @@
-"""A signal: what is concluded from the sources second by second, as series that rules can read.
+"""Interface of a signal: series derived once a second from the data sources, for use in rules.
 
-Each reducer's module ends in its GROUP, which has its sources and families; rules/signals/table.py
-lists them.
+The module of each signal ends with its GROUP, which lists its data sources and metric families;
+rules/signals/table.py lists the groups.
 """
 
 from __future__ import annotations
@@ -17,24 +17,25 @@ if TYPE_CHECKING:
     from iowarden.rules.snapshot import Snapshot
 
 DIGITS = 1
-"""Seconds are told to a tenth: a tick that comes a millisecond early must not cost a second."""
+"""Seconds are rounded to a tenth: a tick one millisecond early must not cost a second."""
 GAP_SECONDS = 5.0
-"""Samples further apart are a gap: nobody looked. What holds at both its ends held in between, once
-a further look has found the same: a machine that thrashes is looked at late each time."""
+"""Samples further apart are a gap without observation. What is true at both ends of a gap counts as
+true within it once one more sample confirms it: a host that thrashes is sampled late each time."""
 
 Pairs = tuple[tuple[float, float], ...]
-"""What a group keeps of one object over a restart: pairs of numbers, mostly a time and a value."""
+"""What a group stores of one object over a restart: pairs of numbers, mostly a time and a value."""
 S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What the sources say now.
+    """Current data of all data sources.
 
-    Units: seconds; `now_seconds` is the program's clock, `uptime_seconds` that of the machine.
-    Fields: `snapshot` has of a fast source only what was read in this second, of a slow one what it
-    last said, while that is held; `fresh` were read well in this second; `failed` should speak and
-    do not. A source that is None in `snapshot` and not in `failed` is absent here.
+    Units: seconds; `now_seconds` is the program's clock, `uptime_seconds` that of the host. Fields:
+    `snapshot` holds the data of a fast data source only in the second in which it was read, of a
+    slow one the last reading while it is valid; `fresh`: read successfully in this second;
+    `failed`: due, but without data. A data source that is None in `snapshot` and not in `failed`
+    does not exist on this host.
     """
 
     now_seconds: float
@@ -43,14 +44,14 @@ class Inputs:
     fresh: frozenset[str] = frozenset()
     failed: frozenset[str] = frozenset()
     asleep_seconds: float = 0.0
-    """For how long the machine has been suspended since its boot."""
+    """For how long the host has been suspended since its boot."""
     errors_logged: Mapping[str, float] | None = None
-    """Medium errors by disk, that the kernel or a controller logged."""
+    """Medium errors by disk that the kernel or a controller logged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """What follows from the topology alone; made anew when it changes."""
+    """What depends on the topology alone; computed again when it changes."""
 
     leaves: tuple[str, ...]
     amplification: Mapping[str, float]
@@ -59,26 +60,26 @@ class Derived:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a group's step may look at: the sources, and what was concluded before it."""
+    """What a group's step may read: the data sources and the results of the groups before it."""
 
     inputs: Inputs
     derived: Derived | None
-    """None while the topology is not known."""
+    """None while the topology has not been read."""
     told: Mapping[str, list[Sample]] = field(default_factory=dict)
-    """What the groups before this one said in this second; a slow one: what it last said."""
+    """Samples of the groups before this one in this second; of a slow group its last ones."""
     states: Mapping[str, Any] = field(default_factory=dict)
-    """The states of the groups, those before this one as they are after this second."""
+    """The states of the groups; those before this one are already those of this second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group(Generic[S]):
-    """Signals computed together: they fall silent together when one of their sources does.
+    """Signals computed together: all are stale when one of their data sources is.
 
-    `step` returns the state after this second and the samples, or None where nobody can tell. A
-    group all of whose sources are slow is stepped only when one of them was read. `remember` and
-    `recall` carry what takes long to learn over a restart, by object: of its pairs each begins with
-    a time of the program's clock, or 0 for none, but for the `untimed` first ones. `unread`:
-    objects of which nothing can be concluded now, as labels and a reason: alerts with these labels
+    `step` returns the state after this second and the samples, or None where they cannot be
+    computed. A group with only slow data sources is stepped only when one of them was read.
+    `remember` and `recall` store over a restart what takes long to learn, by object: each pair
+    begins with a time of the program's clock, or 0 for none, except the `untimed` first ones.
+    `unread`: objects whose data are unavailable, as labels and a reason: alerts with these labels
     are unknown.
     """
 

@@ -1,4 +1,4 @@
-"""All signals, in the order in which they are stepped: a new signal is a line of GROUPS."""
+"""Table of all signals in the order of evaluation: to add a signal, add a line to GROUPS."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ GROUPS: tuple[Group[Any], ...] = (
     controller_state.GROUP,
     disk_cover.GROUP,
 )
-"""A group that looks at another one's state comes after it."""
+"""A group that uses the state of another one comes after it."""
 
 
 def _initial() -> dict[str, Any]:
@@ -84,14 +84,14 @@ class State:
 
     groups: Mapping[str, Any] = field(default_factory=_initial)
     told: Mapping[str, list[Sample]] = field(default_factory=dict)
-    """What the slow groups last said."""
+    """The last samples of the slow groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What signals keep over a restart: what is usual takes long to learn.
+    """What signals store over a restart, because usual values take long to learn.
 
-    The rates of `bandwidth` and `lull` are no pairs, and are stored under names of their own.
+    The rates of `bandwidth` and `lull` are not pairs and are stored under their own names.
     """
 
     bandwidths: dict[str, tuple[float, ...]] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class Memory:
 
 
 def remember(state: State) -> Memory:
-    """Return what is worth keeping of the states."""
+    """Return what is stored of the states."""
     groups = {
         g.name: dict(g.remember(g.state(state.groups))) for g in GROUPS if g.remember is not None
     }
@@ -110,7 +110,7 @@ def remember(state: State) -> Memory:
 
 
 def recall(state: State, memory: Memory) -> State:
-    """Return the states with what was kept added to what is known by now."""
+    """Return the states combined with what was stored before the restart."""
     groups = {
         g.name: g.recall(g.state(state.groups), memory.groups[g.name])
         if g.recall is not None and g.name in memory.groups
@@ -123,7 +123,7 @@ def recall(state: State, memory: Memory) -> State:
 
 
 def derive(topology: Topology) -> Derived:
-    """Return what the signals need of a topology."""
+    """Return what the signals use of a topology."""
     return Derived(topology.leaves, amplifications(topology), topology)
 
 
@@ -132,9 +132,9 @@ def step(
 ) -> tuple[State, dict[str, list[Sample]]]:
     """Return the states after this second and the samples of every group that could be computed.
 
-    `slow` are the groups whose sources are all read seldom. A group with a failed source is not
-    stepped and not in the result: its last values may be held, and nothing is concluded from a
-    second nobody saw.
+    `slow`: groups whose data sources are all polled rarely. A group with a failed data source is
+    not stepped and not in the result: its last values may stay valid for a while, and nothing is
+    concluded from a second without observation.
     """
     states = dict(state.groups)
     told = dict(state.told)

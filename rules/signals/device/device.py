@@ -1,8 +1,8 @@
-"""A device that has requests in flight and completes none (domain condition B1).
+"""Device hang: a device has requests in flight and completes none.
 
-Completions alone tell a hung device from a busy one: io_ticks, weighted time and pressure stand
-still or rise alike. A late look is a look: totals that have not changed prove the stall, also over
-a time in which nobody looked. Source of the counters: kernel, admin-guide/iostats.rst.
+Only completions distinguish a hung device from a busy one: io_ticks, weighted time and pressure
+stand still or rise in both cases. A late sample is valid: totals that have not changed prove the
+stall, also over a time without samples. Source of the counters: kernel, admin-guide/iostats.rst.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 
 THRESHOLD = "iowarden_device_hang_threshold_seconds"
 IDLE_SECONDS = 20.0
-"""A spinning disk without a completion for so long may be asleep."""
+"""A spinning disk without a completion for so long may be asleep (spun down)."""
 SPIN_UP_SECONDS = 30.0
-"""What a wake-up may take until the disk's own are known."""
+"""Assumed spin-up time until the disk's own times are known."""
 WAKE_MARGIN_SECONDS = 5.0
 WAKE_SECONDS = (2.0, 60.0)
-"""An answer that comes sooner is no wake-up, and one that comes later is no answer to a sleeper."""
+"""A shorter delay is no wake-up, and a longer one is no reply of a sleeping disk."""
 DISCARD_SECONDS = 120.0
-"""A queue that holds discards: of a large device one may take minutes (fstrim, mkfs)."""
+"""For a queue that holds discards: one of a large device may take minutes (fstrim, mkfs)."""
 DISCARD_CRITICAL_SECONDS = 180.0
 PROOF_SECONDS = 2.0
-"""After a gap one more look, so much later, has to find the totals unchanged."""
+"""After a gap, a further sample at least so much later must find the totals unchanged."""
 _EARLY_SECONDS = 0.5
 SUSPENDED_SECONDS = 1.0
-"""By so much CLOCK_BOOTTIME gains on CLOCK_MONOTONIC only while the machine is suspended."""
+"""CLOCK_BOOTTIME gains so much on CLOCK_MONOTONIC only while the host is suspended."""
 PAIRS = 4
-"""What is kept of a device."""
+"""Number of pairs stored of a device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +56,24 @@ class Progress:
     completed_total: int
     stalled_since_seconds: float | None = None
     completed_at_seconds: float | None = None
-    """The last completion that was seen; None until one is."""
+    """The last observed completion; None until there is one."""
     asleep: bool = True
-    """Whether the disk may have been asleep when the present stall began."""
+    """Whether the disk may have been asleep (spun down) when the current stall began."""
     discards_total: int = 0
     discarded_at_seconds: float | None = None
-    """The last discard that was seen to complete."""
+    """The last observed completion of a discard."""
     discarding: bool = False
-    """Whether the queue held discards when the present stall began."""
+    """Whether the queue held discards when the current stall began."""
     wakes: tuple[float, float] = (0.0, 0.0)
-    """The two longest wake-ups seen; 0: none."""
+    """The two longest wake-ups observed; 0: none."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceState:
-    """What the next step needs of the steps before.
+    """Progress of all devices, and the current gap without samples.
 
-    `unproven_seconds`: the first look after a gap, until a later one has proved what it saw;
-    `proven_seconds`: the last look before that.
+    `unproven_seconds`: the first sample after a gap, until a later one confirms it;
+    `proven_seconds`: the last sample before the gap.
     """
 
     devices: Mapping[str, Progress] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class DeviceState:
     counted: Mapping[str, Counted] = field(default_factory=dict)
     kinds: Kinds = stall_limits.NOTHING
     kept: Mapping[str, Pairs] = field(default_factory=dict)
-    """What is known from before a restart of devices that were not seen since, by their key."""
+    """Stored values of devices that were not seen since the restart, by key."""
 
 
 EMPTY = DeviceState()
@@ -96,7 +96,7 @@ def step(
     kinds: Kinds,
     uptime_seconds: float = float("inf"),
 ) -> DeviceState:
-    """Return the state after a look at all devices that are watched for stalls."""
+    """Return the state after a sample of all devices that are monitored for stalls."""
     kept, known = dict(state.kept), dict(state.devices)
     leaked: dict[str, int] = {}
     for name in kinds.limits:
@@ -124,14 +124,14 @@ def step(
 
 
 def _proof(state: DeviceState, now: float) -> tuple[float | None, float]:
-    """Return the first look after a gap, while nothing has proved it, and the last one before."""
+    """Return the first sample after a gap until it is confirmed, and the last one before it."""
     last = state.last_seconds
     if state.unproven_seconds is not None:
         proved = now - state.unproven_seconds >= PROOF_SECONDS - _EARLY_SECONDS
         return (None, now) if proved else (state.unproven_seconds, state.proven_seconds)
     if last is not None and now - last > GAP_SECONDS:
         return now, last
-    if last is None and state.kept:  # nobody looked while the program was not running
+    if last is None and state.kept:  # no samples while the program was not running
         return now, max(
             (pairs[2][0] for pairs in state.kept.values() if len(pairs) > 2), default=now
         )
@@ -144,7 +144,7 @@ def _stepped(
     total, discards = block.completed_total, block.discards_completed_total
     since = now if waiting else None
     if before is None or total < before.completed_total:
-        # A counter that fell belongs to another device of the same name.
+        # A counter that decreased belongs to another device of the same name.
         return Progress(total, since, discards_total=discards)
     if total != before.completed_total:
         discarded = now if discards > before.discards_total else before.discarded_at_seconds
@@ -185,10 +185,10 @@ def _wakes(before: Progress, now: float) -> tuple[float, float]:
 
 
 def warning_seconds(progress: Progress, limits: Limits) -> float | None:
-    """Return from when on a stall is a warning; None: never.
+    """Return the seconds from which a stall is a warning; None: never.
 
-    A wake-up of more than 25 s counts only when it has been seen twice: the first may have been the
-    beginning of a failure.
+    A wake-up of more than 25 s counts only when it was observed twice: the first one may have been
+    the beginning of a failure.
     """
     if limits.warning_seconds is None:
         return None
@@ -205,14 +205,14 @@ def warning_seconds(progress: Progress, limits: Limits) -> float | None:
 
 
 def stalled_seconds(state: DeviceState, name: str) -> float:
-    """Return for how long a device is known to have completed nothing with requests in flight."""
+    """Return for how long a device provably completed nothing with requests in flight."""
     since = state.devices[name].stalled_since_seconds
     until = state.last_seconds if state.unproven_seconds is None else state.proven_seconds
     return 0.0 if since is None or until is None else max(round(until - since, DIGITS), 0.0)
 
 
 def samples(state: DeviceState) -> list[Sample]:
-    """Return the series of every device that is watched."""
+    """Return the series of every device that is monitored."""
     result: list[Sample] = []
     for name, progress in state.devices.items():
         labels = (("device", name),)
@@ -236,7 +236,7 @@ def samples(state: DeviceState) -> list[Sample]:
 
 
 def replaced(state: DeviceState, names: Iterable[str]) -> DeviceState:
-    """Return the state without what is known of disks whose names others have now."""
+    """Return the state without the data of disks whose names now belong to other disks."""
     gone = set(names)
     if gone.isdisjoint(state.devices):
         return state
@@ -248,7 +248,7 @@ def replaced(state: DeviceState, names: Iterable[str]) -> DeviceState:
 
 
 def woken(state: DeviceState) -> DeviceState:
-    """Return the state after the machine was suspended: every disk may have to spin up."""
+    """Return the state after the host was suspended: every disk may have to spin up."""
     devices = {
         name: Progress(each.completed_total, discards_total=each.discards_total, wakes=each.wakes)
         for name, each in state.devices.items()
@@ -257,7 +257,7 @@ def woken(state: DeviceState) -> DeviceState:
 
 
 def remember(state: DeviceState) -> dict[str, Pairs]:
-    """Return what is kept over a restart; a time of 0 is none, and the numbers' own."""
+    """Return what is stored over a restart; a time of 0 means none."""
     kept = dict(state.kept)
     for name, each in state.devices.items():
         counted = state.counted[name]
@@ -272,7 +272,7 @@ def remember(state: DeviceState) -> dict[str, Pairs]:
 
 
 def recall(state: DeviceState, kept: Mapping[str, Pairs]) -> DeviceState:
-    """Return the state with what was kept; devices that were seen meanwhile are seen anew."""
+    """Return the state with the stored values; devices seen meanwhile start again from these."""
     known = {name for name in state.devices if state.kinds.keys[name] in kept}
     return replace(
         state,
@@ -286,9 +286,9 @@ def recall(state: DeviceState, kept: Mapping[str, Pairs]) -> DeviceState:
 def _recalled(
     pairs: Pairs, block: BlockIo, now: float, uptime_seconds: float
 ) -> tuple[Progress | None, int]:
-    """Return what was known of a device before a restart, and how many of its requests are none.
+    """Return the stored progress of a device, and how many of its requests in flight are leaked.
 
-    Of an earlier boot only how long it takes to wake up is worth anything.
+    Of an earlier boot only the wake-up times are still valid.
     """
     if len(pairs) != PAIRS:
         return None, 0
@@ -311,7 +311,7 @@ def _recalled(
 
 @dataclass(frozen=True, slots=True)
 class WatchState:
-    """All devices, the leaves' last half minute, and what their kinds were concluded from."""
+    """All devices, the last half minute of the leaf devices, and the data behind their limits."""
 
     device: DeviceState = EMPTY
     leaves: LeafHistory = leaves.NOTHING
@@ -323,7 +323,7 @@ class WatchState:
 
 
 def leaves_seen(view: View) -> LeafHistory | None:
-    """Return the leaves' history, where this second added to it, for the groups after this one."""
+    """Return the history of the leaf devices if this second added to it, for later groups."""
     history = GROUP.state(view.states).leaves
     looked = history.looks and history.looks[-1].at_seconds == view.inputs.now_seconds
     return history if looked else None
@@ -337,7 +337,7 @@ def _step(state: WatchState, view: View) -> tuple[WatchState, list[Sample] | Non
     now, blocks = inputs.now_seconds, says.diskstats
     if blocks is None or derived is None:
         return state, None
-    # What cannot be read now, mostly because of the very stall, is what it was.
+    # What cannot be read now, mostly because of this very stall, is assumed unchanged.
     scsi = state.scsi if says.scsi is None else says.scsi
     dm = state.dm if says.dm is None else says.dm
     mounts = state.mounts if says.mounts is None else says.mounts
@@ -355,7 +355,7 @@ def _step(state: WatchState, view: View) -> tuple[WatchState, list[Sample] | Non
 
 
 def _others(before: Topology, after: Topology) -> list[str]:
-    """Return the names that another disk has now than at the look before."""
+    """Return the names that now belong to another disk than at the last sample."""
     old, new = before.devices, after.devices
     return [n for n in after.leaves if n in old and device_changes.is_another(old[n], new[n])]
 
@@ -367,15 +367,26 @@ GROUP = Group(
         Family(
             "iowarden_device_stalled_seconds",
             "gauge",
-            "Seconds with requests in flight and none completed.",
+            "Seconds with requests in flight and none completed (/proc/diskstats).",
         ),
         Family(
             THRESHOLD,
             "gauge",
-            "Seconds without a completion from which a hang is reported, by severity. notice:"
-            " virtual disks, LUNs and multipath paths; warning: 10, more where the disk may have to"
-            " spin up first, is virtual, a LUN, a multipath map or removable, or has discards"
-            " queued; critical: the device's command timeout, at least 30, at most 180.",
+            "Seconds without a completion from which a stall is only counted: of virtual"
+            " disks, LUNs and multipath paths.",
+        ),
+        Family(
+            "iowarden_device_stall_warning_seconds",
+            "gauge",
+            "Seconds without a completion from which a stall is a warning: 10; longer if the"
+            " disk may have to spin up, is virtual, a LUN, a multipath map or removable, or"
+            " has discards queued.",
+        ),
+        Family(
+            "iowarden_device_stall_critical_seconds",
+            "gauge",
+            "Seconds without a completion from which a stall is critical: the device's"
+            " command timeout, at least 30, at most 180.",
         ),
     ),
     step=_step,

@@ -1,4 +1,4 @@
-"""Disks that changed under the system, or no longer take commands (domain condition M7)."""
+"""Disk state: a disk changed its size, became read-only or is offline."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 
 NO_DISKS: Mapping[str, float] = {}
 _NAMELESS = "\0"
-"""In the key of a disk that has neither serial number nor WWN."""
+"""Part of the key of a disk without serial number and WWN."""
 _OFFLINE = frozenset({"offline", "transport-offline"})
 
 
 def _change_judged(kept: Kept, topology: Topology, view: View) -> Iterator[Sample]:
-    """Yield what became of every disk's size and of its being writable.
+    """Yield the size change and the write protection of every disk.
 
-    The state is by name and serial number: (when the size was last as it was, that size), (when it
-    was last seen, whether it was read-only at first). Removable disks and those of the network
-    block device come and go; not told. A disk without a name of its own is known while it is there.
+    The state is by name and serial number: (when the size was last unchanged, that size), (when it
+    was last seen, whether it was read-only at baseline). Removable disks and those of the network
+    block device come and go, and are left out. A disk without serial number and WWN is remembered
+    only while it is present.
     """
     now = view.inputs.now_seconds
     present = {_key(topology.devices[name]) for name in topology.leaves}
@@ -54,12 +55,12 @@ def _change_judged(kept: Kept, topology: Topology, view: View) -> Iterator[Sampl
 
 
 def change_remember(state: Mapping[str, Pairs]) -> Mapping[str, Pairs]:
-    """Return what is known of the disks that can be told from others after a reboot."""
+    """Return the stored state of the disks that can be recognised after a reboot."""
     return {key: pairs for key, pairs in state.items() if _NAMELESS not in key}
 
 
 def _key(device: Device) -> str:
-    # Without a name of its own, at least another disk that comes while we look is another one.
+    # For a disk without serial number and WWN, diskseq recognises a replacement within this boot.
     own = device.serial or device.wwn
     return f"{device.name} {device.model or ''} {own or f'{_NAMELESS}{device.diskseq}'}"
 
@@ -75,7 +76,7 @@ def _known(pairs: Pairs | None, device: Device, now: float) -> Pairs:
 def scsi_step(
     state: Mapping[str, float], view: View
 ) -> tuple[Mapping[str, float], list[Sample] | None]:
-    """Return the state of every SCSI disk; the group's state is since when it is not running."""
+    """Return the state of every SCSI disk; the group's state: since when a disk is not running."""
     value = view.inputs.snapshot.scsi
     if value is None:
         return state, None
@@ -106,7 +107,7 @@ def scsi_remember(state: Mapping[str, float]) -> dict[str, Pairs]:
 
 
 def scsi_recall(state: Mapping[str, float], kept: Mapping[str, Pairs]) -> dict[str, float]:
-    """Return the state with what was kept: what is not running now was so before the restart."""
+    """Return the state with the stored one: a disk not running now has been so since before."""
     return {**state, **{key: pairs[0][0] for key, pairs in kept.items() if pairs}}
 
 
@@ -117,12 +118,13 @@ CHANGE_GROUP = baseline.group(
         Family(
             "iowarden_device_size_change_bytes",
             "gauge",
-            "Size of a disk less what it was at first sight; a larger one is taken after a day.",
+            "Size of a disk in bytes less its size at baseline; a larger size becomes the"
+            " baseline after a day.",
         ),
         Family(
             "iowarden_device_turned_read_only",
             "gauge",
-            "1 while a disk refuses writes that took them before.",
+            "1 while a disk is read-only that was writable before.",
         ),
     ),
     value_of=lambda view: view.inputs.snapshot.block,
@@ -138,12 +140,12 @@ SCSI_GROUP = Group(
         Family(
             "iowarden_device_offline",
             "gauge",
-            "1 while the kernel has given a SCSI device up (offline, transport-offline).",
+            "1 while the kernel has set a SCSI device offline (offline, transport-offline).",
         ),
         Family(
             "iowarden_device_not_running_seconds",
             "gauge",
-            "Seconds a SCSI device has been in another state than running.",
+            "Seconds since a SCSI device is in another state than running.",
         ),
     ),
     step=scsi_step,

@@ -1,4 +1,4 @@
-"""Tasks the kernel reports as hung, and SCSI commands that timed out (domain conditions B4, B5).
+"""Hung tasks that the kernel reported, and SCSI commands that timed out.
 
 Source: kernel, kernel/hung_task.c and admin-guide/sysctl/kernel.rst; drivers/scsi/scsi_sysfs.c.
 """
@@ -21,19 +21,18 @@ if TYPE_CHECKING:
 
 _TASKS = "tasks"
 _LIBATA = re.compile(r"ahci|acard-ahci|pdc_adma|[sp]?ata_\w+")
-"""Names that libata's drivers give themselves. Each command that fails there is aborted through the
-time-out handler: the counter rises with every log that a disk does not have, and smartctl asks for
-some. Source: kernel, drivers/ata/libata-eh.c (ata_qc_schedule_eh); scsi_error.c (scsi_timeout).
-"""
+"""Names of libata drivers. libata aborts each failed command through the timeout handler: the
+counter rises with every log that a disk does not support and smartctl requests. Source: kernel,
+drivers/ata/libata-eh.c (ata_qc_schedule_eh); scsi_error.c (scsi_timeout)."""
 
 
 def task_step(
     state: Mapping[str, Growth], view: View
 ) -> tuple[Mapping[str, Growth], list[Sample] | None]:
-    """Return the state after a reading and how many hung tasks the kernel reported lately.
+    """Return the state after a reading and the number of hung tasks reported lately.
 
-    None where nobody can tell: the kernel does not watch, or (before 6.13) has no line of its log
-    left to say so, while tasks wait for I/O.
+    None where it cannot be known: hung task detection is off, or (before 6.13) hung_task_warnings
+    is used up while tasks wait for I/O.
     """
     value = view.inputs.snapshot.hung_task
     reports = None if value is None else _reports(value)
@@ -54,7 +53,7 @@ def task_step(
 def _reports(value: HungTask) -> int | None:
     """Return a number that rises with each report.
 
-    Before 6.13 nothing counts them, but each line in the log takes one off hung_task_warnings.
+    Before 6.13 nothing counts them, but each report in the log decreases hung_task_warnings.
     """
     if value.detected_total is not None:
         return value.detected_total
@@ -65,7 +64,7 @@ def _reports(value: HungTask) -> int | None:
 def timeout_step(
     state: Mapping[str, Growth], view: View
 ) -> tuple[Mapping[str, Growth], list[Sample] | None]:
-    """Return the state after a reading and the time-outs of every disk that counts just them."""
+    """Return the state after a reading and the timeouts of every disk that counts only those."""
     value = view.inputs.snapshot.scsi
     if value is None:
         return state, None
@@ -78,7 +77,7 @@ def timeout_step(
         libata = host is not None and _LIBATA.fullmatch(host.driver or "")
         if device.device is None or device.timeouts_total is None or libata:
             continue
-        # The address tells a disk from the next one of its name.
+        # The address distinguishes a disk from a later one of the same name.
         key = f"{device.device} {address}"
         stepped[key] = growth = grow(state.get(key), device.timeouts_total, now)
         labels = (("device", device.device),)
@@ -93,8 +92,8 @@ TASK_GROUP = Group(
         Family(
             "iowarden_hung_tasks_recent",
             "gauge",
-            "Reports of hung tasks in the last 10 minutes; one that stays hung counts again and"
-            " again.",
+            "Reports of hung tasks by the kernel in the last 10 minutes; a task that stays"
+            " hung counts several times.",
         ),
     ),
     step=task_step,
@@ -112,7 +111,7 @@ TIMEOUT_GROUP = Group(
         Family(
             "iowarden_device_timeouts_recent",
             "gauge",
-            "SCSI commands to a device that timed out in the last 10 minutes.",
+            "SCSI commands to this device that timed out in the last 10 minutes (iotmo_cnt).",
         ),
     ),
     step=timeout_step,

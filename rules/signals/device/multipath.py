@@ -1,8 +1,8 @@
-"""How many paths of each multipath map work (domain condition L12).
+"""Number of paths of each multipath map, by state.
 
-A path that is lost leaves '/sys', and nothing there says that it was: how many there were is
-remembered. Sources: kernel, scsi_sysfs.c (sdev_states), nvme/host/sysfs.c (state);
-multipath-tools, libmultipath/devmapper.h (UUID_PREFIX).
+A path that is lost disappears from '/sys' without a trace, so the highest number of paths is
+stored. Sources: kernel, scsi_sysfs.c (sdev_states), nvme/host/sysfs.c (state); multipath-tools,
+libmultipath/devmapper.h (UUID_PREFIX).
 """
 
 from __future__ import annotations
@@ -21,18 +21,17 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.signal import View
 
 FORGOTTEN_SECONDS = 7 * 86_400.0
-"""After that a path that is lost is not expected back."""
+"""After that a lost path is no longer expected."""
 STATES = ("working", "waiting", "lost")
 _WORKING = frozenset({"running", "live", "created", "new", "quiesce"})
 _WAITING = frozenset({"blocked", "created-blocked", "connecting", "resetting"})
 
 
 def _judged(kept: Kept, topology: Topology, view: View) -> Iterator[Sample]:
-    """Yield how many paths every map has, by state.
+    """Yield the number of paths of every map, by state.
 
-    The state is by the map's own name: (when it last had as many, the most that it had).
-    Limits: that multipathd takes a path for failed whose device the kernel takes for well is not
-    in '/sys'.
+    The state is by the map's own name: (when it last had as many paths, the highest number it had).
+    Limits: '/sys' does not show a path that multipathd considers failed and the kernel does not.
     """
     scsi = view.inputs.snapshot.scsi
     states = {} if scsi is None else {d.device: d.state for d in scsi.devices.values()}
@@ -43,7 +42,7 @@ def _judged(kept: Kept, topology: Topology, view: View) -> Iterator[Sample]:
         if len(paths) >= most or now - at > FORGOTTEN_SECONDS:
             at, most = baseline.stamp(at, now) if len(paths) == most else now, float(len(paths))
         kept[_key(device)] = ((min(at, now), most),)
-        if most < 2 and name.startswith("nvme"):  # an ordinary drive that could have more
+        if most < 2 and name.startswith("nvme"):  # an ordinary drive that supports multipath
             continue
         found = [_state(states.get(path) or topology.devices[path].state) for path in paths]
         found += ["lost"] * (int(most) - len(paths))
@@ -56,7 +55,7 @@ def _judged(kept: Kept, topology: Topology, view: View) -> Iterator[Sample]:
 
 
 def _state(state: str | None) -> str:
-    """Return what becomes of a request there; what is not known is taken to work."""
+    """Return what happens to a request on this path; an unknown state counts as working."""
     if state is None or state in _WORKING:
         return "working"
     return "waiting" if state in _WAITING else "lost"
@@ -73,14 +72,14 @@ GROUP = baseline.group(
         Family(
             "iowarden_multipath_paths",
             "gauge",
-            "Paths of a multipath map by state: working, waiting (blocked, connecting: the kernel"
-            " waits for the other side), lost (offline, or gone within 7 days).",
+            "Paths of a multipath map by state: working, waiting (blocked, connecting: the"
+            " kernel waits for the target), lost (offline, or missing for up to 7 days).",
         ),
         Family(
             "iowarden_multipath_path",
             "gauge",
-            "1 for a device that is a path of a multipath map which has others, or had within 7"
-            " days.",
+            "1 for a device that is a path of a multipath map with several paths now or"
+            " within 7 days.",
         ),
     ),
     value_of=lambda view: view.inputs.snapshot.block,

@@ -1,7 +1,7 @@
-"""From when on a device without a completion is a stall, by what kind of device it is.
+"""Stall thresholds: from when a device without a completion hangs, by the kind of device.
 
 A spinning disk may be asleep, a virtual disk or a LUN pauses with its host or fabric, a path fails
-over to another: what is an alarm at one is every day's business at another. Units: seconds.
+over to another: a delay that is an alarm for one kind is normal for another. Units: seconds.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 
 WARNING_SECONDS = 10.0
 CRITICAL_SECONDS = (30.0, 180.0)
-"""30 s is the default command time-out of SCSI and NVMe; a longer one is respected up to 180 s."""
+"""30 s is the default command timeout of SCSI and NVMe; a longer one is respected up to 180 s."""
 REMOTE_WARNING_SECONDS = 20.0
-"""Of a virtual disk or a LUN: shorter pauses of its host or fabric are counted only."""
+"""For a virtual disk or a LUN: shorter pauses of its host or fabric are counted only."""
 MAP_WARNING_SECONDS = 45.0
-"""Of a multipath map. What hangs on a path fails over when that is given up (fast_io_fail_tmo, 5 s
-by default) or its checker finds it failed (every 5 to 20 s), at the latest when the command times
-out (30 s). Source: multipath-tools, libmultipath/defaults.h.
-"""
+"""For a multipath map. The requests of a path fail over when the path is given up
+(fast_io_fail_tmo, 5 s by default) or its checker finds it failed (every 5 to 20 s), at the latest
+when the command times out (30 s). Source: multipath-tools, libmultipath/defaults.h."""
 REMOVABLE_WARNING_SECONDS = 30.0
 _NETWORK_NAME = re.compile(r"(nbd|rbd)\d+")
 _VIRTUAL_DRIVERS = frozenset({"scsifront", "storvsc_host", "virtio_scsi", "vmw_pvscsi"})
@@ -38,7 +37,7 @@ _VIRTUAL_DRIVERS = frozenset({"scsifront", "storvsc_host", "virtio_scsi", "vmw_p
 
 
 class Limits(NamedTuple):
-    """When a stall of one device is told; None: with that severity never."""
+    """Seconds from which a stall of one device is reported; None: never with that severity."""
 
     warning_seconds: float | None
     critical_seconds: float | None
@@ -48,13 +47,13 @@ class Limits(NamedTuple):
 
 
 class Kinds(NamedTuple):
-    """What is watched for stalls: every leaf, and every map of several paths."""
+    """Devices monitored for stalls: every leaf device, and every multipath map."""
 
     limits: Mapping[str, Limits]
     maps: Mapping[str, tuple[str, ...]]
     """Multipath map -> its paths."""
     keys: Mapping[str, str]
-    """Device -> what tells it from another one that has its name."""
+    """Device -> key that distinguishes it from another device of the same name."""
 
 
 NOTHING = Kinds({}, {}, {})
@@ -66,7 +65,7 @@ def kinds(
     mapped: Mapping[str, MappedDevice] | None = None,
     mounts: Mounts | None = None,
 ) -> Kinds:
-    """Return the limits of all leaves and maps; what is not known counts as an ordinary disk."""
+    """Return the limits of all leaf devices and maps; an unknown kind is an ordinary disk."""
     maps = _maps(topology, mapped or {})
     paths = {path for own in maps.values() for path in own}
     limits: dict[str, Limits] = {}
@@ -99,7 +98,7 @@ def _maps(topology: Topology, mapped: Mapping[str, MappedDevice]) -> dict[str, t
     """Return the maps of device-mapper's and of NVMe's multipath that have paths.
 
     Source: multipath-tools, libmultipath/devmapper.h (UUID_PREFIX); kernel,
-    drivers/nvme/host/multipath.c. An NVMe drive with one path has none to fail over to.
+    drivers/nvme/host/multipath.c. An NVMe drive with a single path cannot fail over.
     """
     found = {}
     for name, device in topology.devices.items():
@@ -117,14 +116,14 @@ def _removable(device: Device, scsi: Scsi | None) -> bool:
 
 
 def _wanted(device: Device, stack: Stack | None, mounts: Mounts | None) -> bool:
-    """Whether something on a device has a line in '/etc/fstab'; unknown counts as a line."""
+    """Whether something on a device has a line in '/etc/fstab'; True if that is unknown."""
     if stack is None or mounts is None or mounts.wanted is None:
         return True
     return any(each.name in mounts.wanted for each in stack.on(device))
 
 
 def _remote(device: Device, scsi: Scsi | None) -> bool:
-    """Whether a disk is a hypervisor's, or one that Fibre Channel or iSCSI brings."""
+    """Whether a disk belongs to a hypervisor, or is attached by Fibre Channel or iSCSI."""
     if _NETWORK_NAME.fullmatch(device.name) or virtual_device(device):
         return True
     host = None if scsi is None else scsi.hosts.get(device.host or "")
@@ -132,6 +131,6 @@ def _remote(device: Device, scsi: Scsi | None) -> bool:
 
 
 def _key(device: Device) -> str:
-    # Without a name of its own, at least another disk that comes in this boot is another one.
+    # Without serial number and WWN, diskseq recognises at least a replacement within this boot.
     own = device.serial or device.wwn or device.diskseq or ""
     return f"{device.name} {device.model or ''} {own}"

@@ -1,7 +1,7 @@
-"""For how long a device-mapper device has been suspended (domain condition B1).
+"""For how long a device-mapper device has been suspended.
 
-What is written to it or read from it waits, and nothing is in flight: counters of I/O show a disk
-at rest. Source: kernel, drivers/md/dm.c; ABI/testing/sysfs-block-dm.
+Reads and writes of a suspended device wait, and nothing is in flight: I/O counters show an idle
+disk. Source: kernel, drivers/md/dm.c; ABI/testing/sysfs-block-dm.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ FAMILIES = (
     Family(
         "iowarden_device_mapper_suspended_seconds",
         "gauge",
-        "Seconds since a device-mapper device that is suspended was first seen so.",
+        "Seconds since a device-mapper device was first found suspended.",
     ),
 )
 EMPTY = NOTHING
 
 
 def recall(state: Held, kept: Mapping[str, Pairs]) -> Held:
-    """Return the state with what was kept: what is suspended now was so before the restart."""
+    """Return the state with the stored one: a device suspended now has been so since before."""
     before = EMPTY.recall(kept).since
     return Held({**before, **{key: min(s, before.get(key, s)) for key, s in state.since.items()}})
 
 
 def step(state: Held, view: View) -> tuple[Held, list[Sample] | None]:
-    """Return the state after a look and the seconds of every device that is suspended.
+    """Return the state after a sample and the seconds of every device that is suspended.
 
-    Between two looks that both find it suspended it is taken to have been so.
+    Between two samples that both find it suspended it counts as suspended.
     """
     value = view.inputs.snapshot.dm
     if value is None or "dm" not in view.inputs.fresh:
         return state, None
     now = view.inputs.now_seconds
-    # The name tells a device from the next one of its number.
+    # The name distinguishes a device from a later one of the same number.
     suspended = {f"{m.device} {m.name or ''}": m for m in value.values() if m.suspended}
-    # What was suspended in an earlier boot is so anew.
+    # A suspension in an earlier boot is another one.
     booted = now - view.inputs.uptime_seconds
     state = Held({key: since for key, since in state.since.items() if since >= booted})
     stepped = state.step(suspended, now, 0.0)

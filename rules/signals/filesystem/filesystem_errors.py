@@ -1,7 +1,7 @@
-"""Errors that file systems met themselves (domain conditions M1, M4).
+"""Errors that file systems counted themselves: ext4 and btrfs.
 
 ext4 counts in its superblock until e2fsck clears it, btrfs in its device items until 'btrfs device
-stats -z'. Neither count falls by itself, so an increase stays told until somebody has cleared it.
+stats -z'. Neither count decreases by itself, so an increase is reported until it is cleared.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.signal import Pairs, View
 
 CLOCK_SLACK_SECONDS = 86_400.0
-"""The kernel dates errors by a clock that may have been hours off when ours was set."""
+"""The kernel's clock may have been hours off when it dated the errors."""
 
 EXT4_FAMILIES = (
     Family(
         "iowarden_ext4_new_errors",
         "gauge",
-        "Errors an ext4 file system met since iowarden first saw it, until e2fsck clears them.",
+        "Errors of an ext4 file system since iowarden first saw it, until e2fsck clears them"
+        " (errors_count).",
     ),
     Family(
         "iowarden_ext4_old_errors",
         "gauge",
-        "Errors it had met before, until e2fsck clears them.",
+        "Errors of an ext4 file system at baseline, until e2fsck clears them (errors_count).",
     ),
 )
 
@@ -41,8 +42,8 @@ EXT4_FAMILIES = (
 def _ext4_judged(kept: Kept, value: Mapping[str, Ext4], view: View) -> Iterator[Sample]:
     """Yield the counts of every ext4 file system, by its block device.
 
-    One that is not mounted any more keeps what it last said while its device is there and holds no
-    other kind of file system: unmounting it for e2fsck must not look like a repair.
+    An unmounted one keeps its last count while its device exists and holds no other kind of file
+    system: unmounting it for e2fsck must not look like a repair.
     """
     now = view.inputs.now_seconds
     for name, filesystem in value.items():
@@ -65,13 +66,13 @@ def _ext4_judged(kept: Kept, value: Mapping[str, Ext4], view: View) -> Iterator[
 
 
 def _other_kinds(mounts: Mounts | None) -> frozenset[str]:
-    """Return the numbers of the devices that hold another kind of file system now."""
+    """Return the numbers of the devices that now hold another kind of file system."""
     found = () if mounts is None else mounts.mounts
     return frozenset(m.device_number for m in found if not m.kind.startswith("ext"))
 
 
 def _before(pairs: Pairs | None, filesystem: Ext4) -> bool:
-    """Whether the errors are older than our last look: another file system has the name now."""
+    """Whether the errors are older than our last reading: another file system has this name now."""
     at = None if filesystem.last is None else filesystem.last.at_seconds
     return bool(pairs and at and at < pairs[0][0] - CLOCK_SLACK_SECONDS)
 
@@ -131,18 +132,19 @@ BTRFS_GROUP = baseline.group(
         Family(
             "iowarden_btrfs_new_errors",
             "gauge",
-            "Write, flush, corruption and generation errors of a btrfs device since iowarden first"
-            " saw it, until they are reset.",
+            "Write, flush, corruption and generation errors of a btrfs device since iowarden"
+            " first saw it, until 'btrfs device stats -z'.",
         ),
         Family(
             "iowarden_btrfs_old_errors",
             "gauge",
-            "The same from before, with read errors.",
+            "Errors of a btrfs device at baseline, including read errors, until 'btrfs device"
+            " stats -z'.",
         ),
         Family(
             "iowarden_btrfs_recent_read_errors",
             "gauge",
-            "Read errors of a btrfs device, each within a day of the one before.",
+            "Recent read errors of a btrfs device; each came within a day of the one before.",
         ),
     ),
     value_of=lambda view: view.inputs.snapshot.btrfs,

@@ -1,11 +1,11 @@
-"""How full file systems are and when they will be (domain condition L7).
+"""Used space and inodes of file systems, and the time until they are full.
 
-When: the median growth of many equal stretches of time, so that one copy, one deletion or one log
-rotation is an outlier and nothing else; looked at over 6 hours, a day and a week. A look tells
-only as far ahead as growth that went on for so long may be trusted to go on. What has freed its
-space by itself before (log rotation, scratch data) counts as filling only beyond where it then was.
-Limits: space freed by hand is taken for the same until a tenth less is left than before, for as
-long as it is remembered (a week).
+Forecast: the median growth over many equal stretches of time, so that one copy, one deletion or one
+log rotation is a mere outlier; computed over 6 hours, a day and a week. Each horizon forecasts only
+as far ahead as growth of that length can be extrapolated. A file system whose space was freed
+before (log rotation, scratch data) counts as filling only beyond its earlier level. Limits: space
+freed by hand is treated the same until a tenth less is left than before, for as long as it is
+stored (a week).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.signal import Pairs, View
 
 HELD_RATIO = 0.02
-"""A held share follows a falling one only at this distance: 80.0 % must not flap."""
+"""A sustained ratio follows a falling one only at this distance: 80.0 % must not flap."""
 NEW_LOW_RATIO = 0.9
-"""Space freed since: filling is told once less than this share of what was least is left."""
+"""After space was freed: it is filling once less than this share of the earlier minimum is left."""
 GREW_RATIO = 1.01
-"""A file system that is larger by this was resized: what was learnt of it is void."""
+"""A file system that is larger by this factor was resized: its history is discarded."""
 DAY_SECONDS = 86_400.0
 MOST_KEPT = 2000
 
@@ -37,36 +37,40 @@ FAMILIES = (
     Family(
         "iowarden_filesystem_used_ratio",
         "gauge",
-        "Used share of what programs without privilege may use, as df tells it.",
+        "Used share of the space available to unprivileged programs, as in df.",
     ),
     Family(
         "iowarden_filesystem_held_used_ratio",
         "gauge",
-        "The same, followed down only by more than 0.02, for thresholds; not of images.",
+        "Used share of the space that decreases only after a drop of more than 0.02, for"
+        " alert thresholds; not for images.",
     ),
     Family(
         "iowarden_filesystem_full_in_seconds",
         "gauge",
-        "Time until no space is left at the growth of the last hours or days; none: not filling.",
+        "Seconds until no space is left at the growth rate of the last hours or days; absent"
+        " if not filling.",
     ),
     Family("iowarden_filesystem_inodes_used_ratio", "gauge", "Used share of the inodes."),
     Family(
         "iowarden_filesystem_held_inodes_used_ratio",
         "gauge",
-        "The same, followed down only by more than 0.02, for thresholds; not of images.",
+        "Used share of the inodes that decreases only after a drop of more than 0.02, for"
+        " alert thresholds; not for images.",
     ),
     Family(
         "iowarden_filesystem_inodes_full_in_seconds",
         "gauge",
-        "Time until no inode is left; none: not filling.",
+        "Seconds until no inode is left at the growth rate of the last hours or days; absent"
+        " if not filling.",
     ),
 )
 
 
 class Horizon(NamedTuple):
-    """One way to look back: stretches of time, how many, how many at least, how far it tells.
+    """One forecast horizon: length of a stretch, how many, how many at least, how far it forecasts.
 
-    `kept`: how many are remembered, for what was least left in them.
+    `kept`: how many stretches are stored, for the minimum left in them.
     """
 
     stretch_seconds: float
@@ -85,30 +89,30 @@ HORIZONS = (
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What one horizon knows: at the end of each stretch, the least that was left in it."""
+    """History of one horizon: the end of each stretch and the minimum left in it."""
 
     points: Pairs
     least: float
     rate: float | None = None
-    """What is lost a second; None: too early to tell, or nothing."""
+    """Decrease per second; None: too early to compute, or none."""
     low: float | None = None
-    """What was least left before the space in use now was freed."""
+    """The minimum left before the space in use now was freed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """What is known of one file system, of its bytes or of its inodes."""
+    """History of one file system, of its bytes or of its inodes."""
 
     pasts: tuple[Past, ...]
     capacity: float
     held_ratio: float
     writable: bool = False
-    """Whether it was ever seen so."""
+    """Whether it was ever writable."""
 
 
 @dataclass(frozen=True, slots=True)
 class FullnessState:
-    """Tracks by file system ('bytes /dev/sda1 /srv'), and what was kept of those not yet seen."""
+    """Tracks by file system ('bytes /dev/sda1 /srv'), and stored ones not seen since the start."""
 
     tracks: Mapping[str, Track] = field(default_factory=dict)
     kept: Mapping[str, Pairs] = field(default_factory=dict)
@@ -136,7 +140,7 @@ def step(state: FullnessState, view: View) -> tuple[FullnessState, list[Sample] 
                 track = replace(track, writable=True)
             tracks[key] = track
             samples.append((names[0], labels, used / (used + left)))
-            # An image is full by nature. What was turned read-only while full is so still.
+            # Images are always full. A file system that became read-only while full stays so.
             if not track.writable:
                 continue
             samples.append((names[1], labels, track.held_ratio))
@@ -154,9 +158,9 @@ _INODES = tuple(family.name for family in FAMILIES[3:])
 
 
 def _quantities(usage: Usage) -> list[tuple[str, tuple[str, ...], float, float]]:
-    """Return what can run out: its word, its series, how much is used, how much is left.
+    """Return what can run out: its name, its series, how much is used, how much is left.
 
-    Left is what a program without privilege can have: ext4 keeps 5 % back for root.
+    Left is what unprivileged programs can use: ext4 reserves 5 % for root.
     """
     found = []
     used, left = usage.size_bytes - usage.free_bytes, usage.available_bytes
@@ -169,7 +173,7 @@ def _quantities(usage: Usage) -> list[tuple[str, tuple[str, ...], float, float]]
 
 
 def follow(before: Track | None, used: float, left: float, now: float) -> Track:
-    """Return the track after a look at `now`."""
+    """Return the track after a sample at `now`."""
     capacity, ratio = used + left, used / (used + left)
     if before is None or capacity > before.capacity * GREW_RATIO:
         return Track(tuple(Past(((now, left),), left) for _ in HORIZONS), capacity, ratio)
@@ -186,7 +190,7 @@ def follow(before: Track | None, used: float, left: float, now: float) -> Track:
 
 
 def full_in_seconds(track: Track, left: float) -> float | None:
-    """Return when nothing is left, or None when it is not filling as far as anybody can tell."""
+    """Return the seconds until nothing is left, or None if it is not filling."""
     found = [
         left / past.rate
         for past, horizon in zip(track.pasts, HORIZONS, strict=True)
@@ -198,8 +202,8 @@ def full_in_seconds(track: Track, left: float) -> float | None:
 
 
 def _extended(past: Past, horizon: Horizon, left: float, now: float) -> Past:
-    """Return the past with `left` in it; a stretch ends with the first look after its time."""
-    # Half a stretch of slack: the stretches of a slow source are a little longer than asked for.
+    """Return the history with `left` added; a stretch ends with the first sample after its time."""
+    # Half a stretch of tolerance: the period of a slow data source is a little longer than set.
     oldest = now - (horizon.kept + 0.5) * horizon.stretch_seconds
     points = past.points
     if not oldest <= points[0][0] <= points[-1][0] <= now:
@@ -215,7 +219,7 @@ def _extended(past: Past, horizon: Horizon, left: float, now: float) -> Past:
 
 
 def _judged(pasts: tuple[Past, ...], before: tuple[Past, ...] = ()) -> tuple[Past, ...]:
-    """Return the pasts with what their points say, those that got none as they were."""
+    """Return the histories with their rates; those without a new point are unchanged."""
     return tuple(
         past
         if old is not None and past.points is old.points
@@ -225,7 +229,7 @@ def _judged(pasts: tuple[Past, ...], before: tuple[Past, ...] = ()) -> tuple[Pas
 
 
 def _rate(past: Past, horizon: Horizon) -> float | None:
-    """Return what is lost a second: more than half of the stretches lost at least as much."""
+    """Return the decrease per second that more than half of the stretches reached."""
     points = past.points[-horizon.stretches - 1 :]
     lost = [
         (before - after) / (ended - began)
@@ -237,14 +241,14 @@ def _rate(past: Past, horizon: Horizon) -> float | None:
 
 
 def _low(past: Past, horizon: Horizon, pasts: tuple[Past, ...]) -> float | None:
-    """Return the least that was left before the climb that goes on now, as far as remembered."""
+    """Return the minimum left before the current increase began, as far as stored."""
     points = past.points[-horizon.stretches - 1 :]
     began, _ = max(points, key=lambda point: (point[1], point[0]))
     return min((left for p in pasts for at, left in p.points if at < began), default=None)
 
 
 def remember(state: FullnessState) -> Mapping[str, Pairs]:
-    """Return the points of every file system, those not seen since the start as they were kept."""
+    """Return the points of every file system; unseen since the start: as they were stored."""
     own = {
         f"{number} {key}": past.points
         for key, track in state.tracks.items()
@@ -254,7 +258,7 @@ def remember(state: FullnessState) -> Mapping[str, Pairs]:
 
 
 def recall(state: FullnessState, kept: Mapping[str, Pairs]) -> FullnessState:
-    """Return the state with what was kept; what was seen since the start is seconds old."""
+    """Return the stored state; points seen since the start are only seconds old."""
     return FullnessState({}, {**state.kept, **kept})
 
 

@@ -1,9 +1,9 @@
-"""File systems that can no longer be written, though they should be (domain condition M2).
+"""File systems that are read-only and should be writable.
 
-An error makes the kernel turn the file system (the superblock) read-only and leaves the mount as it
-was; 'mount -o remount,ro' turns both. Source: kernel, fs/proc_namespace.c show_mountinfo (the two
-are printed apart), fs/ext4/super.c ext4_handle_error; from 6.15 ext4 says 'emergency_ro' instead.
-Limits: ext4 of 6.12 to 6.14 shows nothing in this table; its count of errors tells (M1).
+After an error the kernel makes the file system (the superblock) read-only and leaves the mount
+unchanged; 'mount -o remount,ro' changes both. Source: kernel, fs/proc_namespace.c show_mountinfo
+(prints both), fs/ext4/super.c ext4_handle_error; from 6.15 ext4 prints 'emergency_ro' instead.
+Limits: ext4 of 6.12 to 6.14 shows nothing in this table; its error count does (FilesystemErrors).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ EMERGENCY = frozenset({"emergency_ro", "shutdown"})
 
 @dataclass(frozen=True, slots=True)
 class MountState:
-    """What the next step needs of the steps before.
+    """When mounts were last writable, and the names of their devices.
 
-    `writable`: when a mount was last seen so. `names`: block devices by number, so that a second
+    `writable`: when a mount was last writable. `names`: block devices by number, so that a second
     without '/proc/diskstats' does not rename them.
     """
 
@@ -38,7 +38,7 @@ class MountState:
 
 
 def step(state: MountState, view: View) -> tuple[MountState, list[Sample] | None]:
-    """Return for every mounted file system on a block device how it can be written."""
+    """Return for every mounted file system on a block device whether it is read-only, and why."""
     value = view.inputs.snapshot.mounts
     if value is None:
         return state, None
@@ -53,8 +53,8 @@ def step(state: MountState, view: View) -> tuple[MountState, list[Sample] | None
     samples: list[Sample] = []
     for mount in storage(value.mounts):
         if not mount.source.startswith("/dev/") and not mount.kind.endswith("zfs"):
-            continue  # beyond the network: nothing this kernel decides
-        # The kernel's name ('sda1', 'dm-0'), as ext4 has it.
+            continue  # a network file system: this kernel does not decide
+        # The kernel's name ('sda1', 'dm-0'), as in the series of ext4.
         device = names.get(mount.device_number) or mount.source.removeprefix("/dev/")
         labels = (("device", device), ("fstype", mount.kind), ("mountpoint", mount.mount_point))
         key = f"{device} {mount.mount_point}"
@@ -82,19 +82,20 @@ def step(state: MountState, view: View) -> tuple[MountState, list[Sample] | None
 
 
 def remember(state: MountState) -> Mapping[str, Pairs]:
-    """Return what was seen to be writable."""
+    """Return which mounts were writable."""
     return state.writable
 
 
 def recall(state: MountState, kept: Mapping[str, Pairs]) -> MountState:
-    """Return the state with what was writable before a restart."""
+    """Return the state with the mounts that were writable before the restart."""
     return replace(state, writable={**kept, **state.writable})
 
 
 def _wanted(mount: Mount, mounts: Mounts) -> bool | None:
-    """Return whether '/etc/fstab' wants the mount writable; None: it says nothing of it.
+    """Return whether '/etc/fstab' lists the mount as writable; None: it does not list it.
 
-    What is mounted by hand (noauto) is mounted as is wanted then: a backup disk, writable by night.
+    What is mounted by hand (noauto) is mounted as needed at that time: a backup disk is writable by
+    night.
     """
     options = None if mounts.wanted is None else mounts.wanted.get(mount.mount_point)
     if options is None or ("noauto" in options and "ro" not in options):
@@ -109,17 +110,17 @@ GROUP = Group(
         Family(
             "iowarden_mount_forced_read_only",
             "gauge",
-            "1 while the kernel keeps a file system read-only that should be writable.",
+            "1 while the kernel has made a file system read-only that should be writable.",
         ),
         Family(
             "iowarden_mount_unwanted_read_only",
             "gauge",
-            "1 while a mount is read-only by command and '/etc/fstab' wants it writable.",
+            "1 while a mount is read-only although '/etc/fstab' lists it as writable.",
         ),
         Family(
             "iowarden_mount_turned_read_only",
             "gauge",
-            "1 while a mount is read-only by command that was writable before.",
+            "1 while a mount was remounted read-only that was writable before.",
         ),
     ),
     step=step,

@@ -1,4 +1,4 @@
-"""What the settings of memory are judged by (domain condition L2).
+"""Number of NUMA nodes, for the check of vm.zone_reclaim_mode.
 
 Source: kernel, admin-guide/sysctl/vm.rst (zone_reclaim_mode).
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def step(state: None, view: View) -> tuple[None, list[Sample] | None]:
-    """Return how many nodes have memory; one that has processors only borrows it anyway."""
+    """Return how many nodes have memory; nodes with processors only use that of others."""
     nodes = view.inputs.snapshot.numa
     if nodes is None:
         return state, None
@@ -25,7 +25,7 @@ def step(state: None, view: View) -> tuple[None, list[Sample] | None]:
 GROUP = Group(
     name="numa",
     sources=("numa",),
-    families=(Family("iowarden_numa_nodes", "gauge", "NUMA nodes that have memory."),),
+    families=(Family("iowarden_numa_nodes", "gauge", "Number of NUMA nodes that have memory."),),
     step=step,
     initial=None,
 )

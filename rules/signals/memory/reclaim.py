@@ -1,8 +1,8 @@
-"""Memory that tasks must free for themselves, and the stall that may come of it (domain C1 to C3).
+"""Direct reclaim, dropped page cache, and reclaim stalls.
 
-The stall: the page cache shrinks, free memory grows, and yet next to nothing is read or written
-while tasks wait.
-Sources of the counters: kernel, filesystems/proc.rst ('meminfo') and mm/vmstat.c (vmstat_text).
+A reclaim stall: the page cache shrinks, free memory grows, and yet next to nothing is read or
+written while tasks wait. Source of the counters: kernel, filesystems/proc.rst ('meminfo') and
+mm/vmstat.c (vmstat_text).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ MINUTES = 10
 MOVED_RATIO = 0.02
 """Of all memory: 2.6 GB of 128 GB, far above jitter."""
 FREED_RATIO = 0.5
-"""So much of what the cache lost must have become free memory."""
+"""At least this share of what the cache lost must have become free memory."""
 IO_RATIO = 0.1
 LEAST_IO_BYTES_PER_SECOND = 1_000_000.0
-"""What is usually less than that cannot collapse."""
+"""A lower usual rate cannot collapse."""
 WAITING_TASKS = 4
 SETTLED_SECONDS = 120.0
 """After memory was moved on purpose: a minute for that to end, one for it to leave the window."""
@@ -44,7 +44,7 @@ _EARLY_SECONDS = 0.5
 
 
 class Moment(NamedTuple):
-    """What one second showed; counters that this kernel lacks stand still."""
+    """Values of one second; counters that this kernel lacks stay 0."""
 
     at_seconds: float
     total_bytes: int
@@ -52,35 +52,35 @@ class Moment(NamedTuple):
     cache_bytes: int
     """Cached without Shmem: a process that ends takes its shared memory with it."""
     programs_bytes: int
-    """AnonPages and Shmem: what falls there becomes free, and is no reclaimed cache."""
+    """AnonPages and Shmem: what is freed there becomes free memory, and is no reclaimed cache."""
     fixed: tuple[int, ...]
-    """Sizes of memory and of the huge page pool, balloon, drops: what moves memory otherwise."""
+    """Sizes of memory and of the huge page pool, balloon, drops: other causes that move memory."""
     reclaims: tuple[int, ...]
-    """Counters of which one rises when tasks reclaim or compact for themselves."""
+    """Counters of which one increases when tasks reclaim or compact memory themselves."""
     pressed: bool
     waiting_tasks: int
     io_bytes: int
-    """Read and written by the leaves since the first moment that is kept."""
+    """Read and written by the leaf devices since the first stored moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class StallState:
-    """The last minute second by second, the last 10 minutes of I/O by the minute."""
+    """The last minute by the second, the last 10 minutes of I/O by the minute."""
 
     moments: tuple[Moment, ...] = ()
     devices: Mapping[str, int] = field(default_factory=dict)
-    """Bytes read and written by each leaf at the last moment."""
+    """Bytes read and written by each leaf device at the last moment."""
     rates: Pairs = ()
     """(end of a minute, bytes per second in it)."""
     moved_seconds: float | None = None
-    """When one of `fixed` last changed; None: not seen to."""
+    """When one of `fixed` last changed; None: no change observed."""
 
 
 def stall_step(state: StallState, view: View) -> tuple[StallState, list[Sample] | None]:
-    """Return the state after this second and whether reclaim stalls the machine.
+    """Return the state after this second and whether the host is in a reclaim stall.
 
-    None where nobody can tell: while a source is missing, in the first 10 s, and until a minute of
-    I/O is known.
+    None where it cannot be computed: while a data source is missing, in the first 10 s, and until a
+    minute of I/O is known.
     """
     says = view.inputs.snapshot
     meminfo, vmstat, stat, blocks = says.meminfo, says.vmstat, says.stat, says.diskstats
@@ -125,12 +125,12 @@ def stall_step(state: StallState, view: View) -> tuple[StallState, list[Sample] 
 
 
 def stall_remember(state: StallState) -> dict[str, Pairs]:
-    """Return what is usual: it takes 10 minutes to learn."""
+    """Return the usual I/O rates: they take 10 minutes to learn."""
     return {"leaves": state.rates}
 
 
 def stall_recall(state: StallState, kept: Mapping[str, Pairs]) -> StallState:
-    """Return the state with what was usual before a restart."""
+    """Return the state with the usual rates stored before the restart."""
     rates = tuple(sorted({*kept.get("leaves", ()), *state.rates}))[-MINUTES:]
     return replace(state, rates=rates)
 
@@ -177,7 +177,7 @@ def _restarted(last: Moment, moment: Moment) -> bool:
 
 
 def _before(moments: tuple[Moment, ...], seconds: float) -> Moment | None:
-    """Return the youngest moment at least `seconds` older than the last one."""
+    """Return the newest moment at least `seconds` older than the last one."""
     limit = moments[-1].at_seconds - seconds + _EARLY_SECONDS
     return next((m for m in reversed(moments) if m.at_seconds <= limit), None)
 
@@ -196,7 +196,7 @@ def _with_last_minute(rates: Pairs, moments: tuple[Moment, ...]) -> Pairs:
 
 
 def _waiting(moments: tuple[Moment, ...]) -> bool:
-    """Whether tasks wait: half of the looks of 10 s, and two of them where they come late."""
+    """Whether tasks wait: in half of the samples of 10 s, and in two of them if they come late."""
     limit = moments[-1].at_seconds - SHORTEST_SECONDS - _EARLY_SECONDS
     tasks = [m.waiting_tasks for m in moments if m.at_seconds >= limit]
     if len(tasks) == 1:
@@ -205,7 +205,7 @@ def _waiting(moments: tuple[Moment, ...]) -> bool:
 
 
 def _lost_ratio(moments: tuple[Moment, ...]) -> float:
-    """Return the most the cache lost to free memory by reclaim over 10 to 60 s, or 0."""
+    """Return the largest share of memory that went from cache to free in 10 to 60 s, or 0."""
     last = moments[-1]
     limit = last.at_seconds - SHORTEST_SECONDS + _EARLY_SECONDS
     least = MOVED_RATIO * last.total_bytes
@@ -234,9 +234,9 @@ class DirectState:
 
 
 def direct_step(state: DirectState, view: View) -> tuple[DirectState, list[Sample] | None]:
-    """Return the state after this second, the rate of direct reclaim and the drops seen.
+    """Return the state after this second, the rate of direct reclaim and the drops of the cache.
 
-    None where nobody can tell: in the first 10 s, and on a kernel without such counters.
+    None where it cannot be computed: in the first 10 s, and on a kernel without these counters.
     """
     vmstat = view.inputs.snapshot.vmstat
     if vmstat is None or vmstat.direct_reclaims_total is None:
@@ -269,17 +269,19 @@ STALL_GROUP = Group(
         Family(
             "iowarden_reclaim_stall_ratio",
             "gauge",
-            "Page cache given up within a minute while I/O nearly stopped, as a share of memory.",
+            "Page cache lost to free memory within a minute while I/O nearly stopped, as a"
+            " share of all memory.",
         ),
         Family(
             "iowarden_leaf_io_bytes_per_second",
             "gauge",
-            "Bytes read and written by all leaf devices, over the last 10 s.",
+            "Bytes read and written per second by all disks of the host, over the last 10 s.",
         ),
         Family(
             "iowarden_leaf_io_usual_bytes_per_second",
             "gauge",
-            "The same, median of the last 10 minutes.",
+            "Bytes read and written per second by all disks of the host, median of the last"
+            " 10 minutes.",
         ),
     ),
     step=stall_step,
@@ -296,12 +298,13 @@ DIRECT_GROUP = Group(
         Family(
             "iowarden_direct_reclaims_per_second",
             "gauge",
-            "Allocations a second that had to reclaim memory themselves, over the last minute.",
+            "Allocations per second that had to reclaim memory themselves (direct reclaim),"
+            " over the last minute.",
         ),
         Family(
             "iowarden_page_cache_drops_recent",
             "gauge",
-            "Times somebody emptied the page cache by drop_caches in the last minute.",
+            "Times the page cache was emptied through vm.drop_caches in the last minute.",
         ),
     ),
     step=direct_step,

@@ -1,4 +1,4 @@
-"""For how long the machine has been swapping out (domain condition L5).
+"""For how long the host has been swapping out.
 
 Source: kernel, mm/vmstat.c (pswpout) and filesystems/proc.rst (SwapTotal, SwapFree).
 """
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.signal import View
 
 PAUSE_SECONDS = 10.0
-"""Without anything swapped out for so long it is over: what is merely cold goes out in bursts."""
+"""Swapping has ended after so long without anything swapped out: cold pages go out in bursts."""
 
 
 @dataclass(frozen=True, slots=True)
 class SwapState:
-    """What the next step needs of the steps before."""
+    """When swapping began and when something was last swapped out."""
 
     total_bytes: int | None = None
     last_seconds: float = 0.0
     since_seconds: float = 0.0
-    """When the present swapping was first seen."""
+    """When the current swapping began."""
     out_seconds: float | None = None
     """When something was last swapped out; None: not lately."""
 
@@ -63,7 +63,7 @@ GROUP = Group(
         Family(
             "iowarden_swapping_out_seconds",
             "gauge",
-            "Seconds in which memory was swapped out, with no pause of 10 s.",
+            "Seconds for which memory has been swapped out, without a pause of 10 s or longer.",
         ),
     ),
     step=step,

@@ -1,7 +1,7 @@
-"""A device that is written to and reads as if it were not (domain condition G1, incident R4).
+"""Phantom reads: a device that is only written to reads as well.
 
-A program that only writes, into mapped files or parts of pages, makes the kernel read what it is
-about to overwrite, and read-ahead multiplies it. Source: kernel, mm/filemap.c (filemap_fault,
+A program that only writes, into mapped files or parts of pages, makes the kernel read what is about
+to be overwritten, and read-ahead multiplies it. Source: kernel, mm/filemap.c (filemap_fault,
 do_sync_mmap_readahead).
 """
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 WRITTEN_BYTES_PER_SECOND = 5e6
 READ_RATIO = 0.25
 USUAL_READ_RATIO = 0.05
-"""Write-mostly: what it reads is usually less than this share of what it writes."""
+"""Write-mostly: it usually reads less than this share of what it writes."""
 LEARNED_SECONDS = 24 * 3600.0
 ACTIVE_SECONDS = 300.0
 FAULTS_PER_SECOND = 50.0
 AVAILABLE_RATIO = 0.15
 KEPT_DEVICES = 1024
 _ROUNDED_SECONDS = 600.0
-"""What is kept over a restart is rounded, so that it need not be written every ten seconds."""
+"""Stored seconds are rounded, so that they need not be written every ten seconds."""
 
 SECONDS = "iowarden_device_phantom_reads_seconds"
 SOURCES = ("diskstats", "block", "vmstat", "meminfo", "md")
@@ -44,22 +44,22 @@ SOURCES = ("diskstats", "block", "vmstat", "meminfo", "md")
 
 @dataclass(frozen=True, slots=True)
 class PhantomState:
-    """What the next step needs; devices by their identity."""
+    """State of the signal; devices by their identity."""
 
     held: Held = NOTHING
     usual: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of work as a write-mostly device."""
+    """Seconds of activity as a write-mostly device."""
     memory: tuple[tuple[float, int | None, int | None], ...] = ()
     """(time, major faults, refaults) of the last minute."""
     means: list[Sample] | None = None
-    """The means last judged: the same list is not judged twice."""
+    """The means last evaluated: the same list is not evaluated twice."""
     topology: Topology | None = None
     identities: Mapping[str, str] = field(default_factory=dict)
     samples: list[Sample] | None = None
 
 
 def step(state: PhantomState, view: View) -> tuple[PhantomState, list[Sample] | None]:
-    """Return the state after a second and what it shows; None until a minute has been seen."""
+    """Return the state after a second and the samples; None until a full minute was observed."""
     now = view.inputs.now_seconds
     vmstat, meminfo = view.inputs.snapshot.vmstat, view.inputs.snapshot.meminfo
     if vmstat is None or meminfo is None or view.derived is None:
@@ -86,7 +86,8 @@ def step(state: PhantomState, view: View) -> tuple[PhantomState, list[Sample] | 
     }
     scarce = _scarce_pages(state.memory, vmstat, meminfo)
     reading = [state.identities[n] for n, each in judged.items() if scarce and _reads(each)]
-    # A quarter of the writes is soon the mean of a minute: it began in the last step at the latest.
+    # A quarter of the writes soon shows in the mean of a minute: it began in the last step at the
+    # latest.
     held = state.held.step(reading, now, STEP_SECONDS)
     usual = _usual(state, judged)
     samples = held.samples(SECONDS, now, state.identities)
@@ -109,7 +110,7 @@ def step(state: PhantomState, view: View) -> tuple[PhantomState, list[Sample] | 
 
 
 def remember(state: PhantomState) -> dict[str, Pairs]:
-    """Return since when each device has read phantoms (or 0), and for how long it was as usual."""
+    """Return since when each device has phantom reads (or 0), and its write-mostly seconds."""
     since = state.held.lasting(ACTIVE_SECONDS).since
     usual = {key: s // _ROUNDED_SECONDS * _ROUNDED_SECONDS for key, s in state.usual.items()}
     keys = since.keys() | {key for key, seconds in usual.items() if seconds}
@@ -117,7 +118,7 @@ def remember(state: PhantomState) -> dict[str, Pairs]:
 
 
 def recall(state: PhantomState, kept: Mapping[str, Pairs]) -> PhantomState:
-    """Return the state with what was remembered added to what is known by now."""
+    """Return the stored state combined with the current one."""
     usual = dict(state.usual)
     for key, pairs in kept.items():
         for _, seconds in pairs[:1]:
@@ -133,7 +134,7 @@ def _reads(means: Activity) -> bool:
 
 
 def _usual(state: PhantomState, judged: Mapping[str, Activity]) -> dict[str, float]:
-    """Return the seconds of write-mostly work of each device; what has been learnt stays."""
+    """Return the seconds of write-mostly activity of each device; a completed baseline stays."""
     usual = dict(state.usual)
     for name, means in judged.items():
         key = state.identities[name]
@@ -154,7 +155,7 @@ def _usual(state: PhantomState, judged: Mapping[str, Activity]) -> dict[str, flo
 def _scarce_pages(
     memory: tuple[tuple[float, int | None, int | None], ...], vmstat: Vmstat, meminfo: Meminfo
 ) -> bool:
-    """Whether pages were faulted in from disks, read again soon after eviction, or are short."""
+    """Whether pages were faulted in from disk, read again soon after eviction, or are scarce."""
     began, faults, refaults = memory[0]
     elapsed = memory[-1][0] - began
     now_faults, now_refaults = vmstat.major_faults_total, vmstat.refaulted_file_pages_total
@@ -178,18 +179,19 @@ GROUP = Group(
         Family(
             SECONDS,
             "gauge",
-            "Seconds for which a device that is written to has read at least a quarter as much,"
-            " while pages were faulted in, read again or scarce.",
+            "Seconds for which a device that is written to has read at least a quarter as"
+            " much, while pages were faulted in, read again or scarce.",
         ),
         Family(
             "iowarden_device_write_mostly",
             "gauge",
-            "1 when a device was seen to be written for 24 hours with next to no reads.",
+            "1 if a device was written to for 24 hours with next to no reads.",
         ),
         Family(
             "iowarden_device_read_write_ratio",
             "gauge",
-            "Bytes read as a share of bytes written in the last minute; of devices written to.",
+            "Bytes read divided by bytes written in the last minute, of devices that are"
+            " written to.",
         ),
     ),
     step=step,

@@ -1,4 +1,4 @@
-"""One disk's commands that fill the queue of the adapter it shares (domain F, incident R2).
+"""Queue of a shared host adapter that one disk can fill, and disks that starve because of it.
 
 Source: kernel, scsi/scsi_mid_low_api.rst (can_queue, cmd_per_lun); block/blk-mq.h (hctx_may_queue
 shares tags fairly among the disks that are active).
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 DISK = 0
 FAIR_KERNEL = (5, 0)
-"""From here on SCSI knows the multi-queue block layer alone. Source: commit f664a3cc17b7."""
+"""From this version SCSI has only the multi-queue block layer. Source: commit f664a3cc17b7."""
 MOST_ADVISED, LEAST_ADVISED = 32, 4
-"""32 cured the reference incident, and is all that a SATA disk queues itself."""
+"""32 resolved the incident behind this signal, and is the most a SATA disk queues by itself."""
 ACTIVE_SECONDS = 60.0
 
 UTILIZATION_RATIO = 0.9
@@ -36,7 +36,7 @@ SHARE_RATIO = 0.5
 FACTOR = 10.0
 FILLED_RATIO = 0.9
 _WAITED_MILLISECONDS = (3, 7, 14, 16)
-"""Reads, writes, discards, flushes among the counters of a device."""
+"""Positions of the times of reads, writes, discards and flushes among the counters of a device."""
 
 SECONDS = "iowarden_scsi_host_starved_seconds"
 
@@ -49,7 +49,7 @@ class Disk(NamedTuple):
 
 
 class Served(NamedTuple):
-    """How a disk was served for ten seconds."""
+    """How a disk was served during ten seconds."""
 
     per_second: float
     utilization_ratio: float
@@ -59,7 +59,7 @@ class Served(NamedTuple):
 
     @property
     def badly(self) -> bool:
-        """Whether it looks like a victim: busy or slow, and hardly anything comes through."""
+        """Whether it looks starved: busy or slow, and it completes hardly any requests."""
         slow = self.wait_seconds is not None and self.wait_seconds >= WAIT_SECONDS
         busy = self.utilization_ratio >= UTILIZATION_RATIO
         return (busy or slow) and self.per_second <= VICTIM_PER_SECOND
@@ -67,19 +67,19 @@ class Served(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StarvedState:
-    """What the next step needs; adapters by name."""
+    """State of the signal; adapters by name."""
 
     held: Held = NOTHING
     scsi: Scsi | None = None
     hosts: Mapping[str, tuple[Disk, ...]] = field(default_factory=dict)
-    """Adapters whose queue some of their disks can fill."""
+    """Adapters whose queue can be filled by some of their disks."""
     look: tuple[float, Mapping[str, BlockIo]] | None = None
     last_seconds: float | None = None
     samples: list[Sample] | None = None
 
 
 def host_step(state: None, view: View) -> tuple[None, list[Sample] | None]:
-    """Return what share of each shared adapter's queue one disk may take (F1)."""
+    """Return the share of each shared adapter's queue that one disk may take."""
     scsi = view.inputs.snapshot.scsi
     if scsi is None:
         return state, None
@@ -106,7 +106,7 @@ def host_step(state: None, view: View) -> tuple[None, list[Sample] | None]:
 
 
 def starved_step(state: StarvedState, view: View) -> tuple[StarvedState, list[Sample] | None]:
-    """Return the state after a second and for how long each adapter's disks have starved (F2)."""
+    """Return the state and for how long disks of each adapter have starved (queue_starvation)."""
     now = view.inputs.now_seconds
     blocks = view.inputs.snapshot.diskstats
     scsi = view.inputs.snapshot.scsi
@@ -129,20 +129,20 @@ def starved_step(state: StarvedState, view: View) -> tuple[StarvedState, list[Sa
 
 
 def remember(state: StarvedState) -> dict[str, Pairs]:
-    """Return since when each adapter's disks have starved."""
+    """Return since when disks of each adapter have starved."""
     return state.held.lasting(ACTIVE_SECONDS).remember()
 
 
 def recall(state: StarvedState, kept: Mapping[str, Pairs]) -> StarvedState:
-    """Return the state with what was remembered."""
+    """Return the state with the stored one."""
     held = state.held.recall(kept)
     return StarvedState(held, state.scsi, state.hosts, state.look, state.last_seconds, None)
 
 
 def _shared(scsi: Scsi) -> dict[str, tuple[Disk, ...]]:
-    """Return the disks of every adapter that has several, and a queue for them to share.
+    """Return the disks of every adapter that has several, and a queue that they share.
 
-    One that takes a command at a time (IDE, a reader of memory cards) has none.
+    An adapter that takes one command at a time (IDE, memory card readers) has no queue.
     """
     found: dict[str, list[Disk]] = {}
     for each in scsi.devices.values():
@@ -156,7 +156,7 @@ def _shared(scsi: Scsi) -> dict[str, tuple[Disk, ...]]:
 
 
 def _fillable(scsi: Scsi) -> dict[str, tuple[Disk, ...]]:
-    """Return the shared adapters whose queue all disks but one can fill: nobody starves else."""
+    """Return the shared adapters whose queue all disks but one can fill, so that it starves."""
     result = {}
     for host, disks in _shared(scsi).items():
         most = scsi.hosts[host].can_queue
@@ -220,10 +220,11 @@ def _served(
 
 
 def _starved(served: Mapping[str, Served], can_queue: int) -> tuple[list[str], list[str]]:
-    """Return the disks that starve and those beside which they do.
+    """Return the disks that starve and the disks that dominate the queue.
 
-    A disk that completes nothing at all hangs (B1), and is no evidence either way. A disk slow by
-    itself is no victim: then others, neither busy nor slow, are served well, or most are busy.
+    A disk that completes nothing at all hangs (device_hang) and is no evidence either way. A disk
+    that is slow by itself does not starve: then other disks, neither busy nor slow, are served
+    well, or most disks are busy.
     """
     victims = [n for n, each in served.items() if each.badly and each.per_second > 0]
     if not victims:
@@ -256,18 +257,19 @@ HOST_GROUP = Group(
         Family(
             "iowarden_scsi_host_disk_queue_ratio",
             "gauge",
-            "Largest queue depth of a disk as a share of the adapter's queue; of shared adapters.",
+            "Largest queue depth of a disk as a share of its adapter's queue (can_queue);"
+            " only adapters with several disks.",
         ),
         Family(
             "iowarden_scsi_host_advised_queue_depth",
             "gauge",
-            "Queue depth with which no disk can fill the queue of an adapter.",
+            "Queue depth at which no single disk can fill the queue of its adapter.",
         ),
         Family(
             "iowarden_scsi_host_fair",
             "gauge",
-            "1 when the kernel shares the adapter's queue fairly (multi-queue), 0 when it does"
-            " not.",
+            "1 if the kernel shares the adapter's queue fairly among its disks (multi-queue),"
+            " else 0.",
         ),
     ),
     step=host_step,
@@ -280,10 +282,17 @@ STARVED_GROUP = Group(
     sources=("diskstats", "scsi"),
     families=(
         Family(
-            SECONDS, "gauge", "Seconds for which a disk of an adapter has starved beside another."
+            SECONDS,
+            "gauge",
+            "Seconds for which a disk of an adapter has starved while"
+            " another disk dominates the queue.",
         ),
-        Family("iowarden_device_starved", "gauge", "1 for a disk that starves; by adapter."),
-        Family("iowarden_device_starving", "gauge", "1 for a disk beside which others starve."),
+        Family("iowarden_device_starved", "gauge", "1 for a disk that starves, with its adapter."),
+        Family(
+            "iowarden_device_starving",
+            "gauge",
+            "1 for a disk that dominates its adapter's queue while others starve.",
+        ),
     ),
     step=starved_step,
     initial=StarvedState(),

@@ -1,8 +1,9 @@
-"""Read-ahead that is too small for several spindles (domain conditions D1 and D2, incident R1).
+"""Read-ahead that is too small for an array of several spindles.
 
-A sequential reader of an array keeps as many disks busy as its read-ahead spans. D1 is seen at
-work, D2 follows from the settings. Source: kernel, mm/readahead.c; block/blk-settings.c
-(blk_apply_bdi_limits: by default twice the optimal I/O size, at least 128 KiB).
+A sequential reader of an array keeps as many disks busy as its read-ahead spans.
+read_ahead_too_small is observed under load, read_ahead_below_stripe follows from the settings.
+Source: kernel, mm/readahead.c; block/blk-settings.c (blk_apply_bdi_limits: by default twice the
+optimal I/O size, at least 128 KiB).
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ if TYPE_CHECKING:
 
 UTILIZATION_RATIO = 0.9
 READ_SIZE_RATIOS = (0.5, 1.1)
-"""A mean read between these shares of the read-ahead is held down by it."""
+"""A mean read size between these shares of the read-ahead is limited by it."""
 IN_FLIGHT = 4.0
 OF_BEST_RATIO = 0.5
 LEAST_BEST_BYTES_PER_SECOND = 200e6
-"""What several spindles read at least, until a volume has shown more: one that has been set too
-small from its first day never shows its own best."""
+"""Assumed best rate of several spindles until a volume has shown more: a volume whose read-ahead
+was too small from the start never shows its own best."""
 ACTIVE_SECONDS = 300.0
 SMALL_BYTES = 128 * KIB
-"""The kernel's default, for a volume that does not say how it is made."""
+"""The kernel's default, for a volume that does not report its geometry."""
 START_BYTES, MOST_BYTES = 4096 * KIB, 8192 * KIB
 MEMORY_RATIO = 0.05
 """Of the available memory, for two windows of read-ahead per reader."""
 AFTER_PHANTOMS_SECONDS = 24 * 3600.0
-"""A device that has read phantoms is advised nothing larger for a day: it would read more."""
+"""A larger read-ahead is not recommended within a day after phantom reads: it would add to them."""
 
 SECONDS = "iowarden_device_read_ahead_capped_seconds"
 SOURCES = (*phantom_reads.SOURCES, "queue", "scsi")
@@ -49,25 +50,25 @@ SOURCES = (*phantom_reads.SOURCES, "queue", "scsi")
 
 @dataclass(frozen=True, slots=True)
 class ReadAheadState:
-    """What the next step needs; devices by their identity."""
+    """State of the signal; devices by their identity."""
 
     held: Held = NOTHING
     best: Mapping[str, float] = field(default_factory=dict)
-    """Most bytes read per second in a minute."""
+    """Highest bytes read per second over a minute."""
     phantoms: Mapping[str, float] = field(default_factory=dict)
-    """When a device last read phantoms."""
+    """When a device last had phantom reads."""
     means: list[Sample] | None = None
     made_of: tuple[object, ...] = ()
     volumes: tuple[Volume, ...] = ()
-    """Those that consist of several spindles; made anew when topology, queues or drivers change."""
+    """Volumes of several spindles; computed again when topology, queues or drivers change."""
     identities: Mapping[str, str] = field(default_factory=dict)
     samples: list[Sample] | None = None
 
 
 def step(state: ReadAheadState, view: View) -> tuple[ReadAheadState, list[Sample] | None]:
-    """Return the state after a second and what it shows.
+    """Return the state after a second and the samples.
 
-    None while nobody can tell whether a device reads phantoms: then nothing larger is advised.
+    None while phantom reads cannot be computed: no larger read-ahead is recommended then.
     """
     now = view.inputs.now_seconds
     queues, meminfo = view.inputs.snapshot.queue, view.inputs.snapshot.meminfo
@@ -110,7 +111,7 @@ def step(state: ReadAheadState, view: View) -> tuple[ReadAheadState, list[Sample
         if key not in reading and _capped(each, seen, best.get(key, 0.0)):
             capped.add(key)
         best[key] = max(best.get(key, 0.0), seen.read_bytes_per_second)
-    # Nine tenths of a minute busy: it held for the whole minute.
+    # Nine tenths of a minute busy: the condition was true for the whole minute.
     held = state.held.step(capped, now, WINDOW_SECONDS)
     state = replace(state, held=held, best=best, means=means)
     samples = held.samples(SECONDS, now, keys)
@@ -120,8 +121,8 @@ def step(state: ReadAheadState, view: View) -> tuple[ReadAheadState, list[Sample
 
 
 def remember(state: ReadAheadState) -> dict[str, Pairs]:
-    """Return since when each device has been held down (or 0), the best it has read, phantoms."""
-    # Hours do, for what is kept for a day: it need not be written every ten seconds.
+    """Return since when each device has been limited (or 0), its best rate and phantom reads."""
+    # Times are rounded to hours, so that they need not be written every ten seconds.
     seen = {key: at // 3600 * 3600 for key, at in state.phantoms.items()}
     since = state.held.lasting(ACTIVE_SECONDS).since
     return {
@@ -131,7 +132,7 @@ def remember(state: ReadAheadState) -> dict[str, Pairs]:
 
 
 def recall(state: ReadAheadState, kept: Mapping[str, Pairs]) -> ReadAheadState:
-    """Return the state with what was remembered added to what is known by now."""
+    """Return the stored state combined with the current one."""
     best, phantoms = dict(state.best), dict(state.phantoms)
     for key, pairs in kept.items():
         for _, rate in pairs[:1]:
@@ -185,7 +186,7 @@ def _advice(
 
 
 def _allowed_bytes(wanted: int, present: int, readers: float, meminfo: Meminfo) -> int | None:
-    """Return what memory allows of the read-ahead wanted: halves of it; None: no more than now."""
+    """Return the read-ahead that memory allows, halving the wanted one; None: no more than now."""
     available = meminfo.available_bytes
     if available is None:  # before 3.14: what is free or cached and not shared memory
         cached = meminfo.cached_bytes - (meminfo.shared_bytes or 0)
@@ -203,22 +204,24 @@ GROUP = Group(
         Family(
             SECONDS,
             "gauge",
-            "Seconds for which a busy array has read slowly, in pieces as small as its read-ahead.",
+            "Seconds for which a busy array has read slowly, in requests as large as its"
+            " read-ahead.",
         ),
         Family(
             "iowarden_device_read_ahead_recommended_bytes",
             "gauge",
-            "Read-ahead to try, where the present one is too small and memory allows more.",
+            "Recommended read-ahead in bytes, where the current one is too small and memory"
+            " allows more.",
         ),
         Family(
             "iowarden_device_read_ahead_short",
             "gauge",
-            "1 when the read-ahead of an array does not span its disks twice.",
+            "1 if the read-ahead of an array does not span its stripe twice.",
         ),
         Family(
             "iowarden_device_best_read_bytes_per_second",
             "gauge",
-            "Most that an array was seen to read in a minute.",
+            "Highest bytes per second that an array has read over a minute.",
         ),
     ),
     step=step,

@@ -1,4 +1,4 @@
-"""Requests that are cut: by a limit set by hand, by chunks, by partitions beside them (domain E).
+"""Requests that are split: by a low max_sectors_kb, by RAID chunks, by misaligned partitions.
 
 Source: kernel, block/queue-sysfs.rst (max_sectors_kb), ABI/stable/sysfs-block (minimum_io_size,
 alignment_offset).
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.signal import View
 
 USUAL_BYTES = 512 * KIB
-"""The least default of max_sectors_kb there has been (2.6 to 4.2)."""
+"""The smallest default of max_sectors_kb of any kernel (2.6 to 4.2)."""
 FULL_RATIO = 0.9
 BYTES_PER_SECOND = 5e6
 LEAST_PARTITION_BYTES = 1 << 20
-"""What is smaller is a boot loader's or an extended partition's record, and holds no files."""
+"""A smaller partition holds a boot loader or an extended partition table, and no files."""
 
 SPLIT = "iowarden_device_requests_split_seconds"
 
 
 @dataclass(frozen=True, slots=True)
 class SplitState:
-    """What the next step needs; devices by name."""
+    """State of the signal; devices by name."""
 
     held: Held = NOTHING
     means: list[Sample] | None = None
@@ -44,7 +44,7 @@ EMPTY = SplitState()
 
 
 def split_step(state: SplitState, view: View) -> tuple[SplitState, list[Sample] | None]:
-    """Return the state after a second and for how long each device's requests were split (E3)."""
+    """Return the state and for how long each device's requests were split (requests_split)."""
     means, queues = view.told.get("activity"), view.inputs.snapshot.queue
     if means is None or queues is None:
         return EMPTY, None
@@ -61,14 +61,14 @@ def split_step(state: SplitState, view: View) -> tuple[SplitState, list[Sample] 
 
 @dataclass(frozen=True, slots=True)
 class ChunkState:
-    """What read-ahead last told, and what followed: the same list is not judged twice."""
+    """Last samples of read-ahead and their result: the same list is not evaluated twice."""
 
     told: list[Sample] | None = None
     samples: list[Sample] | None = None
 
 
 def chunk_step(state: ChunkState, view: View) -> tuple[ChunkState, list[Sample] | None]:
-    """Return which RAID volumes are sent requests above their chunk while held down (E2)."""
+    """Return the RAID volumes limited by read-ahead that get requests above their chunk."""
     told, queues = view.told.get("read_ahead"), view.inputs.snapshot.queue
     if told is None or queues is None or view.derived is None:
         return ChunkState(), None
@@ -94,7 +94,7 @@ def chunk_step(state: ChunkState, view: View) -> tuple[ChunkState, list[Sample] 
 
 
 def alignment_step(state: None, view: View) -> tuple[None, list[Sample] | None]:
-    """Return which devices and partitions are misaligned (E1)."""
+    """Return the devices and partitions that are misaligned."""
     queues = view.inputs.snapshot.queue
     if queues is None:
         return state, None
@@ -118,9 +118,10 @@ def _beside_bytes(queue: Queue, partition: Partition) -> int:
 
 
 def _limited(queue: Queue) -> bool:
-    """Whether somebody set the largest request below what any kernel sets by itself.
+    """Whether the largest request was set below any kernel default.
 
-    The kernel takes a device's optimal size by itself, and the chunk is what E2 advises.
+    The kernel itself uses a device's optimal size, and the chunk is what RequestsAboveChunk
+    recommends.
     """
     most, hardware = queue.max_sectors_bytes, queue.max_hw_sectors_bytes
     if most is None or hardware is None or most >= min(hardware, USUAL_BYTES):
@@ -146,8 +147,8 @@ SPLIT_GROUP = Group(
         Family(
             SPLIT,
             "gauge",
-            "Seconds for which a device has been sent requests as large as a limit below the"
-            " usual.",
+            "Seconds for which a device has received requests as large as a max_sectors_kb"
+            " below the kernel's default.",
         ),
     ),
     step=split_step,
@@ -162,10 +163,14 @@ CHUNK_GROUP = Group(
         Family(
             "iowarden_device_requests_above_chunk_seconds",
             "gauge",
-            "Seconds for which a RAID volume has been held down, with requests larger than its"
-            " chunk.",
+            "Seconds for which a RAID volume with too small a read-ahead has received"
+            " requests larger than its chunk.",
         ),
-        Family("iowarden_device_raid_chunk_bytes", "gauge", "Chunk of a RAID adapter's volume."),
+        Family(
+            "iowarden_device_raid_chunk_bytes",
+            "gauge",
+            "Chunk size in bytes of a RAID adapter's volume (minimum_io_size).",
+        ),
     ),
     step=chunk_step,
     initial=ChunkState(),
@@ -179,12 +184,13 @@ ALIGNMENT_GROUP = Group(
         Family(
             "iowarden_partition_misaligned_bytes",
             "gauge",
-            "By how much a partition begins beside a block or chunk of its device.",
+            "Distance in bytes from the start of a partition back to the last block or chunk"
+            " boundary of its device.",
         ),
         Family(
             "iowarden_device_misaligned",
             "gauge",
-            "1 when a device's own blocks do not begin where it does (alignment_offset).",
+            "1 if the blocks of a device do not begin where the device does (alignment_offset).",
         ),
     ),
     step=alignment_step,

@@ -1,4 +1,4 @@
-"""I/O schedulers that hold requests back where there is no disk arm to save (domain L3).
+"""I/O schedulers made for a single rotating disk, on RAID volumes and SSDs.
 
 Source: kernel, block/switching-sched.rst, block/bfq-iosched.rst.
 """
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 FOR_ONE_ARM = frozenset({"anticipatory", "bfq", "cfq"})
 ADVISED = ("none", "noop", "mq-deadline", "deadline")
-"""In this order; what the kernel has."""
+"""In order of preference; the first one that the kernel offers is recommended."""
 
 
 def step(state: None, view: View) -> tuple[None, list[Sample] | None]:
-    """Return the devices at the bottom whose scheduler does not suit them."""
+    """Return the leaf devices whose scheduler does not suit them."""
     queues = view.inputs.snapshot.queue
     if queues is None or view.derived is None:
         return state, None
@@ -45,7 +45,8 @@ GROUP = Group(
         Family(
             "iowarden_device_scheduler_unsuited",
             "gauge",
-            "1 for a RAID volume or SSD whose scheduler waits for a disk arm; with one to try.",
+            "1 for a RAID volume or SSD whose I/O scheduler is made for a single rotating"
+            " disk, with a recommended one.",
         ),
     ),
     step=step,

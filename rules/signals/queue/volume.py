@@ -1,4 +1,4 @@
-"""What holds the file systems: devices at the top of the stack, and which of them are RAID."""
+"""Volumes: the devices at the top of the stack, which hold file systems, and which are RAID."""
 
 from __future__ import annotations
 
@@ -21,32 +21,33 @@ RAID_DRIVERS = frozenset(
         " megaraid_legacy megaraid_mbox megaraid_sas mvumi pmcraid smartpqi stex"
     ).split()
 )
-"""Drivers (proc_name) whose disks are volumes of the adapter's RAID, unless they say otherwise.
+"""Drivers (proc_name) whose disks are volumes of the adapter's RAID unless the vendor is in
+DISK_VENDORS.
 
-By the drivers' and makers' naming; not measured, as the vendors below.
+From the naming of drivers and vendors; not measured, nor are the vendors below.
 """
 DISK_VENDORS = frozenset(
     (
         "ATA FUJITSU HGST HITACHI IBM-ESXS KIOXIA MAXTOR MICRON SAMSUNG SEAGATE TOSHIBA WD WDC"
     ).split()
 )
-"""INQUIRY vendors of single disks, as such an adapter shows those it passes through.
+"""INQUIRY vendors of single disks, as such an adapter shows disks in pass-through.
 
 'ATA' is every disk behind SCSI/ATA translation. Source: SAT-4, 8.1.2.
 """
 MOST_STRIPE_BYTES = 16 << 20
-"""Disks behind USB and some adapters report an optimal size that is only their largest transfer."""
+"""Disks behind USB and some adapters report their largest transfer as optimal size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A device that holds a file system, and what it stands on. None: the kernel does not tell."""
+    """A device that holds a file system, and the devices below it. None: not reported."""
 
     name: str
     leaves: frozenset[str]
     rotational: bool
     raid: bool
-    """Several spindles that a read can keep busy at once, as far as anybody says."""
+    """Several spindles that a read can keep busy at once, as far as reported."""
     stripe_bytes: int | None
     """One chunk of every data disk."""
     read_ahead_bytes: int | None
@@ -62,33 +63,34 @@ def checked(topology: Topology, arrays: Mapping[str, Array]) -> frozenset[str]:
 
 
 def tops(topology: Topology) -> tuple[str, ...]:
-    """Return the devices nothing is stacked on."""
+    """Return the devices at the top: nothing is stacked on them."""
     return tuple(n for n, d in topology.devices.items() if is_real(d) and not d.holders)
 
 
 def identities(topology: Topology) -> dict[str, str]:
-    """Return under which name each device at the top is remembered: a disk is its serial number."""
+    """Return the identity under which each device at the top is stored: serial number or WWN."""
     result: dict[str, str] = {}
     taken: set[str] = set()
     for name in tops(topology):
         device = topology.devices[name]
         key = device.wwn or device.serial or device.dm_name or name
-        key = f"{key} {name}" if key in taken else key  # paths to one disk that nothing unites
+        key = f"{key} {name}" if key in taken else key  # paths to one disk without a multipath map
         taken.add(key)
         result[name] = key
     return result
 
 
 def drivers(scsi: Scsi | None) -> dict[str, str]:
-    """Return the driver of every SCSI host adapter that says it."""
+    """Return the driver of every SCSI host adapter that reports one."""
     hosts = {} if scsi is None else scsi.hosts
     return {name: host.driver for name, host in hosts.items() if host.driver is not None}
 
 
 def is_raid_volume(device: Device, host_drivers: Mapping[str, str]) -> bool:
-    """Whether a leaf is a volume of a RAID adapter.
+    """Whether a leaf device is a volume of a RAID adapter.
 
-    Limits: a single disk that the adapter shows as a volume of its own cannot be told from one.
+    Limits: a single disk that the adapter shows as a volume of its own cannot be distinguished from
+    one.
     """
     if device.name.startswith("cciss/"):
         return True
@@ -97,9 +99,9 @@ def is_raid_volume(device: Device, host_drivers: Mapping[str, str]) -> bool:
 
 
 def chunk_bytes(queue: Queue) -> int | None:
-    """Return the chunk a RAID volume reports as its least request without a penalty.
+    """Return the chunk size that a RAID volume reports as its smallest request without a penalty.
 
-    Source: kernel, ABI/stable/sysfs-block, minimum_io_size. None where it is only a block.
+    Source: kernel, ABI/stable/sysfs-block, minimum_io_size. None if it is only a block.
     """
     least = queue.minimum_io_bytes
     return least if least and least > max(queue.physical_block_bytes or 512, 4096) else None
@@ -108,7 +110,7 @@ def chunk_bytes(queue: Queue) -> int | None:
 def volumes(
     topology: Topology, queues: Mapping[str, Queue], host_drivers: Mapping[str, str]
 ) -> tuple[Volume, ...]:
-    """Return the volumes of a machine whose queues are known."""
+    """Return the volumes of a host whose queues are known."""
     result = []
     for name in tops(topology):
         queue = queues.get(name)
@@ -141,7 +143,7 @@ def _reported_stripe(queue: Queue) -> int | None:
 
 
 def _stripe_bytes(md: Md) -> int | None:
-    """Return chunk times data disks of a striped array. Source: kernel, admin-guide/md.rst."""
+    """Return chunk size times data disks of a striped array. Source: kernel, admin-guide/md.rst."""
     if not md.chunk_size_bytes or not md.raid_disks:
         return None
     match md.level:

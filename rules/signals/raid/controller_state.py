@@ -1,6 +1,6 @@
-"""What became of RAID controllers: gone, as disks of theirs; errors of disks that grow, caches off.
+"""Changes of RAID controllers: missing controllers and disks, new disk errors, caches switched off.
 
-First sight is baseline: controllers keep counts for years, or since they were switched on.
+The first reading is the baseline: controllers keep counts for years, or since power-on.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.signal import View
 
 TAKEN_SECONDS = 7 * 86_400.0
-"""A write cache that was switched off for so long is meant to be off."""
+"""A write cache that was off for so long is considered off on purpose."""
 
 
 def _judged(kept: Kept, value: Controllers, view: View) -> Iterator[Sample]:
-    """Yield what became of every controller. The state is by controller, object and word."""
+    """Yield the changes of every controller. The state is by controller, object and name."""
     now = view.inputs.now_seconds
     yield from _missing(kept, value, now)
     yield from _disks_missing(kept, value, now)
@@ -39,7 +39,7 @@ def _judged(kept: Kept, value: Controllers, view: View) -> Iterator[Sample]:
 
 
 def _missing(kept: Kept, value: Controllers, now: float) -> Iterator[Sample]:
-    """Yield which controllers are gone; where they could not be listed, none is said to be."""
+    """Yield which controllers are missing; none is while they cannot be listed."""
     there = controller.names(value)
     for each in value.controllers:
         baseline.seen(kept, f"{each.name}\tseen", 0.0, now)
@@ -54,17 +54,17 @@ def _missing(kept: Kept, value: Controllers, now: float) -> Iterator[Sample]:
 
 
 def _disks_missing(kept: Kept, value: Controllers, now: float) -> Iterator[Sample]:
-    """Yield which disks are gone: till one is in that place, or it turns up in another one.
+    """Yield which disks are missing: until one is in that slot, or the disk appears in another one.
 
-    Nothing is said of a controller that is not read, or lists no disk at all. What stands for a
-    disk that is not there ('missing', without a serial number) is none.
+    Nothing is reported of a controller that is not read, or lists no disk at all. A placeholder for
+    an absent disk ('missing', without a serial number) is not a disk.
     """
     cards = {each.name: each for each in value.controllers}
     known = {}
     for key in [key for key in kept if key.endswith("\tdisk")]:
         name, own, slot, *_ = key.split("\t")
         if name in cards and own and cards[name].serial and own != cards[name].serial:
-            del kept[key]  # another card has its name now
+            del kept[key]  # another controller has its name now
         else:
             known[name, slot] = key
     places: dict[tuple[str, str], str] = {}
@@ -76,7 +76,7 @@ def _disks_missing(kept: Kept, value: Controllers, now: float) -> Iterator[Sampl
             if disk.state.health is Health.ABSENT:
                 continue
             if before.endswith(f"\t{disk.serial}\tdisk") or not disk.serial:
-                key = before  # a disk that failed may not say any more who it is
+                key = before  # a failed disk may no longer report its serial number
             elif before != key:
                 kept.pop(before, None)
             places[place] = key
@@ -96,7 +96,7 @@ def _disks_missing(kept: Kept, value: Controllers, now: float) -> Iterator[Sampl
 def _was_protected(kept: Kept, found: Controller) -> bool:
     """Whether a controller has, or had, a battery or cache module.
 
-    Without one it writes through as it was bought, whatever its arrays are set to.
+    A controller sold without one always writes through, whatever its arrays are set to.
     """
     if f"{found.name}\t{found.serial}\tbattery" in kept:
         return True
@@ -111,8 +111,8 @@ def _turned_off(
 ) -> Iterator[Sample]:
     """Yield whether an array stopped caching writes.
 
-    One that tells what it is set to needs no memory; of others nobody knows who switched it off.
-    `protected`: there is, or was, what keeps the cache when the power fails.
+    If the controller reports the configured policy, no history is needed; otherwise it is unknown
+    who switched the cache off. `protected`: there is, or was, a battery or cache module.
     """
     policy = array.policy
     if policy is None or policy.write_back is None:
@@ -132,9 +132,9 @@ def _turned_off(
 
 
 def _battery_lost(kept: Kept, found: Controller, now: float) -> Iterator[Sample]:
-    """Yield whether a controller's battery is gone: one that never had one is as it was bought."""
+    """Yield whether a controller lost its battery; one that never had a battery did not."""
     if not found.batteries:
-        return  # not told
+        return  # not reported
     key = f"{found.name}\t{found.serial}\tbattery"
     there = any(each.state.health is not Health.ABSENT for each in found.batteries)
     if there:
@@ -144,7 +144,7 @@ def _battery_lost(kept: Kept, found: Controller, now: float) -> Iterator[Sample]
 
 
 def _errors(kept: Kept, name: str, disk: PhysicalDisk, now: float) -> Iterator[Sample]:
-    """Yield by how much the errors of a disk grew; another disk in its place has its own."""
+    """Yield the new errors of each disk; a replacement disk has its own count."""
     for counted, total in disk.errors_total.items():
         key = f"{name}\t{disk.slot}\t{disk.serial}\t{counted}"
         count = baseline.recent(kept.get(key), total, now)
@@ -162,35 +162,36 @@ GROUP = baseline.group(
         Family(
             "iowarden_controller_missing",
             "gauge",
-            "1 for a controller that was there within 7 days and is not any more.",
+            "1 for a controller that was present within the last 7 days and is missing.",
         ),
         Family(
             "iowarden_controller_disk_missing",
             "gauge",
-            "1 for a disk that its controller listed within 7 days and does not any more, nor"
-            " another in its place.",
+            "1 for a disk that its controller listed within the last 7 days and that is"
+            " missing, with no other disk in its slot.",
         ),
         Family(
             "iowarden_controller_disk_recent_errors",
             "gauge",
-            "Errors a controller counted at a disk, each within a day of the one before.",
+            "Recent errors that a controller counted for a disk; each came within a day of"
+            " the one before.",
         ),
         Family(
             "iowarden_controller_disk_baseline_errors",
             "gauge",
-            "Errors a controller had counted at a disk at first sight, or a day ago, where none"
-            " came.",
+            "Errors that a controller had counted for a disk at baseline or a day ago, if"
+            " none were added since.",
         ),
         Family(
             "iowarden_controller_array_write_cache_turned_off",
             "gauge",
-            "1 while an array does not cache writes that is set to, or did within 7 days; 0 where"
-            " its controller never had a battery or cache module.",
+            "1 while an array that is set to cache writes, or did within 7 days, does not; 0"
+            " if its controller never had a battery or cache module.",
         ),
         Family(
             "iowarden_controller_battery_lost",
             "gauge",
-            "1 when a controller has no battery that keeps its cache, and had one before.",
+            "1 if a controller that had a battery or cache protection module has none now.",
         ),
     ),
     value_of=lambda view: view.inputs.snapshot.controllers,

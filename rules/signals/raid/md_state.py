@@ -1,4 +1,4 @@
-"""What a software RAID array's state means over time (domain conditions M5, M6).
+"""State of md arrays over time: degraded, not running, read-only, mismatches, overdue checks.
 
 Source: kernel, admin-guide/md.rst ('RAID arrays in sysfs').
 """
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 _COPIES = frozenset({"raid1", "raid10"})
 _MADE_SHORT = frozenset({"raid4", "raid5"})
-"""What mdadm makes one member short, but in containers. Source: mdadm 4.6, Create.c."""
+"""Levels that mdadm creates one member short, except in containers. Source: mdadm 4.6, Create.c."""
 _SYNCHRONISING = BUILDING | {"check", "repair"}
 _WRITABLE = frozenset({"active", "active-idle", "clean", "write-pending"})
 WHOLE_CHECK_RATIO = 0.9
-"""A check that was last seen earlier than that may have been interrupted: it clears nothing."""
+"""A check last seen below this progress may have been interrupted, so it resets nothing."""
 
 
 def _judged(kept: Kept, arrays: Mapping[str, Array], view: View) -> Iterator[Sample]:
-    """Yield what is to be told of every array. The state is by array and word ('md0 checked')."""
+    """Yield the samples of every array. The state is by array and name ('md0 checked')."""
     now = view.inputs.now_seconds
     for array in arrays.values():
-        if array.state == "clear":  # being made or taken apart
+        if array.state == "clear":  # being created or disassembled
             continue
         labels = (("device", array.name),)
         yield from _stopped(array)
@@ -50,7 +50,7 @@ def _judged(kept: Kept, arrays: Mapping[str, Array], view: View) -> Iterator[Sam
 
 
 def _stopped(array: Array) -> list[Sample]:
-    """Return whether an array does not run; of a container, which is always inactive, nothing."""
+    """Return whether an array does not run; nothing for a container, which is always inactive."""
     if array.is_container and array.state == "inactive":
         return []
     spare = PARITY.get(array.level or "")
@@ -74,15 +74,15 @@ def _access(kept: Kept, array: Array, labels: Labels, now: float) -> list[Sample
 
 
 def _missing(kept: Kept, array: Array, labels: Labels, view: View) -> list[Sample]:
-    """Return what is missing, but for what a new or growing array is being filled with.
+    """Return the missing members, without those that a new or growing array is being filled with.
 
-    Of a level without redundancy the kernel tells no such count; a raid0 may become a raid5.
+    The kernel has no such count for a level without redundancy; a raid0 may become a raid5.
     """
     if array.degraded is None and array.level != "raid0":
         return []
     now, name = view.inputs.now_seconds, array.name
     size, disks, made = f"{name} whole", f"{name} disks", f"{name} made"
-    # Another size is another array of this name, or a grown one: it was not seen whole.
+    # Another size is another array of this name, or a grown one: it was not complete before.
     own = size in kept and kept[size][0][1] == float(array.size_bytes or 0)
     before = kept[disks][0][1] if own and disks in kept else None
     grown = None if before is None else (array.raid_disks or 0) - before
@@ -99,17 +99,18 @@ def _missing(kept: Kept, array: Array, labels: Labels, view: View) -> list[Sampl
             and sum("faulty" not in each.states for each in array.members)
             >= (array.raid_disks or 0)
         )
-        if grown and array.degraded > grown:  # what is filled from now on may be in a lost place
+        if grown and array.degraded > grown:  # from now on a lost member's slot may be filled
             kept[disks] = ((now, 0.0),)
     missing = 0.0 if being_made or being_grown else float(array.degraded or 0)
     return [] if array.degraded is None else [("iowarden_md_missing_members", labels, missing)]
 
 
 def _is_made(kept: Kept, key: str, array: Array, view: View) -> bool:
-    """Whether an array that is one short, and was never seen whole, is being made.
+    """Whether an array that is one member short, and was never complete, is being created.
 
-    mdadm makes a raid5 with its last disk as a spare, so that it is recovered onto. A disk that
-    was replaced in the last place looks the same: what was in use when it was first seen is that.
+    mdadm creates a raid5 with its last disk as a spare, onto which it recovers. A disk replaced in
+    the last slot looks the same: if the array was in use when it was first seen, it is a
+    replacement.
     """
     last = (array.raid_disks or 0) - 1
     slots = {member.slot: member.states for member in array.members if member.slot is not None}
@@ -144,11 +145,12 @@ def _members(kept: Kept, array: Array, now: float) -> Iterator[Sample]:
 
 
 def _checked(kept: Kept, array: Array, labels: Labels, now: float) -> Iterator[Sample]:
-    """Yield how long ago a check was and what it found.
+    """Yield how long ago the last check was and what it found.
 
-    mismatch_cnt counts while a check runs and then stands still; of a repair or a resync it is what
-    was put right (of a raid6 just made: all). Where the kernel does not say what it is of, the
-    first sight of a count takes it for that of a check: Debian's timer only checks.
+    mismatch_cnt increases while a check runs and then stays; after a repair or a resync it counts
+    what was corrected (after the creation of a raid6: everything). Where the kernel does not report
+    the kind of the last sync, the first count seen is taken for that of a check: Debian's timer
+    only checks.
     """
     checking, found, last = (f"{array.name} {word}" for word in ("checking", "found", "checked"))
     action = array.sync_action
@@ -156,7 +158,7 @@ def _checked(kept: Kept, array: Array, labels: Labels, now: float) -> Iterator[S
     if action in {"check", "repair"}:
         progress = array.sync_done_ratio
         before = kept[checking][0][1] if checking in kept else 1.0
-        # A negative ratio: a repair. What says nothing of its progress counts as whole.
+        # A negative ratio marks a repair. Without a reported progress it counts as complete.
         ratio = before if progress is None else round(progress, 1)
         baseline.seen(kept, checking, -1.0 if action == "repair" else ratio, now)
         baseline.seen(kept, last, 0.0, now)
@@ -190,43 +192,46 @@ GROUP = baseline.group(
         Family(
             "iowarden_md_missing_members",
             "gauge",
-            "Members an array with redundancy misses; 0 while a new one is built for the first"
-            " time.",
+            "Missing members of an md array with redundancy; 0 while a new array is built.",
         ),
         Family(
             "iowarden_md_stopped",
             "gauge",
-            "1 while an array that should run does not: inactive, or broken by what it lost.",
+            "1 while an md array that should run does not: inactive, or broken by lost members.",
         ),
         Family(
             "iowarden_md_turned_read_only",
             "gauge",
-            "1 while an array is read-only that was writable before.",
+            "1 while an md array is read-only that was writable before.",
         ),
         Family(
             "iowarden_md_synchronising_ratio",
             "gauge",
-            "Done part of a resync, recovery, reshape, check or repair; 0 while it waits.",
+            "Progress of a resync, recovery, reshape, check or repair of an md array, 0 to 1;"
+            " 0 while it waits.",
         ),
         Family(
             "iowarden_md_member_recent_errors",
             "gauge",
-            "Corrected read errors of a member, each within a day of the one before.",
+            "Recent corrected read errors of an md member; each came within a day of the one"
+            " before.",
         ),
         Family(
             "iowarden_md_parity_mismatches_bytes",
             "gauge",
-            "Data the last check found to differ from its parity (raid4, raid5, raid6).",
+            "Bytes that the last check found to differ from their parity (raid4, raid5,"
+            " raid6; mismatch_cnt).",
         ),
         Family(
             "iowarden_md_copy_mismatches_bytes",
             "gauge",
-            "Copies the last two checks both found to differ, the less of both (raid1, raid10).",
+            "Bytes that both of the last two checks found to differ between copies, the"
+            " smaller count (raid1, raid10).",
         ),
         Family(
             "iowarden_md_unchecked_seconds",
             "gauge",
-            "Time since a check or repair was last seen, or since iowarden first saw the array.",
+            "Seconds since a check or repair last ran, or since iowarden first saw the array.",
         ),
     ),
     value_of=lambda view: view.inputs.snapshot.md,

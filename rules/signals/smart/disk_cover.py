@@ -1,7 +1,7 @@
-"""Disks that are not read, and disks that are nowhere to be found.
+"""Monitoring state of all disks: which are read, which are not and why, and which are missing.
 
-"A run in which nothing was read can never look OK": each physical disk is read, or says why not;
-that none is read is a matter of its own.
+Data that are missing must never look like a healthy disk: each physical disk is either read or has
+a reason why not; a condition of its own is that no disk at all can be read.
 """
 
 from __future__ import annotations
@@ -24,41 +24,42 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.signal import Pairs, View
 
 SOURCES = ("block",)
-"""The disks of 'smart' are looked at, too; that it is silent is no reason to see nothing."""
+"""The disks of 'smart' are used as well; if it is stale, the block devices are still known."""
 HELD_PERIODS = 3
-"""As sources: so many of its periods a disk's last reading counts."""
+"""As for data sources: the last reading of a disk is valid for so many of its periods."""
 MOST_REASON_CHARACTERS = 200
 _PARTS = 5
-"""Of the key under which a disk is kept."""
+"""Number of parts of the key under which a disk is stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is known of all disks over time. Units: seconds of the program's clock."""
+    """History of all disks. Units: seconds of the program's clock."""
 
     covered: Mapping[str, Covered] = field(default_factory=dict)
     seen: Mapping[str, Seen] = field(default_factory=dict)
-    """Disks that were read once; kept over restarts."""
+    """Disks that were read at least once; stored over restarts."""
     here: frozenset[str] = frozenset()
-    """Those that were block devices since the start: that one goes is told by the kernel's side."""
+    """Disks that were block devices since the start: DeviceGone reports when one of these is
+    removed."""
     known: Mapping[str, float] = field(default_factory=dict)
-    """Since when a disk is known of which nothing was read."""
+    """When a disk was first seen of which nothing was ever read."""
     none_seconds: float | None = None
-    """Since when there are disks and none is read."""
+    """Since when there are physical disks and none is read."""
     began_seconds: float | None = None
     doubts: Mapping[str, str] = field(default_factory=dict)
-    """Why what a disk says is not believed."""
+    """Why the data of a disk are implausible."""
     inputs: tuple[object, ...] = ()
-    """What `covered` follows from."""
+    """What `covered` was derived from."""
 
     def identity(self, disk: str) -> Identity | None:
-        """Return what a disk is called, also of one that is missing."""
+        """Return the identity of a disk, also of one that is missing."""
         if disk in self.covered:
             return self.covered[disk].identity
         return self.seen[disk].identity if disk in self.seen else None
 
     def present(self, subject: str) -> bool:
-        """Whether a disk of this identity is there."""
+        """Whether a disk of this identity is present."""
         return any(
             c.identity.key == subject and c.cover is not Cover.MISSING
             for c in self.covered.values()
@@ -66,7 +67,7 @@ class State:
 
 
 def step(state: State, view: View) -> tuple[State, list[Sample] | None]:
-    """Return what is known of the disks after another look; None where nobody asks disks at all."""
+    """Return the state of the disks after an update; None if no disks are polled at all."""
     says = view.inputs.snapshot
     topology, disks = says.block, says.smart
     if topology is None or (disks is None and "smart" not in view.inputs.failed):
@@ -106,7 +107,7 @@ def step(state: State, view: View) -> tuple[State, list[Sample] | None]:
 
 
 def forget(state: State, disk: str) -> State:
-    """Return the state without a disk that was taken out."""
+    """Return the state without a disk that was removed on purpose."""
     kept = {key: known for key, known in state.seen.items() if key != disk}
     covered = {
         key: c for key, c in state.covered.items() if key != disk or c.cover is not Cover.MISSING
@@ -115,7 +116,7 @@ def forget(state: State, disk: str) -> State:
 
 
 def remember(state: State) -> Mapping[str, Pairs]:
-    """Return the disks that were read once; what they are called is in the key."""
+    """Return the disks that were read at least once; the key contains their identity."""
     kept: dict[str, Pairs] = {}
     for key, known in state.seen.items():
         own = known.identity
@@ -127,7 +128,7 @@ def remember(state: State) -> Mapping[str, Pairs]:
 
 
 def recall(state: State, kept: Mapping[str, Pairs]) -> State:
-    """Return the state with the disks of before a restart."""
+    """Return the state with the disks stored before the restart."""
     seen: dict[str, Seen] = {}
     for text, pairs in kept.items():
         words = text.split("\t")
@@ -143,7 +144,7 @@ def recall(state: State, kept: Mapping[str, Pairs]) -> State:
 
 
 def _untrusted(view: View) -> dict[str, str]:
-    """Return the disks whose data cannot be true, with the first reason (rules/smart)."""
+    """Return the disks whose data are implausible, with the first reason (rules/smart)."""
     reasons: dict[str, str] = {}
     told = view.told.get("smart", ())
     for metric, labels, value in told:
@@ -156,7 +157,7 @@ def _untrusted(view: View) -> dict[str, str]:
 
 
 def _same(ours: tuple[object, ...], before: tuple[object, ...]) -> bool:
-    """Whether nothing changed: what is large is the same object then."""
+    """Whether nothing changed; large inputs are compared by identity of the object."""
     if len(ours) != len(before):
         return False
     return all(
@@ -166,7 +167,7 @@ def _same(ours: tuple[object, ...], before: tuple[object, ...]) -> bool:
 
 
 def _is_missing(covered: Mapping[str, Covered], key: str) -> bool:
-    """Whether a disk is known from memory only."""
+    """Whether a disk is known from stored state only."""
     return key in covered and covered[key].expected_by == ("memory",)
 
 
@@ -178,13 +179,13 @@ def _seen(
     made: bool,
     trouble: bool,
 ) -> dict[str, Seen]:
-    """Return the disks that were read once, with what this look says of them.
+    """Return the disks that were read at least once, updated.
 
-    A disk that cannot be looked for is not missing: the disks were not listed yet, or with trouble.
+    A disk is not missing while disks could not be listed: not listed yet, or listed with errors.
     """
     seen: dict[str, Seen] = {}
     for key, known in before.items():
-        if key not in covered:  # it has another key by now, or another's name
+        if key not in covered:  # it has another key now, or another disk has its name
             continue
         if not _is_missing(covered, key):
             at = baseline.stamp(known.seen_seconds, now)
@@ -208,12 +209,12 @@ def _seen(
 
 
 def _awaited(covered: Covered) -> bool:
-    """Whether a disk was found and not asked yet; of a recording without answers none ever is."""
+    """Whether a disk was found and not polled yet; a recording without replies has none."""
     return covered.cover is Cover.NOT_YET and covered.polled is not None
 
 
 def _never(covered: Covered, seen: Mapping[str, Seen]) -> bool:
-    """Whether nothing was ever read of a disk that is there; asleep it must not be woken for it."""
+    """Whether nothing was ever read of a disk that is present; sleeping ones are left asleep."""
     told = (Cover.ASLEEP, Cover.UNTRUSTED, Cover.READ, Cover.MISSING)
     if covered.cover in told or covered.drive is not None or _awaited(covered):
         return False
@@ -221,9 +222,10 @@ def _never(covered: Covered, seen: Mapping[str, Seen]) -> bool:
 
 
 def _lost_seconds(state: State, covered: Covered, known: Seen, now: float) -> float:
-    """Return for how long a disk has not been read, 0 while its last reading counts.
+    """Return for how long a disk has not been read; 0 while its last reading is valid.
 
-    While not one disk is read, that is told: the disks that are lost with it are not told each.
+    While no disk at all can be read, one alert (NoDiskRead) reports that instead of one for each
+    disk.
     """
     fine = (Cover.READ, Cover.ASLEEP, Cover.UNTRUSTED)
     if covered.cover in fine or known.missing_seconds is not None:
@@ -285,32 +287,43 @@ GROUP = Group(
     name="disk_cover",
     sources=SOURCES,
     families=(
-        Family("iowarden_disk_cover", "gauge", "1 for what came of asking a disk last."),
         Family(
-            "iowarden_disk_not_read_info", "gauge", "1; why a physical disk is not read, in words."
+            "iowarden_disk_cover",
+            "gauge",
+            "1 for the result of the last poll of a disk: one cover for each disk.",
         ),
-        Family("iowarden_disks", "gauge", "Disks by what came of asking them."),
-        Family("iowarden_disk_read_age_seconds", "gauge", "Seconds since a disk was last read."),
+        Family(
+            "iowarden_disk_not_read_info",
+            "gauge",
+            "1 for a physical disk that is not monitored, with the reason.",
+        ),
+        Family("iowarden_disks", "gauge", "Number of disks by the result of their last poll."),
+        Family(
+            "iowarden_disk_read_age_seconds",
+            "gauge",
+            "Seconds since the SMART data of a disk were last read.",
+        ),
         Family(
             "iowarden_disk_lost_seconds",
             "gauge",
-            "Seconds since the last reading of a disk that is no longer read, once that is given"
-            " up.",
+            "Seconds since the last reading of a disk that was monitored and no longer is; 0"
+            " while that reading is valid.",
         ),
         Family(
             "iowarden_disk_never_read_seconds",
             "gauge",
-            "Seconds since a physical disk is known of which nothing was ever read.",
+            "Seconds since a physical disk was first seen whose SMART data were never read.",
         ),
         Family(
             "iowarden_disk_missing",
             "gauge",
-            "1 for a disk that is expected and nowhere to be found, by who expects it.",
+            "1 for a missing disk; expected_by=configuration: it is listed there, memory:"
+            " iowarden has read it before.",
         ),
         Family(
             "iowarden_disks_none_read_seconds",
             "gauge",
-            "Seconds in which there were physical disks and not one of them could be read.",
+            "Seconds for which there are physical disks and the SMART data of none can be read.",
         ),
     ),
     step=step,

@@ -1,8 +1,8 @@
-"""What is wrong with a drive (domain conditions H and I), of all drives that can be believed.
+"""SMART conditions of all drives whose data are plausible: errors, attributes, temperature.
 
-Everything here is told sparsely: a healthy drive has the one series 'iowarden_smart_trusted'. What
-a drive said before is kept over restarts, by its serial number: another drive begins anew.
-Units: seconds of the program's clock.
+Series are sparse: a healthy drive has only 'iowarden_smart_trusted'. Earlier values are stored over
+restarts, by serial number: another drive starts with a new baseline. Units: seconds of the
+program's clock.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.smart.smart_counts import Count
 
 DISTRUST_SECONDS = 7 * 86_400.0
-"""A way that once said what cannot be is not believed for so long after."""
+"""Data of an access method that once were implausible are not used for so long after."""
 _DOUBTED_BEFORE = "what it said in the last 7 days cannot be true"
 MOST_KEPT = 20_000
 HOT_SECONDS = 600.0
-"""Two readings so far apart, and all between them, are of a drive that is hot for good."""
+"""A drive is permanently hot if two readings so far apart, and all between them, are."""
 _YEAR_SECONDS = 31_556_952
 _NAMES = {
     5: "Reallocated_Sector_Ct",
@@ -44,7 +44,7 @@ _NAMES = {
     198: "Offline_Uncorrectable",
     199: "UDMA_CRC_Error_Count",
 }
-"""Of attributes, as smartmontools calls them by default: its database may rename one any day."""
+"""smartmontools' default names of attributes, because its database may rename one at any time."""
 _UNREADABLE = "unreadable"
 _UNCORRECTED = "uncorrected_"
 _FOUND = frozenset({"5", "10", "187", "197", "198", "199", "grown_defects", "media_errors"})
@@ -54,72 +54,93 @@ COUNT_FAMILIES = (
     Family(
         "iowarden_smart_growth",
         "gauge",
-        "By how much an error count rose since iowarden knows the disk, each increase within 7"
+        "Recent increase of an error count since the baseline; each increase came within 7"
         " days of the one before.",
     ),
     Family(
         "iowarden_smart_growth_per_day",
         "gauge",
-        "By how much it rises a day, while it rises daily.",
+        "Increase of an error count per day, while it increases daily.",
     ),
-    Family("iowarden_smart_growing_seconds", "gauge", "For how long it has risen daily."),
+    Family(
+        "iowarden_smart_growing_seconds",
+        "gauge",
+        "Seconds for which an error count has increased daily.",
+    ),
     Family(
         "iowarden_smart_found",
         "gauge",
-        "An error count that was not 0 at first sight, while it stands as it was.",
+        "An error count that was not 0 at baseline and has not changed since.",
     ),
-    Family("iowarden_smart_grown_count", "gauge", "An error count that rose since first sight."),
+    Family(
+        "iowarden_smart_grown_count",
+        "gauge",
+        "An error count that has increased since the baseline.",
+    ),
     Family(
         "iowarden_smart_unreadable_sectors",
         "gauge",
-        "Sectors that wait for being rewritten or given up, by two polls.",
+        "Pending sectors, confirmed by two polls: unreadable, waiting to be rewritten or"
+        " reallocated.",
     ),
     Family(
-        "iowarden_smart_solid_state", "gauge", "1 for a disk with such counts that does not rotate."
+        "iowarden_smart_solid_state", "gauge", "1 for a solid-state disk with reallocated sectors."
     ),
 )
 VALUE_FAMILIES = (
     Family(
         "iowarden_smart_value_fall",
         "gauge",
-        "By how much a normalised value is below the best that was seen.",
+        "Drop of a normalized attribute value below the best one observed.",
     ),
     Family(
         "iowarden_smart_value_low",
         "gauge",
-        "By how much a normalised value was too low at first sight.",
+        "By how much a normalized attribute value was below its factory value at baseline.",
     ),
     Family(
         "iowarden_smart_value_low_peer",
         "gauge",
-        "1 where another disk of the same model has not lost anything of that value.",
+        "1 if another disk of the same model still has the factory value of that attribute.",
     ),
     Family(
         "iowarden_smart_at_threshold",
         "gauge",
-        "Normalised value at or below its threshold, by what that means; of 'past' the worst.",
+        "Normalized value of an attribute at or below its threshold; meaning=past: the worst"
+        " value, which has recovered.",
     ),
-    Family("iowarden_smart_hot_celsius", "gauge", "Temperature of a disk that is too hot."),
+    Family(
+        "iowarden_smart_hot_celsius",
+        "gauge",
+        "Temperature in degrees Celsius of a disk that is too hot.",
+    ),
     Family(
         "iowarden_smart_excess_celsius",
         "gauge",
-        "By how much a disk was hotter at the last two polls than it should become.",
+        "Degrees Celsius by which a disk exceeded its limit at both of the last two polls.",
     ),
 )
 TRUST_FAMILIES = (
     Family(
-        "iowarden_smart_trusted", "gauge", "1 when what SMART says of the disk can be true, else 0."
+        "iowarden_smart_trusted", "gauge", "1 if the SMART data of the disk are plausible, else 0."
     ),
-    Family("iowarden_smart_doubt", "gauge", "1 for each reason why it cannot."),
     Family(
-        "iowarden_smart_way", "gauge", "1; how the disks behind the controller are really asked."
+        "iowarden_smart_doubt",
+        "gauge",
+        "1 for each reason why the SMART data of a disk are implausible.",
+    ),
+    Family(
+        "iowarden_smart_way",
+        "gauge",
+        "1 for a disk with implausible SMART data, with the"
+        " access method that reaches the real disks.",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What was last concluded of a disk, and until when it stands while the disk says the same."""
+    """Cached result for a disk, and until when it is valid while the disk's data do not change."""
 
     disk: Disk
     until_seconds: float
@@ -127,16 +148,16 @@ class Told:
     signature: plausibility.Signature | None
     doubts: tuple[plausibility.Doubt, ...] = ()
     distrust: tuple[str, ...] = ()
-    """Why the disk is not believed; empty: it is."""
+    """Why the data of the disk are implausible; empty: they are plausible."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmartState:
-    """All that is known of the drives over time; `kept` survives a restart.
+    """State of all drives; `kept` is stored over a restart.
 
-    `kept` by disk: when it was last polled and its power-on hours, when it was first met and how
-    many polls of it told counts that are believed (2 at most); by disk, tab and word: a count, a
-    value, a temperature, its distrust.
+    `kept` by disk: when it was last polled and its power-on hours, when it was first seen and how
+    many polls had plausible counts (2 at most); by disk, tab and name: a count, a value, a
+    temperature, its implausibility.
     """
 
     kept: Mapping[str, Pairs] = field(default_factory=dict)
@@ -151,9 +172,9 @@ EMPTY = SmartState()
 
 
 def step(state: SmartState, view: View) -> tuple[SmartState, list[Sample] | None]:
-    """Return the state after a look at the poller, and what is to be told of every disk.
+    """Return the state after an update of the poller, and the samples of every disk.
 
-    Optional input 'kernel_errors': medium errors by disk, that the kernel or a controller logged.
+    Optional input 'kernel_errors': medium errors by disk that the kernel or a controller logged.
     """
     disks = view.inputs.snapshot.smart
     if disks is None:
@@ -177,25 +198,28 @@ def step(state: SmartState, view: View) -> tuple[SmartState, list[Sample] | None
 
 
 def unread(state: SmartState) -> Iterator[tuple[Labels, str]]:
-    """Yield the disks that are not believed: what was told of one before is not over."""
+    """Yield the disks with implausible data: their alerts are unknown, not resolved."""
     for key, told in state.told.items():
         if told.distrust:
-            yield (("disk", key),), f"disk '{key}' is not believed: {told.distrust[0]}"
+            yield (
+                (("disk", key),),
+                f"the SMART data of disk '{key}' are implausible: {told.distrust[0]}",
+            )
 
 
 def remember(state: SmartState) -> Mapping[str, Pairs]:
-    """Return what is kept of the disks."""
+    """Return what is stored of the disks."""
     return state.kept
 
 
 def recall(state: SmartState, kept: Mapping[str, Pairs]) -> SmartState:
-    """Return the state of before a restart; what was polled since is judged again by it."""
+    """Return the state stored before the restart; it is evaluated again with newer polls."""
     known = {key: pairs for key, pairs in state.kept.items() if key.partition("\t")[0] not in kept}
     return replace(EMPTY, kept={**known, **kept}, blocks=state.blocks)
 
 
 def _bounded(kept: dict[str, Pairs]) -> dict[str, Pairs]:
-    """Return what is kept without the disks that were not polled for longest."""
+    """Return the stored values without the disks that were not polled for longest."""
     if len(kept) <= MOST_KEPT:
         return kept
     disks = sorted((key for key in kept if "\t" not in key), key=lambda key: kept[key][0][0])
@@ -214,7 +238,7 @@ def _bounded(kept: dict[str, Pairs]) -> dict[str, Pairs]:
 
 
 class _Look:
-    """One look at all disks, while it is taken."""
+    """One evaluation of all disks."""
 
     def __init__(
         self,
@@ -247,7 +271,7 @@ class _Look:
             self._alike.setdefault(signature, []).append((key, drive.serial))
 
     def told(self, key: str, disk: Disk) -> Told:
-        """Return what is concluded of a disk."""
+        """Return the result for a disk."""
         before = self._before.get(key)
         if before is not None and before.disk is disk and self._now < before.until_seconds:
             return before
@@ -288,7 +312,7 @@ class _Look:
     def _around(
         self, key: str, disk: Disk, drive: Drive, known: Pairs | None
     ) -> plausibility.Surroundings:
-        """Return what others say of a disk."""
+        """Return what other data sources and disks show that concerns a disk."""
         name = disk.device or disk.polled.target.device
         topology = self._topology
         block = self.blocks.get(name)
@@ -323,7 +347,7 @@ class _Look:
     def _distrusted_until(
         self, key: str, disk: Disk, doubts: tuple[plausibility.Doubt, ...]
     ) -> float:
-        """Return until when a disk is not believed the way it was asked; 0: it is."""
+        """Return until when data read by this access method are not used; 0: they are plausible."""
         word = f"{key}\tdistrust"
         path = float(zlib.crc32(str(disk.polled.target).encode()))
         if not plausibility.trusted(doubts):
@@ -338,7 +362,7 @@ class _Look:
     def _counts(
         self, key: str, drive: Drive, at: float | None, *, met_before: bool
     ) -> Iterator[Sample]:
-        """Yield what is to be told of error counts; `at`: when a new poll was, None: none was."""
+        """Yield the samples of error counts; `at`: time of a new poll, None if there was none."""
         solid_state = False
         for name, labels, value, sudden in _read_counts(key, drive):
             word = f"{key}\t{name}"
@@ -396,7 +420,8 @@ class _Look:
             if seen is None:
                 continue
             raw = None if attribute.raw is None else smart_counts.believed(drive, attribute)
-            # Toshiba's value of spin retries wanders from 100 up and back, with not one of them.
+            # On Toshiba drives this value wanders below 100 and back without a single spin-up
+            # retry.
             wanders = attribute.id == smart_counts.SPIN_RETRIES and raw == 0
             if seen.best > seen.confirmed and not wanders:
                 yield "iowarden_smart_value_fall", labels, seen.best - seen.confirmed
@@ -407,7 +432,7 @@ class _Look:
                     yield "iowarden_smart_value_low_peer", labels, 1.0
 
     def _better_peer(self, key: str, drive: Drive, attribute: Attribute) -> bool:
-        """Whether another disk of the same model stands at the ceiling that this one fell from."""
+        """Whether another disk of the same model has the factory value that this one is below."""
         for other, disk in self._disks.by_key.items():
             peer = disk.polled.drive
             if other == key or peer is None or not drive.model or peer.model != drive.model:
@@ -481,7 +506,7 @@ def _read_counts(key: str, drive: Drive) -> Iterator[tuple[str, Labels, float, b
 
 
 def _distrust(own: Labels, disk: Disk, reasons: tuple[str, ...]) -> Iterator[Sample]:
-    """Yield why a disk is not believed, and how it is really asked."""
+    """Yield why the data of a disk are implausible, and the access method for the real disk."""
     yield "iowarden_smart_trusted", own, 0.0
     for text in reasons:
         yield "iowarden_smart_doubt", (*own, ("reason", text)), 1.0

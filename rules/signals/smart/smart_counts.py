@@ -1,8 +1,8 @@
-"""Counts of errors that drives keep over their life: what to believe of them, and how they grow.
+"""Lifetime error counts of drives: which raw values are plausible, and how they increase.
 
-First sight is baseline. A count is believed when two polls in a row agree that it is at least so
-much (a cable or a bridge garbles one answer, not two alike); many unreadable sectors at once.
-Units: seconds of the program's clock.
+The first reading is the baseline. An increase counts once two polls in a row show it (a cable or a
+bridge may corrupt one reply, not two alike); many pending sectors count at once. Units: seconds of
+the program's clock.
 """
 
 from __future__ import annotations
@@ -16,44 +16,45 @@ if TYPE_CHECKING:
 
 DAY = 86_400.0
 RECENT_SECONDS = 7 * DAY - 5 * 3600.0
-"""Growth is told for a week after the last increase, less the four hours for which the alert
-outlasts it (smart.yaml) and one more: a week's reminder does not come just before its end. The next
-increase within that time adds to it."""
+"""An increase is reported for a week after the last one, less the four hours for which the alert
+outlasts it (smart.yaml) and one more: a weekly reminder must not come just before the end. The next
+increase within that time is added to it."""
 STREAK_SECONDS = 1.5 * DAY
-"""Increases that follow each other at most so far apart come daily."""
+"""Increases at most so far apart count as daily."""
 AT_ONCE = 16
-"""A count of unreadable sectors from which one poll is enough."""
+"""Number of pending sectors from which one poll is enough."""
 
 REALLOCATED, SPIN_RETRIES, REPORTED, TIMEOUTS = 5, 10, 187, 188
 EVENTS, PENDING, OFFLINE, CRC = 196, 197, 198, 199
 COUNTED = (REALLOCATED, SPIN_RETRIES, REPORTED, TIMEOUTS, EVENTS, PENDING, OFFLINE, CRC)
-"""Source: domain condition H2, H3; names as in smartmontools' drivedb.h."""
+"""Attributes that count errors; names as in smartmontools' drivedb.h."""
 _SECTORS = frozenset({REALLOCATED, EVENTS, PENDING, OFFLINE})
 _SECTOR_BYTES = 512
 _MOST = 2**32 - 1
-"""All bits set is what firmware says that does not know."""
+"""All bits set: firmware reports this for an unknown value."""
 _WORD = 0xFFFF
 _OF_SO_MANY = re.compile(r"(\d{1,9})/\d+$", re.ASCII)
 """'3/153929168': errors of all that was read. Source: drivedb.h, 'raw24/raw32' (SandForce 198)."""
 _SEAGATE = re.compile(r"(?:SEAGATE )?ST\d{3,}[A-Z]", re.IGNORECASE)
 _FLIPS = re.compile(r"CT\d+MX500SSD\d")
-"""Attribute 197 of these is 0 or 1 for no reason. Source: drivedb.h ('May flip 0 <> 1')."""
+"""On these drives attribute 197 flips between 0 and 1 for no reason. Source: drivedb.h ('May flip 0
+<> 1')."""
 _ANOTHER = re.compile(
     r"Bogus|Not_In_Use|Not_Supported|Unknown_\w+_Attribute|Host_|_Tot_Ct|Spare|ECC_Error_Count"
 )
-"""In the name: not what the number usually means. Barefoot SSDs (OCZ) count by 198 and 199 what
-was read and written. Source: names in drivedb.h; 'Unknown_Attribute' alone is an older database's.
-"""
+"""Names which show that the attribute does not have its usual meaning: Barefoot SSDs (OCZ) use 198
+and 199 for amounts read and written. Source: names in drivedb.h; an older database calls these
+'Unknown_Attribute' only."""
 _LIFETIME = re.compile(r"Total_|Failure")
-"""In the name of attribute 197: those of all its life, which never become fewer. Source: drivedb.h,
-'197,increasing' (Samsung T166: 'Total_Pending_Sectors'), 'Read_Failure_Blk_Ct'."""
+"""Names of attribute 197 where it counts over the whole lifetime and never decreases. Source:
+drivedb.h, '197,increasing' (Samsung T166: 'Total_Pending_Sectors'), 'Read_Failure_Blk_Ct'."""
 
 
 def believed(drive: Drive, attribute: Attribute) -> int | None:
-    """Return the count an attribute's raw value means, None where it can be none.
+    """Return the count in an attribute's raw value, None if it is implausible.
 
     Seagate packs three counts into attribute 188, the plain one in the low 16 bits. More sectors
-    than the drive has are no sectors: smartd's own test.
+    than the drive has are implausible: the same test as in smartd.
     """
     value = attribute.counted()
     if found := _OF_SO_MANY.match(attribute.raw_text):
@@ -73,17 +74,17 @@ def believed(drive: Drive, attribute: Attribute) -> int | None:
 
 
 def another(attribute: Attribute) -> bool:
-    """Whether an attribute is another one on this drive than its number says."""
+    """Whether an attribute has another meaning on this drive than its number suggests."""
     return bool(_ANOTHER.search(attribute.name))
 
 
 def lifetime(attribute: Attribute) -> bool:
-    """Whether an attribute counts what ever was unreadable, not what is now."""
+    """Whether an attribute counts over the lifetime, not what is unreadable now."""
     return bool(_LIFETIME.search(attribute.name))
 
 
 def tells(drive: Drive) -> bool:
-    """Whether a drive tells of counts: that it tells only its verdict is no sight of them."""
+    """Whether a drive reports error counts; one that reports only its health status does not."""
     scsi = drive.scsi
     return bool(
         drive.attributes
@@ -94,44 +95,44 @@ def tells(drive: Drive) -> bool:
 
 
 def seagate(drive: Drive) -> bool:
-    """Whether a drive is Seagate's, whose raw values are packed."""
+    """Whether a drive is from Seagate, whose raw values are packed."""
     return "seagate" in f"{drive.family} {drive.vendor}".lower() or bool(
         _SEAGATE.match(drive.model)
     )
 
 
 class Count(NamedTuple):
-    """One count of one drive. What `pairs` of a count of zeros hold is not worth keeping."""
+    """One count of one drive. A count whose values are all 0 is not stored."""
 
     read_seconds: float
     last: float
-    """What the last poll said."""
+    """The value of the last poll."""
     confirmed: float
     first: float
-    """At first sight, or since it fell."""
+    """The baseline: the first value, or a lower one since."""
     grew_seconds: float
     base: float
-    """Where the growth that is told began."""
+    """Where the increase that is reported began."""
     streak_seconds: float
     streak_base: float
 
     def growth(self, now: float) -> float:
-        """Return by how much it grew lately."""
+        """Return its recent increase."""
         return self.confirmed - self.base if now - self.grew_seconds <= RECENT_SECONDS else 0.0
 
     def streak(self, now: float) -> tuple[float, float]:
-        """Return for how long it has grown daily, and by how much."""
+        """Return for how long it has increased daily, and by how much."""
         if now - self.grew_seconds > STREAK_SECONDS:
             return 0.0, 0.0
         return self.grew_seconds - self.streak_seconds, self.confirmed - self.streak_base
 
     def per_day(self, now: float) -> float:
-        """Return by how much it grew a day, while it grows daily; within one day: in that day."""
+        """Return its increase per day while it increases daily; within one day: on that day."""
         lasted, grown = self.streak(now)
         return grown / (lasted / DAY + 1.0)
 
     def until(self, now: float) -> float:
-        """Return when what it tells changes by the time alone; infinite: never."""
+        """Return when the result changes by the passing of time alone; infinite: never."""
         ends = (self.grew_seconds + each + 1.0 for each in (STREAK_SECONDS, RECENT_SECONDS))
         return min((end for end in ends if end > now), default=float("inf"))
 
@@ -139,7 +140,8 @@ class Count(NamedTuple):
 def count(before: Count | None, value: float, now: float, *, known: bool, sudden: bool) -> Count:
     """Return a count after a poll.
 
-    `known`: the drive was polled before, so that what is not kept was 0; `sudden`: AT_ONCE holds.
+    `known`: the drive was polled before, so a count that is not stored was 0; `sudden`: AT_ONCE
+    applies.
     """
     if before is None:
         start = 0.0 if known else value
@@ -168,7 +170,7 @@ def count(before: Count | None, value: float, now: float, *, known: bool, sudden
 
 
 def pairs(counted: Count) -> Pairs | None:
-    """Return a count as it is kept over a restart, None where there is nothing to keep."""
+    """Return a count in the form in which it is stored, None if all its values are 0."""
     if not (counted.last or counted.confirmed or counted.first or counted.base):
         return None
     return (
@@ -181,7 +183,7 @@ def pairs(counted: Count) -> Pairs | None:
 
 
 def from_pairs(kept: Pairs | None) -> Count | None:
-    """Return a count that was kept, None where there is none."""
+    """Return a stored count, None if there is none."""
     match kept:
         case ((at, last), (grew, base), (streak, streak_base), (_, confirmed), (_, first)):
             return Count(at, last, confirmed, first, grew, base, streak, streak_base)

@@ -1,6 +1,6 @@
-"""What a drive says of its own health: its verdict, self-tests, temperature, spare and wear.
+"""The drive's own health data: SMART status, self-tests, temperature, available spare, wear.
 
-Domain conditions H1, H5 to H8. No memory is needed for these, but for a temperature.
+Stateless, except for the temperature.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 _FAILURE_PREDICTED, _WARNING = 0x5D, 0x0B
 _FALSE_ALARM = 0xFF
-"""With 5Dh: a prediction made as a test. Source: SPC, additional sense codes."""
+"""With 5Dh: a test of failure prediction. Source: SPC, additional sense codes."""
 _VENDOR_CODES = 0x80
-"""Additional sense code qualifiers from here on are the vendor's own: Oracle's 96h says 'slow'."""
+"""Additional sense code qualifiers from here on are vendor-specific: Oracle's 96h means 'slow'."""
 _OLD_HOURS = 365 * 24
 _WHOLE = frozenset({"extended", "long"})
 _SPINS = frozenset({3, 10})
@@ -36,10 +36,10 @@ _LIFE_LEFT = frozenset(
         *("Percent_Lifetime_Remain", "Remaining_Lifetime_Perc"),
     }
 )
-"""Attributes of SATA drives whose value goes from 100 to 1 as the flash wears; most have a
+"""Attributes of SATA drives whose value drops from 100 to 1 as the flash wears; most have a
 threshold of 0 and never fail. Source: smartmontools, drivedb.h and atacmds.cpp, for the names; that
-each maker counts down to 1 was seen of 177 and 233, and is unchecked of the others. 0, and above
-100, is another scale."""
+every vendor counts down to 1 was observed for 177 and 233, and is unchecked for the others. 0, and
+values above 100, are another scale."""
 _NVME_WARNINGS = (
     "spare capacity is below its threshold",
     "temperature is beyond a threshold",
@@ -51,41 +51,53 @@ _NVME_WARNINGS = (
 """By bit. Source: NVM Express Base Specification, SMART / Health Information log page, byte 0."""
 
 FAMILIES = (
-    Family("iowarden_smart_failing", "gauge", "1 while the drive's own verdict is that it fails."),
+    Family("iowarden_smart_failing", "gauge", "1 while the drive's SMART health status is FAILED."),
     Family(
         "iowarden_smart_drive_warning",
         "gauge",
-        "Sense code of a warning a SCSI drive gives, by whose it is: 'standard' or 'vendor'.",
+        "Sense code (ASC and ASCQ) of a warning that a SCSI drive reports; kind: defined by"
+        " the standard or the vendor.",
     ),
     Family(
         "iowarden_smart_self_test_failures",
         "gauge",
-        "Self-tests of a kind that failed since one passed, the newest within a powered year.",
+        "Failed self-tests of a kind since the last one that passed, the newest within the"
+        " last 8760 power-on hours.",
     ),
-    Family("iowarden_smart_self_test_old_failures", "gauge", "The same where the newest is older."),
+    Family(
+        "iowarden_smart_self_test_old_failures",
+        "gauge",
+        "Failed self-tests of a kind"
+        " since the last one that passed,"
+        " the newest more than 8760"
+        " power-on hours ago.",
+    ),
     Family(
         "iowarden_smart_self_test_bad_sector",
         "gauge",
-        "First sector (LBA) that the newest failed self-test of a kind could not read.",
+        "First unreadable sector (LBA of the first error) of the newest failed self-test of a"
+        " kind.",
     ),
     Family(
-        "iowarden_smart_nvme_warning", "gauge", "1 for every critical warning an NVMe drive gives."
+        "iowarden_smart_nvme_warning",
+        "gauge",
+        "1 for each critical warning that an NVMe drive reports.",
     ),
     Family(
         "iowarden_smart_spare_margin_ratio",
         "gauge",
-        "Spare capacity above the drive's threshold, once that is little.",
+        "Available spare of an NVMe drive less its threshold, as a ratio; only when 0.1 or less.",
     ),
     Family(
         "iowarden_smart_used_ratio",
         "gauge",
-        "Used share of a solid-state drive's endurance, once that is most of it.",
+        "Used share of a solid-state drive's endurance; only from 0.9 on.",
     ),
 )
 
 
 def samples(drive: Drive, own: Labels) -> Iterator[Sample]:
-    """Yield what is to be told of a drive; `own` is its label."""
+    """Yield the health samples of a drive; `own` is its label."""
     code = _warning(drive.scsi)
     if _predicts_failure(drive.scsi) or (drive.passed is False and not _is_told(drive)):
         yield "iowarden_smart_failing", own, 1.0
@@ -101,7 +113,7 @@ def _predicts_failure(scsi: Scsi | None) -> bool:
 
 
 def _is_told(drive: Drive) -> bool:
-    """Whether a bad verdict says no more than a warning of the drive, or is a test."""
+    """Whether a failed health status is only a warning of the drive, or a test."""
     scsi, nvme = drive.scsi, drive.nvme
     if nvme is not None and nvme.critical_warning:
         return True
@@ -111,7 +123,7 @@ def _is_told(drive: Drive) -> bool:
 
 
 def _warning(scsi: Scsi | None) -> int | None:
-    """Return both bytes of the code of a warning that a SCSI drive gives, None where it does not.
+    """Return both bytes of the sense code of a SCSI drive's warning, None if there is none.
 
     Source: SPC, additional sense codes 0B/xx.
     """
@@ -121,7 +133,7 @@ def _warning(scsi: Scsi | None) -> int | None:
 
 
 def _self_tests(drive: Drive, own: Labels) -> Iterator[Sample]:
-    """Yield what self-tests found that no later one took back: one of its kind, or a whole one."""
+    """Yield self-test failures without a later pass: of the same kind, or of an extended test."""
     settled: set[str] = set()
     failures: dict[str, list[SelfTest]] = {}
     for test in drive.self_tests:
@@ -165,7 +177,7 @@ def _wear(drive: Drive, own: Labels) -> Iterator[Sample]:
 
 
 def spins(drive: Drive) -> bool:
-    """Whether a drive rotates; one that says nothing of it and has nothing of a disk does not."""
+    """Whether a drive rotates; False if it reports no rotation rate and no data of a spindle."""
     if drive.rotation_rpm is not None:
         return drive.rotation_rpm > 0
     if drive.scsi is not None and drive.scsi.start_stop_cycles is not None:
@@ -174,9 +186,9 @@ def spins(drive: Drive) -> bool:
 
 
 def excess_celsius(drive: Drive) -> float | None:
-    """Return by how much a drive is hotter than it should become; None: it does not say.
+    """Return the degrees by which a drive exceeds its limit; None without a temperature.
 
-    A limit of 0 or 25 degrees is none.
+    A limit of 0 or 25 degrees counts as none.
     """
     celsius = drive.temperature_celsius
     if celsius is None or not 0.0 < celsius < _BELIEVED_CELSIUS:

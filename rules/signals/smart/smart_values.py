@@ -1,7 +1,7 @@
-"""Normalised values of ATA attributes: fallen, low from the start, or at the maker's threshold.
+"""Normalized values of ATA attributes: dropped, low at baseline, or at the vendor's threshold.
 
-A normalised value falls from 100, 200 or 252 to 255 as an attribute gets worse. Where a controller
-hides raw values they are all there is. Source: smartctl(8), '-A'.
+A normalized value drops from 100, 200 or 252 to 255 as an attribute degrades. Where a controller
+hides raw values only these are available. Source: smartctl(8), '-A'.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.signal import Pairs
 
 CEILINGS = (100, 200, 252, 253, 254, 255)
-"""What makers let attributes that count errors begin at."""
+"""Factory values that vendors use for attributes that count errors."""
 USUAL = 100.0
-"""Where most begin: a value that was always so is not kept."""
+"""The most common factory value: a value that was always so is not stored."""
 JUDGED = frozenset({5, 10, 184, 187, 188, 196, 197, 198})
 LOW = 3
-"""So far below its ceiling a value was not made."""
+"""No vendor uses a factory value so far below its ceiling."""
 _USE = frozenset({4, 9, 12, 192, 193, 222, 225, 240, 241, 242})
-"""Attributes that only tell how much a drive was used: at the threshold it is old, not failing."""
+"""Attributes of usage only: at the threshold the drive is old, not failing."""
 _WEAR = 231
 _TEMPERATURE = frozenset({190, 194, _WEAR})
-"""Their thresholds are limits of temperature, for which H6 has its own; 231 may be one of wear."""
+"""Their thresholds are temperature limits, which DiskTooHot covers; 231 may be one of wear."""
 
 
 class Fall(NamedTuple):
@@ -32,18 +32,18 @@ class Fall(NamedTuple):
     read_seconds: float
     last: float
     confirmed: float
-    """The better of the last two polls."""
+    """The better one of the last two polls."""
     best: float
     first: float
 
 
 def ceiling(value: float) -> float:
-    """Return the value from which an attribute that reads `value` began, most likely."""
+    """Return the most likely factory value of an attribute that reads `value`."""
     return min(CEILINGS, key=lambda each: abs(each - value))
 
 
 def fall(before: Fall | None, value: float, now: float, *, known: bool) -> Fall:
-    """Return a value after a poll; `known`: what is not kept was USUAL."""
+    """Return a value after a poll; `known`: a value that is not stored was USUAL."""
     if before is None:
         start = USUAL if known else value
         before = Fall(now, start, start, start, start)
@@ -54,16 +54,16 @@ def fall(before: Fall | None, value: float, now: float, *, known: bool) -> Fall:
 
 
 def low(seen: Fall, raw: int | None) -> float:
-    """Return by how much a value was too low at first sight, 0 where it was not.
+    """Return by how much a value was below its factory value at baseline, 0 if it was not.
 
-    A raw value of 0 says that nothing has happened.
+    A raw value of 0 means that nothing has happened.
     """
     gap = ceiling(seen.first) - seen.first
     return gap if gap >= LOW and raw != 0 and seen.confirmed <= seen.first else 0.0
 
 
 def pairs(seen: Fall) -> Pairs | None:
-    """Return a value as it is kept over a restart, None where it was always USUAL."""
+    """Return a value in the form in which it is stored, None if it was always USUAL."""
     if seen.last == seen.confirmed == seen.best == seen.first == USUAL:
         return None
     return (
@@ -75,7 +75,7 @@ def pairs(seen: Fall) -> Pairs | None:
 
 
 def from_pairs(kept: Pairs | None) -> Fall | None:
-    """Return a value that was kept, None where there is none."""
+    """Return a stored value, None if there is none."""
     match kept:
         case ((at, last), (_, confirmed), (_, best), (_, first)):
             return Fall(at, last, confirmed, best, first)
@@ -84,10 +84,11 @@ def from_pairs(kept: Pairs | None) -> Fall | None:
 
 
 def exceeded(attribute: Attribute) -> tuple[str, int]:
-    """Return where a value is at its threshold or below: 'prefail', 'old_age' or 'use', and it.
+    """Return how a value failed its threshold: 'prefail', 'old_age', 'use' or 'past', and it.
 
-    'past': its worst was, and it is above it again; '': it never was. What smartctl calls failed
-    has, whatever its numbers are. A threshold of 0 never fails. Source: smartctl(8), '-A'.
+    'past': its worst value did, and the value has recovered; '': it never did. An attribute that
+    smartctl calls failed is failed, whatever its numbers are. A threshold of 0 never fails. Source:
+    smartctl(8), '-A'.
     """
     wear = attribute.id == _WEAR and "temp" not in attribute.name.casefold()
     if attribute.id in _TEMPERATURE and not wear:

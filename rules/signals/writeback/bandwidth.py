@@ -1,7 +1,8 @@
-"""How fast the disks take written data, now and usually, and how long the backlog needs.
+"""Write bandwidth of the disks, now and usually, and the time needed to drain unwritten data.
 
-While writers are held, demand exceeds capacity: what the disks complete is their bandwidth. It is
-taken from completed sectors alone: nr_written and pgpgout count submissions and move in lumps.
+While the kernel throttles writers, demand exceeds capacity: what the disks complete is their
+bandwidth. It is computed from completed sectors only: nr_written and pgpgout count submissions and
+move in lumps.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
 SHORTEST_SECONDS = 10.0
 LONGEST_SECONDS = 30.0
 STEADY_SECONDS = 20.0
-"""A forecast that is to be urgent is made from leaves that have been busy for so long."""
+"""An urgent forecast uses only leaf devices that have been busy for so long."""
 HELD_SECONDS = 10.0
-"""Bandwidth is told while writers are held: so many of the last 15 s at or above freerun."""
+"""Bandwidth is reported after so many of the last 15 s at or above freerun."""
 CHANGED_RATIO = 2.0
 KEPT_WINDOWS = 99
 FEWEST_WINDOWS = 3
 KEPT_SETS = 32
-"""Sets of busy leaves remembered; the least recently seen is forgotten first."""
+"""Sets of busy leaf devices stored; the least recently seen one is dropped first."""
 
 
 def bandwidth_now(
@@ -41,11 +42,12 @@ def bandwidth_now(
     amplification: Mapping[str, float],
     busy_seconds: float = SHORTEST_SECONDS,
 ) -> dict[str, float]:
-    """Return bytes per second of each leaf that had requests in flight in every look of 10 to 30 s.
+    """Return bytes per second of each leaf device that was busy in every sample of 10 to 30 s.
 
-    The longer time is taken, because disks complete in lumps; the last 10 s alone where they tell
-    less than half or more than twice of it, because then something has changed. A leaf that only
-    completes reads is left out; one that completes nothing counts with 0.
+    The longer time is preferred, because disks complete in lumps; the last 10 s alone are used if
+    their rate is less than half or more than twice that of the longer time, because something has
+    changed then. A leaf device that only completes reads is left out; one that completes nothing
+    counts with 0.
     """
     rates: dict[str, float] = {}
     if not history.looks:
@@ -69,15 +71,16 @@ def bandwidth_now(
 
 
 Forecasts = tuple[tuple[float, float], ...]
-"""(time of a look, the drain time it forecast), oldest first: of 10 s, however far apart."""
+"""(time of a sample, the drain time forecast at it), oldest first: 10 s, whatever their
+distance."""
 
 
 def forecast(
     forecasts: Forecasts, history: LeafHistory, amplification: Mapping[str, float], backlog: float
 ) -> Forecasts:
-    """Return the forecasts of the last 10 s, by leaves that have been busy for 20 s or more.
+    """Return the forecasts of the last 10 s, from leaf devices busy for 20 s or more.
 
-    A look at which no leaf tells ends them: what comes after has to hold for 10 s again.
+    A sample without any rate discards them: what follows must persist for 10 s again.
     """
     rates = bandwidth_now(history, amplification, STEADY_SECONDS)
     if not rates:
@@ -90,7 +93,7 @@ def forecast(
 
 
 def forecast_samples(forecasts: Forecasts) -> list[Sample]:
-    """Return what all forecasts of 10 s agree on; nothing before there are as many."""
+    """Return the minimum of the forecasts of 10 s; nothing before they span 10 s."""
     if not forecasts or forecasts[-1][0] - forecasts[0][0] < SHORTEST_SECONDS - 1.5:
         return []
     least = min(drain for _, drain in forecasts)
@@ -98,7 +101,7 @@ def forecast_samples(forecasts: Forecasts) -> list[Sample]:
 
 
 def samples(rates: Mapping[str, float], backlog_bytes: float) -> list[Sample]:
-    """Return bandwidth and drain time of a backlog; nothing when no leaf tells."""
+    """Return bandwidth and drain time of a backlog; nothing without the rate of any leaf device."""
     if not rates:
         return []
     total = math.fsum(rates.values())
@@ -115,11 +118,11 @@ def samples(rates: Mapping[str, float], backlog_bytes: float) -> list[Sample]:
 
 @dataclass(frozen=True, slots=True)
 class UsualState:
-    """Rates of saturated windows by set of busy leaves ('sda+sdb'), latest last."""
+    """Rates of saturated windows by set of busy leaf devices ('sda+sdb'), latest last."""
 
     windows: Mapping[str, tuple[float, ...]]
     started_seconds: float | None = None
-    """When the window under way began; None when none is."""
+    """When the current window began; None: no window is open."""
     busy: frozenset[str] = frozenset()
 
 
@@ -130,11 +133,11 @@ def usual_step(
     *,
     above_background: bool,
 ) -> UsualState:
-    """Return the state after a look; a window counts if the same leaves saturate both its ends."""
+    """Return the state after a sample; a window counts if the same leaf devices stay busy."""
     last = history.looks[-1]
     busy = frozenset(name for name, leaf in last.leaves.items() if leaf.in_flight > 0)
     late = last.at_seconds - history.looks[-2:][0].at_seconds > GAP_SECONDS
-    if not above_background or not busy or late:  # nobody saw that they were busy all the time
+    if not above_background or not busy or late:  # not observed to be busy all the time
         return UsualState(state.windows)
     started = state.started_seconds
     first = history.looks[0].at_seconds
@@ -159,7 +162,7 @@ def usual_step(
 
 
 def usual_samples(state: UsualState, threshold_bytes: float) -> list[Sample]:
-    """Return the median bandwidth per set of leaves and what the whole threshold needs with it."""
+    """Return the median bandwidth per set of leaf devices, and the drain time at that rate."""
     result: list[Sample] = []
     for devices, rates in state.windows.items():
         if len(rates) >= FEWEST_WINDOWS:
@@ -174,14 +177,14 @@ def usual_samples(state: UsualState, threshold_bytes: float) -> list[Sample]:
 
 @dataclass(frozen=True, slots=True)
 class BandwidthState:
-    """What the next step needs: what is usual, and the forecasts of the last seconds."""
+    """Usual bandwidth and the forecasts of the last seconds."""
 
     usual: UsualState = UsualState({})
     forecasts: Forecasts = ()
 
 
 def recall_usual(state: BandwidthState, kept: Mapping[str, tuple[float, ...]]) -> BandwidthState:
-    """Return the state with the usual rates of before a restart, where none is known by now."""
+    """Return the state with the stored usual rates for the sets that have no new ones yet."""
     return replace(state, usual=replace(state.usual, windows={**kept, **state.usual.windows}))
 
 
@@ -219,32 +222,37 @@ GROUP = Group(
         Family(
             "iowarden_writeback_bandwidth_bytes_per_second",
             "gauge",
-            "Rate at which held-back data reaches the disks now, redundancy taken off.",
+            "Rate in bytes per second at which the disks complete writes now, without RAID"
+            " redundancy.",
         ),
         Family(
             "iowarden_writeback_drain_seconds",
             "gauge",
-            "Time the unwritten data needs to reach the disks at the bandwidth of now.",
+            "Seconds needed to write all unwritten data to the disks at the current bandwidth.",
         ),
         Family(
             "iowarden_writeback_drain_least_seconds",
             "gauge",
-            "The least of the drain times of the last 10 s, from devices busy for 20 s or more.",
+            "Minimum of the drain times of the last 10 s, in seconds, from devices busy for"
+            " 20 s or more.",
         ),
         Family(
             "iowarden_device_write_bandwidth_bytes_per_second",
             "gauge",
-            "Share of a device in the bandwidth of now, redundancy taken off.",
+            "Share of one device in the current write bandwidth, in bytes per second, without"
+            " redundancy.",
         ),
         Family(
             "iowarden_writeback_usual_bandwidth_bytes_per_second",
             "gauge",
-            "Median bandwidth of these devices in windows in which they were saturated.",
+            "Median write bandwidth of these devices in bytes per second, while they were"
+            " saturated.",
         ),
         Family(
             "iowarden_writeback_full_drain_seconds",
             "gauge",
-            "Time a backlog as large as the dirty threshold needs at the usual bandwidth.",
+            "Seconds needed to write as much data as the dirty threshold allows, at the usual"
+            " bandwidth.",
         ),
     ),
     step=_step,

@@ -1,8 +1,8 @@
-"""For how long a program has waited for writeback while the whole machine may write (condition A3).
+"""Time a program has waited for writeback while the host as a whole is below its dirty limit.
 
-The kernel holds writers also for the sake of one device (its share of the cache, `strict_limit`) or
-one control group: unwritten data is then far below the limit of the machine. Only the tasks
-themselves show it. Source: kernel, mm/page-writeback.c (balance_dirty_pages);
+The kernel also throttles writers because of one device (its share of the cache, `strict_limit`) or
+one control group: unwritten data is then far below the limit of the host, and only the blocked
+tasks show it. Source: kernel, mm/page-writeback.c (balance_dirty_pages);
 ABI/testing/sysfs-class-bdi.
 """
 
@@ -23,39 +23,43 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.signal import View
 
 LOOKS = 3
-"""In so many looks in a row the same task waits: a pause ends after 0.2 s, and another begins."""
+"""The same task must wait in so many samples in a row: a pause ends after 0.2 s, and another
+begins."""
 GAP_SECONDS = 12.0
-"""Looks further apart, two of them missed, are not in a row."""
+"""Samples further apart (two are missing) are not in a row."""
 ECHO_SECONDS = 60.0
-"""So long after the machine was at its limit what waits may still wait for that (WriteThrottle)."""
+"""For so long after the host was at its limit a task may still wait because of it
+(WriteThrottle)."""
 
 FAMILIES = (
     Family(
         "iowarden_bdi_throttle_seconds",
         "gauge",
-        "Seconds a program has waited for writeback, the machine being below its own limits.",
+        "Longest time in seconds a program has waited for writeback while the host is below"
+        " its dirty limit.",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ThrottleState:
-    """What the next look needs: by task (number, start) since when and in how many looks."""
+    """By task (number, start): since when it waits and in how many samples."""
 
     waits: Mapping[tuple[int, int], tuple[float, int]]
     at_seconds: float = -math.inf
     limited_seconds: float = -math.inf
-    """When the machine was last seen at or above freerun."""
+    """When the host was last at or above freerun."""
 
 
 EMPTY = ThrottleState({})
 
 
 def step(state: ThrottleState, view: View) -> tuple[ThrottleState, list[Sample] | None]:
-    """Return the state after a look and for how long the most patient program has waited.
+    """Return the state after a sample and the longest time that a program has waited.
 
-    None where nobody can tell: between looks, without somebody who may look, and while the
-    machine's own limits are not known. The kernel's threads do not count: they do the writing.
+    None where it cannot be computed: between samples, without permission to read other users'
+    tasks, and while the limits of the host are unknown. Kernel threads do not count: they do the
+    writing.
     """
     value = view.inputs.snapshot.tasks
     if value is None or "tasks" not in view.inputs.fresh:

@@ -1,4 +1,4 @@
-"""For how long tasks have waited uninterruptibly for I/O (procs_blocked).
+"""For how long tasks have been blocked on I/O (procs_blocked, uninterruptible sleep).
 
 Source: kernel, filesystems/proc.rst, '/proc/stat'.
 """
@@ -16,33 +16,33 @@ if TYPE_CHECKING:
 
 WINDOW_SECONDS = 10.0
 AT_LEAST = (1, 3)
-"""One task is the writer itself; three mean that others wait too."""
+"""One blocked task may be the writer itself; three mean that others wait too."""
 
 _UPTIME = "iowarden_uptime_seconds"
 
 
 @dataclass(frozen=True, slots=True)
 class BlockedState:
-    """Samples of the 10 seconds before the last one that is proven.
+    """Samples of the 10 seconds before the last confirmed one.
 
-    Of each its time, the seconds since the one before, and the tasks blocked in them: in a gap, as
-    many as at both its ends.
+    Each has its time, the seconds since the one before, and the tasks blocked in that time: in a
+    gap, as many as at both its ends.
     """
 
     history: tuple[tuple[float, float, int], ...] = ()
     last: int = 0
-    """Tasks blocked at the last look."""
+    """Tasks blocked in the last sample."""
 
 
 def step(state: BlockedState, now: float, blocked: int) -> tuple[BlockedState, list[Sample]]:
-    """Return the state after a sample at `now` and the series it shows."""
+    """Return the state after a sample at `now` and its series."""
     elapsed = now - state.history[-1][0] if state.history else 0.0
     history = state.history
     if elapsed < 0.0:
         history, elapsed = (), 0.0
     late = elapsed > GAP_SECONDS
     counted = min(blocked, state.last) if late else blocked
-    # A further look proves what a late one saw: until then the 10 s are those before it.
+    # A late sample counts when the next one confirms it: until then the 10 s end before it.
     proven = now - elapsed if late else now
     told = tuple(h for h in history if h[0] > proven - WINDOW_SECONDS)
     history = (*told, (now, elapsed, counted))
@@ -72,9 +72,14 @@ GROUP = Group(
         Family(
             "iowarden_tasks_blocked_seconds",
             "gauge",
-            "Seconds of the last 10 in which at least so many tasks were blocked on I/O.",
+            "Seconds of the last 10 in which at least this many tasks were blocked on I/O"
+            " (/proc/stat).",
         ),
-        Family(_UPTIME, "gauge", "Seconds since the machine booted."),
+        Family(
+            _UPTIME,
+            "gauge",
+            "Seconds since the host booted, without time suspended (CLOCK_MONOTONIC).",
+        ),
     ),
     step=_step,
     initial=BlockedState(),

@@ -1,4 +1,4 @@
-"""Where the kernel holds writers: dirty threshold, background threshold, freerun, of each kernel.
+"""Kernel limits on unwritten data: dirty and background threshold, freerun, by kernel version.
 
 Source: kernel mm/page-writeback.c (global_dirty_limits, domain_dirty_limits, balance_dirty_pages)
 and admin-guide/sysctl/vm.rst. Units: bytes.
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from iowarden.collectors.procfs.vmstat import Vmstat
 
 _FREERUN_KERNEL = (3, 2, 0)
-"""From 3.2 on writers are paused from (threshold + background) / 2 on, not only above."""
+"""From 3.2 on the kernel pauses writers from (threshold + background) / 2, not only at the
+threshold."""
 _DIRTYABLE_KERNEL = (2, 6, 22)
-"""From 2.6.22 on the ratio is one of dirtyable memory; before, of all memory."""
+"""From 2.6.22 on the ratio refers to dirtyable memory; before, to all memory."""
 _HELD_RATIO_BEFORE_3_2 = 0.95
-"""Before 3.2 the level hovers just under the threshold: the R0 freeze was seen at 0.9901 of it."""
+"""Before 3.2 the level stays just under the threshold: at 0.9901 of it in an observed freeze."""
 _FLOOR_PERCENT = 5
 
 
@@ -27,8 +28,8 @@ _FLOOR_PERCENT = 5
 class Limits:
     """The kernel's limits on unwritten data.
 
-    `onset_bytes` is where writers begin to be held: freerun from kernel 3.2 on, 0.95 of the
-    threshold before.
+    `onset_bytes` is where the kernel begins to pause writers: freerun from kernel 3.2 on, 0.95 of
+    the threshold before.
     """
 
     threshold_bytes: float
@@ -37,9 +38,9 @@ class Limits:
 
 
 def level_bytes(vmstat: Vmstat | None, meminfo: Meminfo | None) -> float | None:
-    """Return what counts against the limits: dirty + writeback + NFS-unstable pages.
+    """Return the data that counts against the limits: dirty + writeback + NFS-unstable pages.
 
-    FUSE's WritebackTmp, swap and O_DIRECT writes do not count in the kernel and not here.
+    FUSE's WritebackTmp, swap and O_DIRECT writes count neither in the kernel nor here.
     """
     source = meminfo if vmstat is None else vmstat
     if source is None:
@@ -50,10 +51,10 @@ def level_bytes(vmstat: Vmstat | None, meminfo: Meminfo | None) -> float | None:
 def dirty_limits(
     vmstat: Vmstat | None, meminfo: Meminfo | None, sysctl: VmSysctl | None
 ) -> Limits | None:
-    """Return the limits this kernel works with, or None when its files do not tell.
+    """Return the limits that this kernel applies, or None when its files do not contain them.
 
-    What the kernel exports (nr_dirty_threshold, 2.6.37 and later) is taken as it is: recomputing it
-    from meminfo is wrong by what cannot be seen there (reserves, anonymous memory before 3.14).
+    Limits that the kernel exports (nr_dirty_threshold, 2.6.37 and later) are used unchanged:
+    meminfo lacks what is needed to compute them (reserves, anonymous memory before 3.14).
     """
     exported = None if vmstat is None else vmstat.dirty_threshold_bytes
     if vmstat is not None and exported is not None:
@@ -84,7 +85,7 @@ def dirty_limits(
 
 
 def drain_seconds(backlog_bytes: float, bandwidth_bytes_per_second: float) -> float | None:
-    """Return how long a backlog takes at a bandwidth; None at none, where it takes for ever."""
+    """Return the seconds to drain a backlog at a bandwidth; None if the bandwidth is 0."""
     if bandwidth_bytes_per_second <= 0:
         return None
     return backlog_bytes / bandwidth_bytes_per_second
@@ -99,7 +100,7 @@ def _limits(threshold: float, background: float, sysctl: VmSysctl | None) -> Lim
 
 
 def _dirtyable_bytes(meminfo: Meminfo) -> float | None:
-    """Return what 2.6.22 to 2.6.36 take the ratio of: free memory and both lists of pages."""
+    """Return dirtyable memory of 2.6.22 to 2.6.36: free memory and both lists of pages."""
     if meminfo.active_bytes is None or meminfo.inactive_bytes is None:
         return None
     return meminfo.free_bytes + meminfo.active_bytes + meminfo.inactive_bytes

@@ -1,7 +1,8 @@
-"""Writers wait and hardly anything reaches the disks that were busy (domain condition B2).
+"""Writeback without progress: writers are blocked while the busy disks complete next to nothing.
 
-A lull: the leaves that carried the writes complete at most 1 % of their best 10 s rate of the last
-10 minutes, while a task is blocked and at least half the dirty threshold is queued.
+There is no progress (a lull) while the leaf devices that carried the writes complete at most 1 % of
+their best 10 s rate of the last 10 minutes, a task is blocked, and at least half the dirty
+threshold is queued.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ LULL_RATIO = 0.01
 BEST_WINDOW_SECONDS = 10.0
 MEMORY_SECONDS = 600.0
 SHARE_RATIO = 0.1
-"""A leaf was busy before if its best rate is at least this share of the best leaf's."""
+"""A leaf device was busy before if its best rate is at least this share of the highest one."""
 BUCKET_SECONDS = 60.0
 QUEUED_RATIO = 0.5
 RESUMED_SECONDS = 300.0
-"""A lull that was under way so shortly before a restart is the same one, if there is one."""
+"""A stall that was in progress so shortly before a restart continues after it, if one is found."""
 
 THROTTLE = "throttle"
 DEVICE = "device"
@@ -36,19 +37,19 @@ DEVICE = "device"
 
 @dataclass(frozen=True, slots=True)
 class LullState:
-    """What the next step needs: the best rates per leaf and minute, and the lull under way."""
+    """Best rates per leaf device and minute, and the current stall."""
 
     best: Mapping[str, tuple[tuple[int, float], ...]]
-    """Leaf -> (minute, best rate in bytes per second) of the last 10 minutes."""
+    """Leaf device -> (minute, best rate in bytes per second) of the last 10 minutes."""
     seconds: float = 0.0
     moved_seconds: Mapping[str, float] = field(default_factory=dict)
-    """When each leaf last completed anything during the lull."""
+    """When each leaf device last completed a request during the stall."""
     at_seconds: float = 0.0
-    """The last look during the lull."""
+    """The last sample during the stall."""
     waiting: bool = False
-    """Whether writers waited at the last look."""
+    """Whether writers were blocked in the last sample."""
     kept: tuple[float, float] = (0.0, 0.0)
-    """The lull under way before a restart: when it was last seen, its seconds."""
+    """The stall before a restart: when it was last observed, and its seconds."""
 
 
 EMPTY = LullState({})
@@ -57,16 +58,15 @@ EMPTY = LullState({})
 def step(
     state: LullState, history: LeafHistory, *, blocked: int, queued_ratio: float
 ) -> tuple[LullState, list[Sample] | None]:
-    """Return the state after the last look of `history`, and the lull in seconds by its kind.
+    """Return the state after the last sample of `history`, and the stall in seconds by kind.
 
-    None where nobody can tell: at the first look, and while writers wait that may have waited since
-    before anything was seen written.
+    None where it cannot be computed: at the first sample, and while writers are blocked that may
+    have been blocked since before any write was observed.
     """
     last = history.looks[-1]
     now = last.at_seconds
     previous = history.looks[-2] if len(history.looks) > 1 else None
-    # During a lull the memory stands still: a freeze of an hour is measured against the time before
-    # it.
+    # The best rates are frozen during a stall: one of an hour is compared with the time before it.
     best = state.best if state.seconds else _remember(state.best, history)
     waiting = blocked >= 1 and queued_ratio >= QUEUED_RATIO
     if previous is None or (waiting and not best):
@@ -76,7 +76,7 @@ def step(
         return LullState(aged, waiting=waiting), _samples(0.0, THROTTLE)
     elapsed = now - previous.at_seconds
     if elapsed > GAP_SECONDS and not state.waiting:
-        elapsed = 0.0  # nobody saw that they waited all the time
+        elapsed = 0.0  # not observed to be blocked all the time
     at, before = state.kept
     if before and 0.0 < now - at <= RESUMED_SECONDS:
         elapsed += before + previous.at_seconds - at
@@ -85,7 +85,7 @@ def step(
         name: now if _moved(previous, last, [name]) else state.moved_seconds.get(name)
         for name in _busy_before(best)
     }
-    # Each leaf for itself: a mirror's healthy leg goes on reading while the other owes the writes.
+    # Each leaf device by itself: the healthy leg of a mirror still reads while the other one hangs.
     hangs = any(
         last.leaves[name].in_flight and (at is None or now - at >= BEST_WINDOW_SECONDS)
         for name, at in moved.items()
@@ -97,18 +97,18 @@ def step(
 
 
 def remember(state: LullState) -> dict[str, Pairs]:
-    """Return the lull under way; what it is measured by is kept elsewhere."""
+    """Return the current stall; the best rates are stored elsewhere."""
     return {"": ((state.at_seconds, state.seconds),)} if state.seconds else {}
 
 
 def recall(state: LullState, kept: Mapping[str, Pairs]) -> LullState:
-    """Return the state with the lull of before a restart, which goes on if it still is one."""
+    """Return the state with the stall before a restart, which continues if there still is one."""
     pairs = kept.get("", ())
     return replace(state, kept=pairs[0]) if pairs else state
 
 
 def recall_best(state: LullState, kept: Mapping[str, tuple[tuple[int, float], ...]]) -> LullState:
-    """Return the state with the best rates of before a restart added to those known by now."""
+    """Return the state with the stored best rates added to the new ones."""
     best = {
         name: tuple(sorted({*kept.get(name, ()), *state.best.get(name, ())}))
         for name in {**kept, **state.best}
@@ -142,7 +142,7 @@ def _remember(
             minutes = tuple(entry for entry in minutes if oldest <= entry[0] <= minute)
         before = first.leaves.get(name)
         if before is not None and elapsed > 0 and leaf.written_bytes > before.written_bytes:
-            # A burst shorter than 10 s counts with what it wrote over the whole 10 s.
+            # A burst shorter than 10 s counts with its bytes spread over the whole 10 s.
             rate = (leaf.written_bytes - before.written_bytes) / max(elapsed, BEST_WINDOW_SECONDS)
             if not minutes or minutes[-1][0] != minute:
                 minutes = (*minutes, (minute, rate))
@@ -156,7 +156,7 @@ def _remember(
 def _aged(
     best: Mapping[str, tuple[tuple[int, float], ...]], seconds: float, minute: int
 ) -> dict[str, tuple[tuple[int, float], ...]]:
-    """Return the best rates as if a lull that has ended had taken no time: it taught nothing."""
+    """Return the best rates with the time of a stall that has ended left out."""
     late = int(seconds // BUCKET_SECONDS)
     return {
         name: tuple((min(at + late, minute), rate) for at, rate in minutes)
@@ -189,7 +189,7 @@ def _lull(
     idle = not _moved(previous, last, before) and not any(
         last.leaves[name].in_flight for name in before if name in last.leaves
     )
-    # The writes have moved on to other disks: the ones busy before are not asked for anything.
+    # The writes have moved on to other disks: the ones busy before get no requests.
     elsewhere = [name for name in last.leaves if name not in before]
     return not (idle and (_moved(previous, last, elsewhere) or _in_flight(last, elsewhere)))
 
@@ -220,8 +220,8 @@ GROUP = Group(
         Family(
             "iowarden_write_lull_seconds",
             "gauge",
-            "Seconds writers have waited while the disks took next to nothing; by what the disks"
-            " do.",
+            "Seconds writers have been blocked while the disks complete next to nothing;"
+            " kind=device: requests hang in a disk, kind=throttle: the kernel sends none.",
         ),
     ),
     step=_step,

@@ -1,9 +1,9 @@
-"""Who waits, and for whom: programs that are blocked at a device, or by others' writing.
+"""Blocked tasks: which programs wait at a device, or because of the writing of other programs.
 
-What root sees of tasks in uninterruptible sleep tells more than how many there are: a paused writer
-is flow control, and a task that waits for a suspended volume is its harm. The kernel pauses whoever
-writes while too much is queued, who filled the queue and who writes a line to a log: how much a
-program writes tells them apart.
+Root can read what tasks in uninterruptible sleep wait for, which says more than their number: a
+paused writer is flow control, a task that waits for a suspended volume is harmed. While too much
+data is queued, the kernel pauses every writer, the one that filled the queue and the one that
+writes a line to a log: their write rates tell them apart.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.signal import View
 
 SEEN_SECONDS = 12.0
-"""A program that was seen blocked counts until two looks after: between two waits it runs."""
+"""A program found blocked counts until two samples later: between two waits it runs."""
 WRITER_SECONDS = 600.0
-"""Who was paused for its writing lately is a writer, also in its fsync at the end."""
+"""A program paused for its writing within this time counts as a writer, also in its final fsync."""
 FILLS_SECONDS = 12_000.0
-"""Whoever would need longer to write what is queued did not fill the queue: it is harmed by it. Of
-100 programs that copy side by side, the disk two minutes behind, each is still a writer."""
+"""A program that would need longer to write what is queued did not fill the queue: it is affected
+by it. When 100 programs copy in parallel and the disk is two minutes behind, each still counts as a
+writer."""
 YOUNG_SECONDS = 60.0
-"""What a program no older wrote in all tells; an older one may have begun lately."""
+"""Up to this age the total that a program wrote is used; an older one may have begun lately."""
 MEASURED_SECONDS = 10.0
-"""So long after the first look it is known how fast it writes now."""
+"""Time after the first sample from which the current write rate is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitState:
-    """When processes were last seen, by number: as paused writers, and as others.
+    """When processes were last seen, by process ID: as paused writers, and as others.
 
-    Of those that were paused `first` has when that was first seen, and what they had written then.
+    `first` holds of each paused process when it was first seen paused and what it had written then.
     """
 
     writers: Mapping[int, float]
@@ -55,9 +56,10 @@ EMPTY = WaitState({}, {}, {})
 
 
 def step(state: WaitState, view: View) -> tuple[WaitState, list[Sample] | None]:
-    """Return the state after a look at who waits, and how many do at each device.
+    """Return the state after a sample, and the number of tasks that wait at each device.
 
-    None where nobody can tell: between looks, and without somebody who may look.
+    None where it cannot be computed: between samples, and without permission to read other users'
+    tasks.
     """
     value = view.inputs.snapshot.tasks
     if value is None or "tasks" not in view.inputs.fresh:
@@ -96,9 +98,9 @@ def step(state: WaitState, view: View) -> tuple[WaitState, list[Sample] | None]:
 def _fills(task: Task, first: tuple[float, int], view: View, queued_bytes: float) -> bool | None:
     """Return whether a paused program is one of those that fill the queue; None: not known yet.
 
-    One whose bytes cannot be read is. Source: kernel, mm/page-writeback.c: what a program makes
-    dirty is counted at once (folio_account_dirtied: '/proc/PID/io', write_bytes), and whoever does
-    so is paused (balance_dirty_pages).
+    A program whose written bytes cannot be read counts as one. Source: kernel, mm/page-writeback.c:
+    pages that a program makes dirty are counted at once (folio_account_dirtied: '/proc/PID/io',
+    write_bytes), and such a program is paused (balance_dirty_pages).
     """
     if task.write_bytes is None:
         return True
@@ -114,7 +116,7 @@ def _fills(task: Task, first: tuple[float, int], view: View, queued_bytes: float
 
 
 def devices(value: Tasks, topology: Topology) -> dict[str, int]:
-    """Return how many tasks wait at each device: where their file is, and what that stands on."""
+    """Return how many tasks wait at each device: at that of their file, and at those below it."""
     found: Counter[str] = Counter()
     for task in value.tasks:
         own = topology.whole(task.waits_at) if task.waits_at else None
@@ -130,13 +132,14 @@ GROUP = Group(
         Family(
             "iowarden_device_waiting_tasks",
             "gauge",
-            "Tasks in uninterruptible sleep that use a file on a device, or are its kernel"
+            "Tasks in uninterruptible sleep that use a file on this device, or are its kernel"
             " threads.",
         ),
         Family(
             "iowarden_tasks_blocked_bystanders",
             "gauge",
-            "Programs seen blocked lately, but for those whose own writing the kernel holds back.",
+            "Programs blocked within the last 12 s, without those that the kernel pauses for"
+            " their own writing.",
         ),
     ),
     step=step,

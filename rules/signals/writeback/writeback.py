@@ -1,4 +1,4 @@
-"""How long unwritten data has stood where the kernel holds writers (domain condition A).
+"""Level of unwritten (dirty) data against the kernel's limits, and for how long it exceeds them.
 
 A pure reducer: one step a second over the level of unwritten data and the kernel's limits.
 """
@@ -22,7 +22,7 @@ FELL_WINDOW_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """One second of history: its end, its length, what was true at its end."""
+    """One second of history: its end, its length, the level and threshold at its end."""
 
     end_seconds: float
     length_seconds: float
@@ -34,17 +34,17 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class WritebackState:
-    """What the next step needs of the steps before."""
+    """History of the last minute and the current time above the threshold."""
 
     history: tuple[Interval, ...] = ()
     above_threshold_seconds: float = 0.0
     last_seconds: float | None = None
     beyond: bool = False
-    """Whether the level was at or above the threshold at the last look."""
+    """Whether the level was at or above the threshold in the last sample."""
     unproven_seconds: float = 0.0
-    """A gap at or above the threshold that no further look has proved."""
+    """A gap at or above the threshold that no further sample has confirmed."""
     value: Writeback | None = None
-    """What the last look showed."""
+    """Result of the last sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +52,47 @@ class Writeback:
     """Unwritten data against the kernel's limits. Units: bytes, seconds, ratio."""
 
     queued_bytes: Annotated[
-        float, Metric("gauge", "Unwritten data that counts against the dirty limit.")
+        float,
+        Metric(
+            "gauge",
+            "Unwritten data in bytes that counts against the dirty limit"
+            " (/proc/vmstat, /proc/meminfo).",
+        ),
     ]
     threshold_bytes: Annotated[
-        float, Metric("gauge", "The kernel's dirty threshold: writers are stopped there.")
+        float, Metric("gauge", "The kernel's dirty threshold in bytes, at which it stops writers.")
     ]
     background_threshold_bytes: Annotated[
-        float, Metric("gauge", "Level at which the kernel starts to write back.")
+        float,
+        Metric("gauge", "Level in bytes from which the kernel writes back in the background."),
     ]
     freerun_bytes: Annotated[
         float,
-        Metric("gauge", "Level from which writers are held (before 3.2: 0.95 of the threshold)."),
+        Metric(
+            "gauge",
+            "Level in bytes from which the kernel pauses writers (before Linux"
+            " 3.2: 0.95 of the threshold).",
+        ),
     ]
     threshold_ratio: Annotated[
-        float, Metric("gauge", "Unwritten data as a share of the threshold.")
+        float, Metric("gauge", "Unwritten data as a share of the dirty threshold.")
     ]
     above_freerun_seconds: Annotated[
-        float, Metric("gauge", "Seconds of the last 15 at or above freerun.")
+        float, Metric("gauge", "Seconds of the last 15 with unwritten data at or above freerun.")
     ]
     above_threshold_seconds: Annotated[
-        float, Metric("gauge", "Seconds at or above the threshold without a break.")
+        float,
+        Metric(
+            "gauge", "Seconds with unwritten data at or above the dirty threshold without a break."
+        ),
     ]
     threshold_fell_ratio: Annotated[
-        float, Metric("gauge", "By how much of itself the threshold fell in the last minute.")
+        float,
+        Metric(
+            "gauge",
+            "Decrease of the dirty threshold within the last minute, as a"
+            " share of its highest value.",
+        ),
     ]
 
 
@@ -84,7 +102,7 @@ FAMILIES, emit = describe(Writeback, "iowarden_writeback_")
 def step(
     state: WritebackState, now: float, level: float, limits: Limits
 ) -> tuple[WritebackState, Writeback]:
-    """Return the state after a sample taken at `now` (seconds) and what it shows."""
+    """Return the state after a sample at `now` (seconds), and its result."""
     elapsed = 0.0 if state.last_seconds is None else now - state.last_seconds
     if elapsed < 0.0:
         state, elapsed = WritebackState(), 0.0
@@ -125,7 +143,7 @@ def step(
 
 
 def seen(view: View) -> Writeback | None:
-    """Return what this second showed, for the groups after this one."""
+    """Return the result of this second, for the groups after this one."""
     state = GROUP.state(view.states)
     return state.value if state.last_seconds == view.inputs.now_seconds else None
 
