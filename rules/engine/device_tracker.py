@@ -1,7 +1,6 @@
-"""What is known of a machine's devices over time: which came and went, and what stands on them.
+"""Tracks the devices of a host over time: added, removed, renamed, and what is stacked on them.
 
-Pure.
-Units: seconds of the program's clock (Unix time that never jumps).
+Pure. Units: seconds of the program's clock (Unix time that never jumps).
 """
 
 from __future__ import annotations
@@ -40,44 +39,46 @@ if TYPE_CHECKING:
 
 
 class DeviceTracker:
-    """The devices, their names, places and what they carry."""
+    """The devices, their names, slots and what is stacked on them."""
 
     def __init__(self, signals: SignalGroups) -> None:
-        """Nothing is known yet."""
+        """Start with an empty state."""
         self._signals = signals
         self._last = Snapshot()
         self.topology: Topology | None = None
-        """What was last seen in '/sys/block'."""
+        """Last contents of '/sys/block'."""
         self.devices = device_changes.Devices()
-        """What is known of the disks over time, to be kept over a restart."""
+        """History of the disks, stored over a restart."""
         self.standing: Standing = NOTHING
-        """What stands on what, and stood there until lately."""
+        """What is stacked on what, and was until lately."""
         self.slots: Mapping[str, slot_map.Slotted] = {}
-        """What was in the slots of controllers when they told it last."""
+        """Contents of the controllers' slots as last reported."""
         self.taken_out: frozenset[str] = frozenset()
-        """Disks of which somebody said so, by their key: what nobody can tell of them is over."""
+        """Keys of disks that an administrator reported as removed: their unknown alerts are
+        resolved."""
         self._events: list[device_changes.Event] = []
         self._looked_seconds: float | None = None
-        """When '/sys/block' was looked at last."""
+        """When '/sys/block' was last read."""
         self._looked_at: tuple[Topology, tuple[Mount, ...]] | None = None
-        """What `standing` is of."""
+        """Topology and mounts from which `standing` was computed."""
         self._stood: Stood | None = None
-        """What stood on what before a restart, until the machine's uptime is known."""
+        """What was stacked on what before a restart, until the host's uptime is known."""
         self._fabrics: frozenset[str] = frozenset()
         self._hosts: dict[str, str] = {}
-        """SCSI hosts by what drivers call them; one that is gone may be called so once more."""
+        """SCSI hosts by the names that drivers use; another host may reuse the name of a removed
+        one."""
         self._unmounted: tuple[Mount, ...] = ()
 
-    # --- what sources said
+    # --- data of the data sources
 
     def resume(self, booted: float, now: float) -> None:
-        """Take what stood on what before a restart for what stands, of a machine up since then."""
+        """Restore what was stacked on what before a restart; `booted`: when the host booted."""
         if self._stood is not None:
             self.standing = recalled(self.standing, self._stood, booted, now)
             self._stood = None
 
     def take(self, last: Snapshot, fresh: Container[str], now: float) -> None:
-        """Take what the sources said last; `fresh` were read well in this tick."""
+        """Update from the last data of the data sources; `fresh` were read in this tick."""
         before, self._last = self._last, last
         if before.mounts and last.mounts and last.mounts is not before.mounts:
             self._remount(before.mounts, last.mounts)
@@ -85,16 +86,16 @@ class DeviceTracker:
             self._hosts |= scsi.host_names(last.scsi.hosts)
             self._fabrics = scsi.fabrics(last.scsi)
         if last.block is not None and "block" in fresh:
-            self._look(last.block, now)  # what is mounted was read before
+            self._look(last.block, now)  # the mounts were read before
 
     def _look(self, topology: Topology, now: float) -> None:
-        """Take a new look at '/sys/block': which disks came and went since the last one."""
+        """Compare '/sys/block' with its previous contents: which disks were added and removed."""
         mounted = self.mounts()
         topology = device_identity.with_sources(topology, mounted)
         before = self.topology
-        if before is not None and topology == before:  # what was concluded from it holds
+        if before is not None and topology == before:  # the results are still valid
             topology = before
-            if self.devices.gone or self.devices.returned:  # of these some may be old by now
+            if self.devices.gone or self.devices.returned:  # some of these may be outdated now
                 self.devices = device_changes.step(self.devices, (), topology, now)
         else:
             events = []
@@ -117,10 +118,10 @@ class DeviceTracker:
             self.standing = without_old(self.standing, now)
 
     def _remount(self, before: Mounts, after: Mounts) -> None:
-        """Keep until the next look at the devices what was unmounted and should be mounted.
+        """Remember until the next device update what was unmounted and should be mounted.
 
-        Of a disk that vanishes, systemd unmounts what '/etc/fstab' has; an administrator unmounts
-        a backup disk before it is switched off.
+        When a disk disappears, systemd unmounts what '/etc/fstab' lists; an administrator unmounts
+        a backup disk before switching it off.
         """
         points = {mount.mount_point for mount in after.mounts}
         self._unmounted += tuple(
@@ -131,7 +132,7 @@ class DeviceTracker:
         )
 
     def forget_disk(self, disk: str) -> None:
-        """Take a disk that is missed, by its label, as taken out."""
+        """Mark a missing disk, given by its label, as removed on purpose."""
         missed = self.devices.gone
         found = {**inventory.vanished(missed), **self._signals.coverage().covered}.get(disk)
         self._signals.forget_disk(disk)
@@ -141,22 +142,22 @@ class DeviceTracker:
         self.taken_out |= {own} - {""}
 
     def forget_taken_out(self) -> None:
-        """Forget that disks were taken out which are there again."""
+        """Drop the marks of removed disks that are present again."""
         self.taken_out = frozenset(own for own in self.taken_out if not self.present(own))
 
-    # --- what others ask
+    # --- queries by other parts
 
     def events(self) -> list[device_changes.Event]:
-        """Return what became of disks since the last call."""
+        """Return the device changes since the last call."""
         events, self._events = self._events, []
         return events
 
     def mounts(self) -> tuple[Mount, ...]:
-        """Return what was last seen mounted."""
+        """Return the mounts as last read."""
         return () if self._last.mounts is None else tuple(self._last.mounts.mounts)
 
     def places(self) -> slot_map.Map:
-        """Return what is known of where things are."""
+        """Return the map of slots, disks and devices."""
         controllers = self._last.controllers
         return slot_map.Map(
             topology=self.topology,
@@ -171,7 +172,7 @@ class DeviceTracker:
         )
 
     def present(self, subject: str) -> bool:
-        """Whether a disk of this identity is there; where nobody looked yet, it may be."""
+        """Whether a disk of this identity is present; True while that is not known yet."""
         topology = self.topology
         return (
             topology is None
@@ -182,28 +183,28 @@ class DeviceTracker:
         )
 
     def named(self, labels: Labels) -> device_identity.Identity:
-        """Return what has the name that labels say, of block devices only."""
+        """Return the identity of the block device that labels name."""
         return alert_subject.subject(self.topology, self.devices, labels)
 
     def subject(self, labels: Labels) -> device_identity.Identity:
-        """Return what an alert of these labels is about."""
+        """Return the identity of what an alert with these labels is about."""
         identity = self._signals.coverage().identity
         return alert_subject.subject(self.topology, self.devices, labels, identity, self._behind)
 
     def _behind(self, labels: Labels) -> device_identity.Identity | None:
-        """Return which disk or array behind a controller an alert is about, or the controller."""
+        """Return the disk or array behind a controller of an alert, or the controller itself."""
         own = dict(labels)
         where = own.get("slot") or own.get("array") or ""
         return event_location.at_controller(own["controller"], where, self.places()).identity
 
-    # --- what survives a restart
+    # --- stored over a restart
 
     def stood(self, now: float) -> Stood:
-        """Return what stands on what, to be kept over a restart."""
+        """Return what is stacked on what, for storage over a restart."""
         return kept(self.standing, now) if self._stood is None else self._stood
 
     def recall(self, known: device_changes.Devices, stood: Stood | None = None) -> None:
-        """Give back what `devices` and `stood` were before a restart."""
+        """Restore what `devices` and `stood` were before a restart."""
         self._stood = stood
         topology = self.topology
         self.devices = known if topology is None else device_changes.step(known, (), topology, 0.0)

@@ -1,9 +1,8 @@
-"""Readings in, alerts out: feeds the store, steps the signals, evaluates the rules. Pure.
+"""The engine: takes readings, steps the signals, feeds the store, evaluates the rules. Pure.
 
-What a source last said is held for three of its periods after it fell silent and is then marked
-stale; an alert whose sources are not `ok` is not evaluated, and is unknown once they have been
-silent for that long.
-Units: seconds of the program's clock (Unix time that never jumps).
+The last data of a data source stay valid for three of its periods after it stopped delivering and
+are then marked stale; an alert whose data sources are not `ok` is not evaluated, and becomes
+unknown after that time. Units: seconds of the program's clock (Unix time that never jumps).
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ FAMILIES = (
     *rule_evaluator.ALERT_FAMILIES,
     *rule_evaluator.RULE_FAMILIES,
 )
-"""What the engine says of itself."""
+"""Metrics of the engine itself."""
 _SOON = "raid"
-"""The rule group that is due as soon as 'md' has read something else than before."""
+"""The rule group that is evaluated at once when 'md' reads a change."""
 
 
 class Engine:
-    """All that is known of one machine, and what the rules make of it. One thread only."""
+    """State of one host and the evaluation of its rules. One thread only."""
 
     def __init__(
         self,
@@ -60,13 +59,13 @@ class Engine:
         expose: tuple[str, ...] = (),
         targets: Mapping[str, Labels] | None = None,
     ) -> None:
-        """Take the rules and the sources; nothing is known yet at `now`.
+        """Take the rules and the data sources; the state at `now` is empty.
 
         `expose` and `targets` are those of SampleHub.
         """
         self.sources = {source.name: SourceStatus(source) for source in sources}
         self.last = Snapshot()
-        """What each source said last, however long ago."""
+        """The last data of each data source, of any age."""
         self.signals = SignalGroups(self.sources, now)
         self.devices = DeviceTracker(self.signals)
         self.hub = SampleHub(self.sources, now, expose=expose, targets=targets)
@@ -82,13 +81,13 @@ class Engine:
         uptime_seconds: float,
         asleep_seconds: float = 0.0,
     ) -> None:
-        """Take what the sources said in this tick, step the signals, feed the store.
+        """Take the readings of this tick, step the signals, feed the store.
 
-        `asleep_seconds`: for how long the machine has been suspended since its boot.
+        `asleep_seconds`: for how long the host has been suspended since its boot.
         """
         self.devices.resume(now - uptime_seconds, now)
         last = self.hub.observe(now)
-        if last is None or now - last > GAP_SECONDS:  # stopped meanwhile: nobody was asked
+        if last is None or now - last > GAP_SECONDS:  # stopped meanwhile: nothing was polled
             self.signals.resume(now)
             for status in self.sources.values():
                 if last is None or status.outcome() is Outcome.OK:
@@ -113,7 +112,7 @@ class Engine:
         self.hub.feed("up", scrape_labels.up(self.hub.targets), now)
 
     def _take(self, readings: Iterable[Reading[Any]], now: float) -> set[str]:
-        """Keep what the sources said; return which did."""
+        """Store the readings; return which data sources delivered."""
         fresh: set[str] = set()
         for reading in readings:
             self.sources[reading.source].take(reading, now)
@@ -144,16 +143,16 @@ class Engine:
     def recall(
         self, memory: signals.Memory, known: device_changes.Devices, stood: Stood | None = None
     ) -> None:
-        """Give back what signals and devices remembered before a restart."""
+        """Restore the state of signals and devices from before a restart."""
         self.signals.recall(memory)
         self.devices.recall(known, stood)
 
     def status(self, source: Source[T]) -> SourceStatus[T] | None:
-        """Return what is known of a source, or None when there is no such source."""
+        """Return the status of a data source, or None when there is no such data source."""
         return self.sources.get(source.name)
 
     def waiting(self, now: float) -> Tasks | None:
-        """Return which tasks wait, or None when nobody knows by now."""
+        """Return which tasks wait, or None when that is not known (any longer)."""
         status = self.status(tasks.SOURCE)
         if status is None or status.outcome() is not Outcome.OK or not status.held(now):
             return None

@@ -1,4 +1,4 @@
-"""Rules in force: what each reads, how far it looks back, when it is due, its alerts. Pure."""
+"""The loaded rules: the metrics that each reads, its windows, when it is due, its alerts. Pure."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ RECENT = "iowarden_alert_recent_firings"
 
 @dataclass(slots=True, eq=False)
 class LoadedRule:
-    """A rule and what is known of it.
+    """A rule and its state.
 
-    Fields: `key` is its own among all rules; `metrics` are those it reads, behind recording rules,
-    without the alerts' own; `windows` is how far it looks back, by metric ('' is any); `doubtful`:
-    it could be true only because nobody watched for long enough; `left_until`: it was too
-    expensive, and is left alone until then.
+    Fields: `key` is unique among all rules; `metrics` are those it reads, also through recording
+    rules, without ALERTS; `windows` is the range it needs, by metric ('' is any); `doubtful`: it
+    could be true only because history is still incomplete; `left_until`: it was too expensive and
+    is not evaluated until then.
     """
 
     rule: Rule | RecordingRule
@@ -45,19 +45,19 @@ class LoadedRule:
 
     @property
     def name(self) -> str:
-        """Return what it is called: others may be called so, too."""
+        """Return its name, which several rules may share."""
         return self.rule.alert if isinstance(self.rule, Rule) else self.rule.record
 
     @property
     def severity(self) -> str | None:
-        """Return the severity it gives its alerts; None: their series bring one, or none."""
+        """Return the severity of its alerts; None: it comes from their series, or there is none."""
         if isinstance(self.rule, RecordingRule):
             return None
         template = next((t for name, t in self.rule.labels if name == "severity"), None)
         return None if template is None else template.render({}, 0.0, None)
 
     def owns(self, alert: Alert) -> bool:
-        """Whether an alert belongs to it: severities tell rules of one name apart."""
+        """Whether an alert belongs to this rule: rules of one name differ in severity."""
         return (
             isinstance(self.rule, Rule)
             and self.rule.alert == alert.name
@@ -78,7 +78,7 @@ class LoadedGroup:
 def load(
     groups: Sequence[RuleGroup], now: float, default_interval_seconds: float
 ) -> list[LoadedGroup]:
-    """Return what is to be evaluated; all groups are due at once."""
+    """Return the groups to evaluate; all are due at once."""
     records = [r for group in groups for r in group.rules if isinstance(r, RecordingRule)]
     drift_of = _drifts(records)
     number = itertools.count()
@@ -107,12 +107,12 @@ def load(
 
 
 def _drifts(records: Sequence[RecordingRule]) -> Callable[[Expression], Drift]:
-    """Return what tells what more history could do to a result, behind recording rules."""
+    """Return how more history could change a result, including recording rules that it reads."""
     known: dict[str, Drift] = {}
 
     def recorded(name: str) -> Drift:
         if name not in known:
-            known[name] = STEADY  # what reads itself is told by the rest of it
+            known[name] = STEADY  # a recursion adds nothing
             for rule in records:
                 if rule.record == name:
                     known[name] |= of(rule.expression)
@@ -125,7 +125,7 @@ def _drifts(records: Sequence[RecordingRule]) -> Callable[[Expression], Drift]:
 
 
 def _behind(expression: Expression, records: Sequence[RecordingRule]) -> Iterator[Expression]:
-    """Give an expression and those of the recording rules that it reads."""
+    """Yield an expression and those of the recording rules that it reads."""
     todo, seen = [expression], set[str]()
     while todo:
         one = todo.pop()
@@ -135,13 +135,13 @@ def _behind(expression: Expression, records: Sequence[RecordingRule]) -> Iterato
 
 
 def _metrics(expression: Expression, records: Sequence[RecordingRule]) -> frozenset[str]:
-    """Return the metrics an expression reads, behind recording rules, without alerts'."""
+    """Return the metrics that an expression reads, also through recording rules, without ALERTS."""
     names = frozenset[str]().union(*(each.names for each in _behind(expression, records)))
     return names - {RECENT, *(rule.record for rule in records)}
 
 
 def _windows(expression: Expression, records: Sequence[RecordingRule]) -> dict[str, float]:
-    """Return how far an expression looks back, behind recording rules, by metric."""
+    """Return the range that an expression needs by metric, also through recording rules."""
     windows: dict[str, float] = {}
     for one in _behind(expression, records):
         for name, seconds in (*one.retention_seconds.items(), ("", one.any_retention_seconds)):

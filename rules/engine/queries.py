@@ -1,4 +1,4 @@
-"""What an expression gives now: for templates of rules, evidence of mails, and people. Pure."""
+"""Current values of expressions: for templates, evidence in mails, and the query command. Pure."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ MOST_QUERIES = 1000
 
 
 class Queries:
-    """Expressions that no rule has, over what the store has for rules and what was said last."""
+    """Queries of expressions outside the rules, over the rules' store and the last samples."""
 
     def __init__(self, hub: SampleHub, sources: Mapping[str, SourceStatus[Any]]) -> None:
-        """Take what is looked at; only what was compiled is kept."""
+        """Take the data to read; only compiled expressions are stored."""
         self._hub = hub
         self._sources = sources
         self._compiled: dict[str, Expression] = {}
         self._newest: dict[str, dict[str | None, list[Sample]]] = {}
-        """By selector and label 'device' what the hub shows."""
+        """By selector and label 'device' the newest samples of the hub."""
         self._newest_of = 0
 
     def query(self, text: str, now: float, budget: Budget | None = None) -> list[evaluator.Sample]:
-        """Return what an expression gives now; used by templates and evidence.
+        """Return the current value of an expression; used by templates and evidence.
 
         Errors: PromqlError, EvaluationError.
         """
         expression = self._compiled.get(text)
         if expression is None:
-            if len(self._compiled) >= MOST_QUERIES:  # templates put device names into them
+            if len(self._compiled) >= MOST_QUERIES:  # templates insert device names
                 self._compiled.clear()
             expression = self._compiled[text] = compile_expression(text)
         self._check_history(expression)
         hub = self._hub
         store = hub.store
         if not all(map(hub.wants, expression.names)):
-            # No rule reads all of it, so the store does not have it: what was said last will do.
+            # No rule reads all of it, so the store does not have it: the last samples are enough.
             store = Store()
             for name in expression.names:
                 if hub.wants(name):
@@ -64,9 +64,9 @@ class Queries:
     def look(
         self, text: str, alerts: Iterable[life.Alert], now: float, budget: Budget | None = None
     ) -> list[evaluator.Sample] | float:
-        """Return what an expression gives now, of all there is: what a person asks.
+        """Return the current value of an expression over all series: used by the query command.
 
-        Other exporters' series are among it, shown or not. Errors: PromqlError, EvaluationError.
+        Includes series of other exporters, exposed or not. Errors: PromqlError, EvaluationError.
         """
         expression = compile_expression(text)
         self._check_history(expression)
@@ -96,7 +96,7 @@ class Queries:
         return expression.evaluate(store, now, budget=budget)
 
     def _check_history(self, expression: Expression) -> None:
-        """Refuse what asks for more history than is kept, instead of an answer from less of it.
+        """Refuse an expression that needs more history than is stored.
 
         Errors: EvaluationError.
         """
@@ -104,16 +104,16 @@ class Queries:
             kept = self._hub.store.retention_seconds(name)
             if needed > kept:
                 raise EvaluationError(
-                    f"expected {needed:.0f} s of history of '{name}', kept are {kept:.0f} s:"
-                    " history is kept as long as a loaded rule asks; record or alert on this range"
+                    f"expected {needed:.0f} s of history of '{name}', got {kept:.0f} s: history is"
+                    " stored only as long as a loaded rule needs it; add a rule with this range"
                 )
         if expression.any_retention_seconds > self._hub.store.retention_seconds(""):
-            raise EvaluationError("expected a metric's name: history is kept by name")
+            raise EvaluationError("expected a metric name: history is stored by metric name")
 
     def selected(self, text: str, device: str | None) -> list[Sample]:
-        """Return the newest samples of a selector, of another device none.
+        """Return the newest samples of a selector, without those of other devices.
 
-        A rule of a user may say anything.
+        The selector may be any text, because users write rules.
         """
         if self._newest_of != self._hub.version:
             self._newest, self._newest_of = {}, self._hub.version

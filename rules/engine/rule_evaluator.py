@@ -1,7 +1,7 @@
-"""Rules to alerts: which groups are due, what they give, and which alerts nobody can judge. Pure.
+"""Rule evaluation: which groups are due, their results, and which alerts become unknown. Pure.
 
-An alert whose sources are not `ok` is not evaluated (rules/engine/visibility.py).
-Units: seconds of the program's clock (Unix time that never jumps).
+An alert whose data sources are not `ok` is not evaluated (rules/engine/visibility.py). Units:
+seconds of the program's clock (Unix time that never jumps).
 """
 
 from __future__ import annotations
@@ -31,34 +31,37 @@ if TYPE_CHECKING:
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 FORGOTTEN_SECONDS = 86_400.0
-"""An alert on what has been away for a day is forgotten, without an all clear."""
+"""An alert whose object has been away for a day is dropped without being resolved."""
 EXPENSIVE_SECONDS = 300.0
-"""A rule that was too expensive is left alone for so long: it would only cost again."""
+"""A rule that was too expensive is not evaluated for so long, because it would cost as much
+again."""
 EXPENSIVE_WORK = MOST_WORK // 10
-"""Only one that cost as much: another may just have come too late in its round."""
+"""Minimum cost of such a rule: another one may only have been last in its round."""
 GRACE_SECONDS = 0.5
 """A rule group is due half a second early rather than a whole tick late."""
 _ALERTS = frozenset(("ALERTS", "ALERTS_FOR_STATE"))
 
 ALERT_FAMILIES = (
-    Family("iowarden_alerts", "gauge", "1 for every alert that is pending, firing or unknown."),
-    Family(RECENT, "gauge", "Times the alert began to fire in the last 2 hours."),
+    Family("iowarden_alerts", "gauge", "1 for each alert that is pending, firing or unknown."),
+    Family(RECENT, "gauge", "Times the alert started to fire in the last 2 hours."),
 )
 RULE_FAMILIES = (
-    Family("iowarden_rules", "gauge", "Alerting and recording rules that are loaded."),
+    Family("iowarden_rules", "gauge", "Number of loaded alerting and recording rules."),
     Family(
         "iowarden_rule_evaluation_failures_total",
         "counter",
         "Evaluations of the rule that ended in an error.",
     ),
     Family(
-        "iowarden_rule_failing", "gauge", "1 while the rule's last evaluation ended in an error."
+        "iowarden_rule_failing",
+        "gauge",
+        "1 while the last evaluation of the rule ended in an error.",
     ),
 )
 
 
 class RuleEvaluator:
-    """The rules in force and their alerts."""
+    """The loaded rules and their alerts."""
 
     def __init__(
         self,
@@ -67,7 +70,7 @@ class RuleEvaluator:
         visibility: Visibility,
         queries: Queries,
     ) -> None:
-        """Begin without rules."""
+        """Start without rules."""
         self._hub = hub
         self._devices = devices
         self._visibility = visibility
@@ -76,24 +79,25 @@ class RuleEvaluator:
         self._rules: list[LoadedRule] = []
         self._names: tuple[str, ...] = ()
         self._orphans: dict[tuple[Labels, str], life.Alert] = {}
-        """Alerts of disks that have another name now, or none."""
+        """Alerts of disks whose device name has changed or is missing."""
         self._failures: dict[str, int] = {}
         self.problems: dict[str, str] = {}
-        """Why the last evaluation of a rule ended in an error, by its name."""
+        """Error of the last evaluation of each failing rule, by rule name."""
         self._budget = Budget()
-        """Of all rules that are due now and their templates: the loop waits for them together."""
+        """Shared by all rules that are due now and their templates: the loop waits for all of
+        them."""
         self._restored = False
-        """Whether rules do not know yet which alerts there were before."""
+        """Whether the alerts of before the restart are still to be restored."""
         self._reads_alerts = False
 
-    # --- rules in force
+    # --- loaded rules
 
     def load(
         self, groups: Sequence[RuleGroup], now: float, default_interval_seconds: float
     ) -> list[life.Alert]:
-        """Take other rules; the alerts of rules that stay keep their state.
+        """Replace the rules; the alerts of rules that stay keep their state.
 
-        Returned are those whose rule is gone.
+        Returns the alerts whose rule was removed.
         """
         kept, before = self.alerts(), [rule.key for rule in self._rules]
         self._orphans = {}
@@ -102,14 +106,14 @@ class RuleEvaluator:
         self._names = tuple(dict.fromkeys(rule.name for rule in self._rules))
         self._visibility.load(self._rules)
         self._hub.load([each.rule.expression for each in self._rules], now)
-        for key in before:  # other rules from now
+        for key in before:  # the other rules apply from now on
             self._hub.store.write(key, now, ())
         self._reads_alerts = any(map(self._hub.wants, _ALERTS))
         self.problems = {}
         return self.restore(kept)
 
     def restore(self, alerts: Iterable[life.Alert]) -> list[life.Alert]:
-        """Give the rules their alerts back; return those whose rule is not loaded any more."""
+        """Restore the alerts of the rules; return those whose rule is no longer loaded."""
         left = []
         self._restored = True
         for alert in alerts:
@@ -118,7 +122,7 @@ class RuleEvaluator:
                 left.append(alert)
                 continue
             own = rule.alerts.setdefault(alert.labels, alert)
-            if own.subject != alert.subject:  # two disks that had one name
+            if own.subject != alert.subject:  # two disks that shared a name
                 self._orphans[alert.key] = alert
         return left
 
@@ -130,7 +134,7 @@ class RuleEvaluator:
         return len(self._rules)
 
     def expected(self) -> list[dict[str, str]]:
-        """Return the labels that are known of the alerts that each rule may bring."""
+        """Return the labels that are certain for the alerts of each rule."""
         return [
             {"alertname": each.name, **({"severity": severity} if severity else {})}
             for each in self._rules
@@ -139,39 +143,40 @@ class RuleEvaluator:
         ]
 
     def alerts(self) -> list[life.Alert]:
-        """Return every alert that is pending, firing, unknown or lately resolved."""
+        """Return every alert that is pending, firing, unknown or recently resolved."""
         own = [alert for rule in self._rules for alert in rule.alerts.values()]
         return [*own, *self._orphans.values()]
 
     def judged(self, labels: Labels, subject: str) -> bool:
-        """Say whether an alert of these labels about this subject would be seen if it fired now.
+        """Return whether an alert with these labels and subject would fire now if it were true.
 
-        Not while a source of its rule is silent, or what it is about is not there.
+        False while a data source of its rule has no data, or while the subject is absent.
         """
         about_disk = subject.startswith("disk ") or any(name == "object" for name, _ in labels)
         by_name = about_disk and not alert_subject.by_place(labels)
         if by_name and not self._devices.present(subject):
             return False
-        if subject.startswith("disk "):  # it is there, perhaps by another name
+        if subject.startswith("disk "):  # it is present, perhaps under another name
             labels = tuple(pair for pair in labels if pair[0] != "device")
         known = False
         before = life.severity(dict(labels).get("severity", ""))
         for rule in self._rules:
             if isinstance(rule.rule, Rule) and ("alertname", rule.name) in labels:
-                # One that was made less severe would not be told if it fired.
+                # An alert whose severity was lowered would not be notified if it fired.
                 own = rule.severity
                 known = known or own is None or life.severity(own) >= before
                 if self._visibility.silent(rule):
                     return False
                 if self._visibility.out_of_sight(rule, labels) is not None:
                     return False
-        return known  # of a rule that is loaded no more, nobody can say
+        return known  # not known without a loaded rule
 
     def current(self, alert: life.Alert) -> list[Sample]:
-        """Return what the alert's annotation 'evidence' names, else what its rule reads, now.
+        """Return the current values of the metrics in its annotation 'evidence', or of its rule.
 
-        It names metrics, or selectors without blanks and commas: 'x{id=~"5|197"}'. Of a metric with
-        a label that the alert has (a device, a host adapter) only the alert's own.
+        The annotation names metrics, or selectors without blanks and commas: 'x{id=~"5|197"}'. Of a
+        metric that has one of the alert's labels (a device, a host adapter) only the alert's own
+        series.
         """
         rule = next(
             (r for r in self._rules if r.name == alert.name and alert.labels in r.alerts), None
@@ -190,7 +195,7 @@ class RuleEvaluator:
     # --- evaluation
 
     def hasten(self, group: str, now: float) -> None:
-        """Have a group evaluated at once."""
+        """Make a group due at once."""
         for each in self._groups:
             if each.name == group:
                 each.due_seconds = now
@@ -220,23 +225,24 @@ class RuleEvaluator:
         return changes
 
     def _states(self, rule: LoadedRule) -> dict[Labels, life.State]:
-        """Return what ALERTS says of a rule, if some rule asks."""
+        """Return the alert states of a rule, if any rule reads ALERTS."""
         if not self._reads_alerts:
             return {}
         return {key: alert.state for key, alert in rule.alerts.items()}
 
     def _feed_alerts(self, now: float) -> None:
-        """Let rules see what became of alerts, also those that come later in the same round.
+        """Feed ALERTS to the rules, also to those evaluated later in the same round.
 
-        On '/metrics' they would meet those of the Prometheus that scrapes it.
-        Source: Prometheus, rules/group.go: what a rule gave is appended before the next is asked.
+        Not on '/metrics', where they would collide with those of the Prometheus that scrapes it.
+        Source: Prometheus, rules/group.go: the result of a rule is appended before the next one is
+        evaluated.
         """
         self._hub.feed("ALERTS", life.series(self.alerts()), now)
 
     def _evaluate(self, loaded: LoadedRule, now: float) -> list[life.Transition]:
         rule = loaded.rule
         silent = self._visibility.silent(loaded)
-        # Without an alert to protect, what cannot be told is just absent.
+        # Without an alert to protect, unknown data are simply absent.
         active = any(alert.active for alert in loaded.alerts.values())
         blind = self._visibility.blind(loaded) if active else frozenset[str]()
         if silent or blind:
@@ -272,7 +278,7 @@ class RuleEvaluator:
         gone, more = self._split_gone(loaded, found.keys(), now)
         present = {k: alert for k, alert in loaded.alerts.items() if k not in gone}
         if self._visibility.unwatched(loaded, now):
-            rule = replace(rule, for_seconds=math.inf)  # pending, until the window says something
+            rule = replace(rule, for_seconds=math.inf)  # pending until the window is filled
         stepped, further = life.step(rule, present, found, now)
         loaded.alerts = {**{k: alert for k, alert in gone.items() if alert.active}, **stepped}
         return [*changes, *more, *self._named(loaded, further)]
@@ -280,7 +286,7 @@ class RuleEvaluator:
     def _named(
         self, rule: LoadedRule, changes: Iterable[life.Transition]
     ) -> Iterator[life.Transition]:
-        """Give alerts that begin the subject they keep as long as they live."""
+        """Give new alerts the subject that they keep as long as they exist."""
         for change in changes:
             alert = change.alert
             if change.before is not life.State.INACTIVE or alert.subject:
@@ -292,11 +298,11 @@ class RuleEvaluator:
             yield replace(change, alert=alert)
 
     def _part_with_others(self, rule: LoadedRule, now: float) -> list[life.Transition]:
-        """Set the active alerts aside that are about a disk which has lost its name."""
+        """Set aside the active alerts of a disk that has lost its device name."""
         changes: list[life.Transition] = []
         for key, alert in list(rule.alerts.items()):
-            # What is told by a disk's own label is about the same disk whatever its name is; what a
-            # controller tells of a place is over when that is in order, whichever disk is there.
+            # An alert with a disk's own label stays with the disk whatever its name is; one of a
+            # controller's slot is resolved when the slot is in order, whichever disk is in it.
             if not alert.active or not alert.subject.startswith("disk ") or alert.label("disk"):
                 continue
             if alert_subject.by_place(key):
@@ -305,7 +311,11 @@ class RuleEvaluator:
             replaced = own.key.startswith("disk ")
             if own.key == alert.subject or not (replaced or self._devices.present(alert.subject)):
                 continue
-            what = f"is gone; {own.object} has its name" if replaced else "has another name now"
+            what = (
+                f"was removed; {own.object} has its name now"
+                if replaced
+                else "has another device name now"
+            )
             after = life.silence(alert, f"{alert.object} {what}", now)
             del rule.alerts[key]
             self._orphans[after.key] = after
@@ -314,12 +324,12 @@ class RuleEvaluator:
         return changes
 
     def _settle_orphans(self, now: float) -> list[life.Transition]:
-        """End the alerts of disks that came back, under whichever name, or are forgotten."""
+        """End the alerts of disks that returned, under any name, or that are dropped."""
         changes: list[life.Transition] = []
         known = self._devices.topology is not None
         self._devices.forget_taken_out()
         for key, alert in list(self._orphans.items()):
-            if alert.state is life.State.RESOLVED:  # the incidents have seen it by now
+            if alert.state is life.State.RESOLVED:  # the incidents have processed it by now
                 del self._orphans[key]
                 continue
             since = alert.unknown_seconds if alert.unknown_seconds is not None else now
@@ -327,7 +337,7 @@ class RuleEvaluator:
             if ended or now - since > FORGOTTEN_SECONDS:
                 after = replace(alert, state=life.State.INACTIVE, resolved_seconds=now)
             elif known and self._devices.present(alert.subject):
-                # It is judged under its new name from here on.
+                # It is evaluated under its new name from here on.
                 after = replace(alert, state=life.State.RESOLVED, resolved_seconds=now)
             else:
                 continue
@@ -340,9 +350,9 @@ class RuleEvaluator:
     def _split_gone(
         self, rule: LoadedRule, found: Container[Labels], now: float
     ) -> tuple[life.Alerts, list[life.Transition]]:
-        """Return the active alerts of what is no longer listed or could not be read.
+        """Return the active alerts whose object is no longer listed or could not be read.
 
-        Nobody can say that it is well.
+        They become unknown, because no data show that they are resolved.
         """
         gone: life.Alerts = {}
         changes: list[life.Transition] = []
@@ -368,9 +378,9 @@ class RuleEvaluator:
         return gone, changes
 
     def _publish(self, now: float) -> None:
-        """Show alerts and rules."""
+        """Publish the series of alerts and rules."""
         recent: dict[Labels, float] = {}
-        states: dict[Labels, None] = {}  # two disks that had one name may have equal labels
+        states: dict[Labels, None] = {}  # two disks that shared a name may have equal labels
         for alert in self.alerts():
             if alert.state is not life.State.RESOLVED:
                 own = life.with_state(alert, alert.state)
@@ -402,7 +412,7 @@ class RuleEvaluator:
 
 
 def _silence(alerts: life.Alerts, reason: str, now: float) -> list[life.Transition]:
-    """Make a rule's firing alerts unknown: its sources were silent for too long."""
+    """Make a rule's firing alerts unknown: its data sources had no data for too long."""
     changes = []
     for key, alert in alerts.items():
         after = life.silence(alert, reason, now)

@@ -1,4 +1,4 @@
-"""Where samples come together: chunks for '/metrics', and the store that the rules read. Pure.
+"""Sample hub: all samples for '/metrics', and the store that the rules read. Pure.
 
 Units: seconds of the program's clock (Unix time that never jumps).
 """
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from iowarden.rules.promql.evaluator import Expression
 
 REFRESH_SECONDS = 15.0
-"""Every live series is written anew at least so often, as a scrape would."""
+"""Every live series is written again at least so often, like by a scrape."""
 SETTLED_SECONDS = 3 * REFRESH_SECONDS
-"""After so long what was restored and goes on has been written anew."""
+"""After so long every restored series that continues has been written again."""
 
 
 class SampleHub:
-    """All samples of one machine: what is shown, and what rules look back on."""
+    """All samples of one host: those exposed, and the history for rules."""
 
     def __init__(
         self,
@@ -37,10 +37,10 @@ class SampleHub:
         expose: tuple[str, ...] = (),
         targets: Mapping[str, Labels] | None = None,
     ) -> None:
-        """Nothing is known yet at `now`.
+        """Start with an empty state at `now`.
 
-        `expose`: beginnings of other exporters' names ('node_', 'smartctl_') whose series `chunks`
-        has as well. `targets`: what rules find on those series, as `scrape_labels` has it.
+        `expose`: name prefixes of other exporters ('node_', 'smartctl_') whose series `chunks`
+        includes. `targets`: labels that rules find on those series, as in `scrape_labels`.
         """
         self._sources = sources
         self.targets = targets or {}
@@ -53,27 +53,28 @@ class SampleHub:
         self._chunks: dict[str, Chunk] = {}
         self._published: dict[str, Sequence[Sample]] = {}
         self.version = 0
-        """Changes with what `chunks` have."""
+        """Changes with the contents of `chunks`."""
         self.wanted: frozenset[str] = frozenset()
         """The metrics that rules read by name."""
         self.reads_any = False
-        """Whether a rule names metrics by a pattern."""
+        """Whether a rule selects metrics by a pattern."""
         self._refreshed = now
         self._observed_seconds: float | None = None
-        """When the sources were looked at last."""
+        """When the data sources were last read."""
         self._watched = Watched()
-        """When the store began to keep what rules ask for."""
+        """Since when the store has recorded what rules read."""
         self._tail_ends: tuple[float, float] | None = None
-        """When what was restored ends, and when it was; until what is gone of it was ended."""
+        """When the restored samples end, and when they were restored; until the missing series are
+        ended."""
 
-    # --- what rules read
+    # --- data for rules
 
     def wants(self, name: str) -> bool:
-        """Whether the store has a metric, because a rule may read it."""
+        """Whether the store records a metric, because a rule may read it."""
         return self.reads_any or name in self.wanted
 
     def load(self, expressions: Collection[Expression], now: float) -> None:
-        """Keep what other rules read from now on."""
+        """Record what other rules read from now on."""
         retention: dict[str, float] = {}
         for expression in expressions:
             for name, seconds in expression.retention_seconds.items():
@@ -81,7 +82,7 @@ class SampleHub:
         any_seconds = max((each.any_retention_seconds for each in expressions), default=0.0)
         self.reads_any = any(each.reads_any for each in expressions)
         self.wanted = frozenset[str]().union(*(each.names for each in expressions))
-        # What was seen stays: a reload must not make the last hour unknown.
+        # Recorded data stay: a reload must not make the last hour unknown.
         kept_since = {}
         before = self._watched.since
         for name, seconds in {**retention, "": any_seconds}.items():
@@ -90,14 +91,14 @@ class SampleHub:
             kept_since[name] = since if seconds <= had else max(since, now - had)
         self._watched = replace(self._watched, since=kept_since)
         self.store.retain(retention, any_seconds)
-        for chunk in self._chunks.values():  # what is stepped seldom is not told again soon
+        for chunk in self._chunks.values():  # a slow group will not publish again soon
             if chunk.name in self._sources:
                 self.feed(chunk.name, self._sources[chunk.name].samples, now)
             elif not chunk.name.startswith("node_"):
                 self.feed(chunk.name, [s for _, found in chunk.families for s in found], now)
 
     def feed(self, name: str, samples: Iterable[Sample], now: float) -> None:
-        """Write the samples some rule may read; what has vanished gets a stale marker."""
+        """Write the samples that some rule may read; series that disappeared get a stale marker."""
         wanted = [s for s in samples if self.reads_any or s[0] in self.wanted]
         status = self._sources.get(name)
         if status is not None and status.samples and status.source.node is not None:
@@ -108,7 +109,7 @@ class SampleHub:
         self.store.write(name, now, wanted)
 
     def refresh(self, quiet: Iterable[tuple[str, Sequence[Sample]]], now: float) -> None:
-        """Write anew, where it is due, what holds and was not told in this tick."""
+        """Write again, where it is due, valid samples that were not published in this tick."""
         if now - self._refreshed < REFRESH_SECONDS:
             return
         self._refreshed = now
@@ -119,19 +120,19 @@ class SampleHub:
             self.store.end_older(self._tail_ends[0], now)
             self._tail_ends = None
 
-    # --- what is shown
+    # --- data for '/metrics'
 
     def publish(
         self, name: str, families: Sequence[Family], samples: Sequence[Sample], now: float
     ) -> None:
         """Take series of this name for '/metrics' and for the rules.
 
-        The engine's own go this way, and what the program says of itself.
+        Used for the metrics of the engine and of the program itself.
         """
         self.feed(name, samples, now)
         before = self._chunks.get(name)
         if before is not None and self._published.get(name) is samples:
-            return  # a slow reducer says the same
+            return  # a slow reducer repeats its samples
         self._published[name] = samples
         by_name: dict[str, list[Sample]] = {family.name: [] for family in families}
         for sample in samples:
@@ -142,7 +143,7 @@ class SampleHub:
             self._show(Chunk(name, version, content))
 
     def expose(self, name: str) -> None:
-        """Show a source's value as another exporter's series, if that is asked for."""
+        """Expose the value of a data source as another exporter's series, if that is configured."""
         status = self._sources[name]
         if status.source.node is None or name not in self._exposed:
             return
@@ -151,7 +152,7 @@ class SampleHub:
         self._show(node_series.chunk(name, status.source.node(status.value), version))
 
     def hide(self, name: str) -> None:
-        """Show nothing of a source as another exporter's series any more."""
+        """Stop exposing a data source as another exporter's series."""
         self._chunks.pop("node_" + name, None)
 
     def _show(self, chunk: Chunk) -> None:
@@ -163,7 +164,7 @@ class SampleHub:
         return tuple(self._chunks.values())
 
     def last(self, name: str) -> list[Sample]:
-        """Return the newest samples of a metric, as '/metrics' shows them."""
+        """Return the newest samples of a metric, as on '/metrics'."""
         return [
             sample
             for chunk in self._chunks.values()
@@ -172,7 +173,7 @@ class SampleHub:
             for sample in samples
         ]
 
-    # --- what survives a restart
+    # --- stored over a restart
 
     def observe(self, now: float) -> float | None:
         """Begin a tick; return when the last one was."""
@@ -181,16 +182,16 @@ class SampleHub:
         return last
 
     def _begin(self, now: float) -> None:
-        """Count what is watched from the first look on, not from when a rule was loaded."""
+        """Count from the first data on, not from when a rule was loaded."""
         if self._observed_seconds is None and self._tail_ends is None:
             self._watched = Watched(dict.fromkeys(self._watched.since, now))
 
     def window(self, name: str, seconds: float, now: float) -> float:
-        """Return since when a metric is watched, as far as a window up to now tells."""
+        """Return since when a metric has been recorded, as far as a window up to now needs it."""
         return self._watched.window(name, seconds, now)
 
     def watched(self) -> Watched:
-        """Return since when it is known what rules look back on."""
+        """Return since when each metric that rules read has been recorded."""
         until = self._observed_seconds or 0.0
         since = {
             name: max(at, until - self.store.retention_seconds(name))
@@ -199,7 +200,7 @@ class SampleHub:
         return replace(self._watched, since=since, until_seconds=until)
 
     def restore_tail(self, rows: Sequence[Row], before: Watched | None, now: float) -> None:
-        """Take back `watched`, None: nobody knows, and the store's `tail` of before a restart."""
+        """Restore `watched` (None: not known) and the store's `tail` of before a restart."""
         self._begin(now)
         self.store.restore(rows)
         self._tail_ends = max((times[-1] for _, _, times, _ in rows if times), default=now), now

@@ -1,4 +1,4 @@
-"""The signals of one machine: which groups can be stepped now, and what each said last. Pure.
+"""Runs the signal groups of one host: which can be stepped now, and their last samples. Pure.
 
 Units: seconds of the program's clock (Unix time that never jumps).
 """
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class SignalGroups:
-    """The groups' states, and the samples that hold."""
+    """The states of the groups, and the samples that are valid."""
 
     def __init__(self, sources: Mapping[str, SourceStatus[Any]], now: float) -> None:
-        """Nothing is known yet at `now`."""
+        """Start with an empty state at `now`."""
         self._sources = sources
         self._state = signals.State()
         self._derived: Derived | None = None
@@ -38,7 +38,7 @@ class SignalGroups:
             name: max((each.source.period_seconds for each in found), default=1.0)
             for name, found in self._paced_by.items()
         }
-        """How often a group can be stepped at best, in seconds."""
+        """The shortest interval between two steps of a group, in seconds."""
         self._slow = frozenset(
             group.name
             for group in signals.GROUPS
@@ -51,12 +51,12 @@ class SignalGroups:
         self._samples: dict[str, list[Sample]] = {g.name: [] for g in signals.GROUPS}
         self._seconds = dict.fromkeys(self._samples, now)
         self.blind: frozenset[str] = frozenset()
-        """The groups that cannot be told though all their sources were read."""
+        """The groups that cannot be computed although all their data sources were read."""
         self.errors_logged: Mapping[str, float] = {}
-        """Medium errors that logs told, by disk."""
+        """Medium errors in logs, by disk."""
 
     def resume(self, now: float) -> None:
-        """Give each group time again: nobody was asked meanwhile."""
+        """Restart the time limits of all groups: nothing was polled meanwhile."""
         self._seconds = dict.fromkeys(self._seconds, now)
 
     def step(
@@ -67,7 +67,7 @@ class SignalGroups:
         uptime_seconds: float,
         asleep_seconds: float,
     ) -> dict[str, list[Sample]]:
-        """Step the groups; return the samples of those that said something or are given up."""
+        """Step the groups; return the samples of those that have a result or became stale."""
         if topology is not None and (
             self._derived is None or self._derived.topology is not topology
         ):
@@ -80,7 +80,7 @@ class SignalGroups:
             read = name in fresh and status.outcome() is Outcome.OK
             if read:
                 good.add(name)
-            # A second-by-second history is made of what was read in this tick, nothing else.
+            # A second-by-second history contains only data read in this tick.
             usable = read or (slow and status.held(now))
             if usable and status.value is not None and name in SOURCES:
                 values[name] = status.value
@@ -97,7 +97,8 @@ class SignalGroups:
         )
         derived = self._derived if "block" in values else None
         self._state, result = signals.step(self._state, inputs, derived, self._slow)
-        # A source that is silent says so itself; this is about signals that need more than sources.
+        # A stale data source has a metric of its own; this is about signals that need more than
+        # data.
         self.blind = (self.blind - result.keys()) | {
             group.name
             for group in signals.GROUPS
@@ -116,37 +117,37 @@ class SignalGroups:
         return told
 
     def lost(self, name: str, now: float) -> bool:
-        """Whether what a group said last is not held any more."""
+        """Whether the last samples of a group are no longer valid."""
         return now - self._seconds[name] > HELD_PERIODS * self._pace[name]
 
     def slow(self) -> Iterator[tuple[str, list[Sample]]]:
-        """Return the samples of groups that may be stepped more seldom than a rule looks back."""
+        """Return the samples of groups that may be stepped less often than a rule's range."""
         return ((name, self._samples[name]) for name in self._slow)
 
     def unread(self, names: Collection[str]) -> Iterator[tuple[Labels, str]]:
-        """Return of what these groups can conclude nothing now: labels and a reason."""
+        """Yield the objects for which these groups have no result now: labels and a reason."""
         for group in signals.GROUPS:
             if group.unread is not None and group.name in names:
                 yield from group.unread(group.state(self._state.groups))
 
     def coverage(self) -> disk_cover.State:
-        """Return what is known of which disks there are and which are read."""
+        """Return the monitoring state of all disks."""
         return disk_cover.GROUP.state(self._state.groups)
 
     def forget_disk(self, disk: str) -> None:
-        """Take a disk that is missed, by its label, as taken out."""
+        """Mark a missing disk, given by its label, as removed on purpose."""
         after = disk_cover.forget(self.coverage(), disk)
         self._state = replace(self._state, groups={**self._state.groups, "disk_cover": after})
 
     def remember(self) -> signals.Memory:
-        """Return what the signals keep over a restart."""
+        """Return what the signals store over a restart."""
         return signals.remember(self._state)
 
     def recall(self, memory: signals.Memory) -> None:
-        """Take back what `remember` returned before a restart."""
+        """Restore what `remember` returned before a restart."""
         self._state = signals.recall(self._state, memory)
 
 
 def _pacing(present: list[SourceStatus[Any]]) -> list[SourceStatus[Any]]:
-    """Return the sources that say when a group can be stepped: the fast ones, if it has any."""
+    """Return the data sources that set the pace of a group: the fast ones, if it has any."""
     return [each for each in present if each.source.period_seconds <= GAP_SECONDS] or present

@@ -1,6 +1,6 @@
-"""What is known of each source: its last run, its last good value, since when it is silent. Pure.
+"""Status of each data source: its last run, its last good value, since when it is stale. Pure.
 
-What a source last said is held for three of its periods after it fell silent.
+The last data of a data source stay valid for three of its periods after it stopped delivering.
 Units: seconds of the program's clock (Unix time that never jumps).
 """
 
@@ -20,7 +20,9 @@ HELD_PERIODS = 3
 
 FAMILIES = (
     Family(
-        "iowarden_collector_duration_seconds", "gauge", "How long the collector's last run took."
+        "iowarden_collector_duration_seconds",
+        "gauge",
+        "Seconds that the collector's last run took.",
     ),
     Family(
         "iowarden_collector_outcome",
@@ -30,12 +32,12 @@ FAMILIES = (
     Family(
         "iowarden_collector_age_seconds",
         "gauge",
-        "Seconds since the collector last read good data.",
+        "Seconds since the collector last read valid data.",
     ),
     Family(
         "iowarden_collector_silent_seconds",
         "gauge",
-        "Seconds a collector that should speak has not, once its last values are given up.",
+        "Seconds for which a collector has had no current data; 0 while its last data are valid.",
     ),
 )
 
@@ -45,21 +47,21 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class SourceStatus(Generic[T]):
-    """What is known of one source: its last run, its last good value and what it showed."""
+    """Status of one data source: its last run, its last good value and the samples made from it."""
 
     source: Source[T]
     since_seconds: float | None = None
-    """When it was last seen good, or the first tick."""
+    """When it last delivered valid data, or the first tick."""
     reading: Reading[T] | None = None
     value: T | None = None
     good_seconds: float | None = None
     samples: list[Sample] = field(default_factory=list)
     shown: T | None = None
-    """The value that `samples` are of: of the same one they need not be made again."""
+    """The value behind `samples`: the same value need not be converted again."""
     outcome_samples: list[Sample] = field(default_factory=list)
 
     def take(self, reading: Reading[T], now: float) -> None:
-        """Take what a run gave."""
+        """Take the result of a run."""
         self.reading = reading
         if reading.value is not None:
             self.value = reading.value
@@ -70,14 +72,14 @@ class SourceStatus(Generic[T]):
         return None if self.reading is None else self.reading.outcome
 
     def silent(self) -> bool:
-        """Whether it should speak and does not; a source absent from the start need not."""
+        """Whether it should deliver data and does not; one absent on this host need not."""
         outcome = self.outcome()
         return outcome is not Outcome.OK and not (
             outcome is Outcome.ABSENT and self.good_seconds is None
         )
 
     def held(self, now: float) -> bool:
-        """Whether what it last said may still be used."""
+        """Whether its last data may still be used."""
         since = now if self.since_seconds is None else self.since_seconds
         return now - since <= HELD_PERIODS * self.source.period_seconds
 
@@ -85,7 +87,7 @@ class SourceStatus(Generic[T]):
 def samples(
     sources: Mapping[str, SourceStatus[Any]], fresh: Container[str], now: float
 ) -> list[Sample]:
-    """Return the samples of FAMILIES; `fresh` are the sources that were read in this tick."""
+    """Return the samples of FAMILIES; `fresh` are the data sources that were read in this tick."""
     found: list[Sample] = []
     for name, status in sources.items():
         labels = (("collector", name),)

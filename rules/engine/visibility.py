@@ -1,8 +1,8 @@
-"""Why nobody can say now what a rule judges: unknown is not well. Pure.
+"""Why a rule cannot be evaluated now: missing data make an alert unknown, not resolved. Pure.
 
-An alert whose sources are not `ok` is not evaluated, and is unknown once they have been silent for
-three of their periods; so is one of whose object nothing is listed or read any more.
-Units: seconds of the program's clock (Unix time that never jumps).
+An alert whose data sources are not `ok` is not evaluated, and becomes unknown once they have had no
+data for three of their periods; so does an alert whose object is no longer listed or read. Units:
+seconds of the program's clock (Unix time that never jumps).
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from iowarden.rules.engine.source_status import SourceStatus
 
 FIRST_SECONDS = 600.0
-"""So long after a start what was not looked at yet is as it was: 500 drives are asked in turn."""
+"""For so long after a start an alert keeps its state without data: 500 drives are polled in
+turn."""
 
 
 class Visibility:
-    """Which sources and signals each rule needs, and whether they can be read now."""
+    """Which data sources and signals each rule needs, and whether they are available now."""
 
     def __init__(
         self,
@@ -37,7 +38,7 @@ class Visibility:
         hub: SampleHub,
         now: float,
     ) -> None:
-        """Take what is looked at, from `now` on; nothing is kept of it."""
+        """Take the data to read, from `now` on; nothing of them is stored."""
         self._began_seconds = now
         self._all = sources
         self._groups = groups
@@ -46,7 +47,7 @@ class Visibility:
         self._signals: dict[LoadedRule, frozenset[str]] = {}
 
     def load(self, rules: Iterable[LoadedRule]) -> None:
-        """Find what other rules need."""
+        """Find the data sources and signals of other rules."""
         owners: dict[str, tuple[str, ...]] = {}
         for name, status in self._all.items():
             for family in status.source.families:
@@ -73,34 +74,34 @@ class Visibility:
             )
 
     def silent(self, rule: LoadedRule) -> list[SourceStatus[Any]]:
-        """Return the sources of a rule that should speak and do not."""
+        """Return the data sources of a rule that should deliver data and do not."""
         return [status for status in self._sources[rule] if status.silent()]
 
     def blind(self, rule: LoadedRule) -> frozenset[str]:
-        """Return the signals of a rule that cannot be told."""
+        """Return the signals of a rule that cannot be computed."""
         return self._signals[rule] & self._groups.blind
 
     def lost(
         self, silent: Sequence[SourceStatus[Any]], blind: frozenset[str], now: float
     ) -> list[str]:
-        """Return which sources or signals are held no more, in words."""
+        """Return which data sources or signals have no valid data any longer, as text."""
         lost = [
-            f"{s.source.name} {s.outcome() or 'not read yet'}"
+            f"{s.source.name} {s.outcome() or 'not polled yet'}"
             + (f": {s.reading.error}" if s.reading is not None and s.reading.error else "")
             for s in silent
             if not s.held(now)
         ]
         lost += [
-            f"the signals '{name}' cannot be told yet from what was seen since the start"
+            f"the signals '{name}' cannot be computed yet from the data since the start"
             for name in sorted(blind)
             if not silent and self._groups.lost(name, now)
         ]
         return lost
 
     def out_of_sight(self, rule: LoadedRule, labels: Labels) -> str | None:
-        """Return why nobody can say by a rule how the object of these labels is; None: one can.
+        """Return why a rule does not know the state of an object with these labels, or None.
 
-        '': it was not looked at yet.
+        '': it was not polled yet.
         """
         own, sources = dict(labels), self._sources[rule]
         for status in self._all.values():
@@ -108,7 +109,7 @@ class Visibility:
                 continue
             label, listed = status.source.lists
             known = own.get(label, "")
-            # node_exporter's label 'device' of a file system is a path, and no name of a device.
+            # node_exporter's label 'device' of a file system is a path, not the name of a device.
             if not known or known.startswith("/") != (label == "mountpoint"):
                 continue
             named = any(label in each.source.objects for each in sources)
@@ -125,35 +126,35 @@ class Visibility:
         return None
 
     def unknown(self, rule: LoadedRule, alert: Alert, now: float) -> str | None:
-        """Return why nobody can say whether an active alert is over; None: one can.
+        """Return why it is unknown whether an active alert is resolved; None: it is known.
 
-        '': it is taken for what it was, for the time being.
+        '': the alert keeps its state for the time being.
         """
         reason = self.out_of_sight(rule, alert.labels)
         if reason == "":
             early = now - self._began_seconds <= FIRST_SECONDS
-            return "" if early else "nobody has looked at it since the start"
+            return "" if early else "it has not been polled since the start"
         if reason is not None:
             return reason
         since, reason = self._unseen(rule, alert, now)
         return "" if reason and now - since <= SETTLED_SECONDS else reason or None
 
     def _unseen(self, rule: LoadedRule, alert: Alert, now: float) -> tuple[float, str]:
-        """Return since when and why a rule sees less than when the alert began, or ''.
+        """Return since when and why a rule has less history than when the alert began, or ''.
 
-        What it compares was forgotten with a restart: that it finds nothing says nothing.
+        After a restart the earlier history is missing: an empty result is no evidence.
         """
         for name, seconds in rule.windows.items():
             since = self._hub.window(name, seconds, now)
             if alert.active_seconds < since and now - since < seconds:
                 return since, (
-                    f"its rule looks back {seconds:.0f} s,"
-                    f" and '{name or 'what it reads'}' was seen for {now - since:.0f} s"
+                    f"its rule needs {seconds:.0f} s of history,"
+                    f" and '{name or 'its data'}' was recorded for {now - since:.0f} s"
                 )
         return now, ""
 
     def unwatched(self, rule: LoadedRule, now: float) -> bool:
-        """Say whether a rule could be true only because nobody watched for long enough."""
+        """Return whether a rule could be true only because its history is still incomplete."""
         return rule.doubtful and any(
             now - self._hub.window(name, seconds, now) < seconds
             for name, seconds in rule.windows.items()

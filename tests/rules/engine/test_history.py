@@ -238,7 +238,9 @@ def test_what_cleared_while_nobody_looked_resolves_once_all_is_seen(tmp_path: Pa
         machine.second(KIB)
     (alert,) = machine.engine.rules.alerts()
     assert alert.state.value == "unknown"
-    assert "its rule looks back 120 s, and 'iowarden_memory_dirty_bytes'" in alert.unknown_reason
+    assert (
+        "its rule needs 120 s of history, and 'iowarden_memory_dirty_bytes'" in alert.unknown_reason
+    )
     machine.second(KIB)
     assert [alert.state.value for alert in machine.engine.rules.alerts()] == ["resolved"]
 
@@ -265,7 +267,7 @@ def test_a_longer_range_begins_with_what_the_shorter_one_kept(tmp_path: Path) ->
     machine.second(KIB)
     (alert,) = machine.engine.rules.alerts()
     assert alert.unknown_reason == (
-        "its rule looks back 1200 s, and 'iowarden_memory_dirty_bytes' was seen for 361 s"
+        "its rule needs 1200 s of history, and 'iowarden_memory_dirty_bytes' was recorded for 361 s"
     )
     for _ in range(240):
         machine.second(KIB)

@@ -80,7 +80,9 @@ def test_only_what_a_rule_reads_is_stored_and_ends_when_it_is_gone() -> None:
     queries = Queries(hub, {})
     assert [s.value for s in queries.query("heat", START)] == [1.0]
     assert [s.value for s in queries.query("noise", START)] == [2.0]
-    with pytest.raises(EvaluationError, match="history is kept as long as a loaded rule asks"):
+    with pytest.raises(
+        EvaluationError, match="history is stored only as long as a loaded rule needs it"
+    ):
         queries.query("max_over_time(noise[1h])", START)
     hub.publish("room", FAMILIES, SAMPLES[1:], START + 1)
     assert queries.query("heat", START + 1) == []
