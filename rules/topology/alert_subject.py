@@ -1,4 +1,4 @@
-"""Which object an alert is about, by its labels: a disk, an adapter, a file system, the host."""
+"""The subject of an alert, from its labels: a disk, an adapter, a file system, the host."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from iowarden.rules.topology.device_changes import Devices
 
 PROGRAM = "ProbeProgramStuck"
-"""The alert of a program that hangs: its label 'controller' is all that it may be at."""
+"""The alert of a hung program: the host of its label 'controller' is its only subject."""
 _PARTITION = re.compile(r"([a-z]{2,8})[0-9]{1,4}|(.{1,60}[0-9])p[0-9]{1,4}", re.ASCII)
-"""Of a disk that ends in a letter, or in a digit. Source: kernel, lib/vsprintf.c, bdev_name."""
+"""Of a disk whose name ends in a letter, or in a digit. Source: kernel, lib/vsprintf.c,
+bdev_name."""
 
 
 def subject(
@@ -30,12 +31,13 @@ def subject(
     disk: Callable[[str], Identity | None] = lambda _: None,
     controller: Callable[[Labels], Identity | None] = lambda _: None,
 ) -> Identity:
-    """Return what an alert of these labels is about; the key is '' for the host.
+    """Return the subject of an alert with these labels; the key is '' for the host.
 
-    `disk` says which disk a label 'disk' means: its serial number, mostly; `controller` which disk
-    or array labels with a 'controller' mean: else it is the controller's matter. A full file system
-    is a cause of its own; one that failed is its disk's matter. So is each setting of the host,
-    for what is known for months must not hide a stall of today, and iowarden itself.
+    `disk` gives the identity for a label 'disk', mostly a serial number; `controller` gives the
+    disk or array for labels with a 'controller': without it the subject is the controller. A full
+    file system is a subject of its own; a failed one belongs to its disk. So are each setting of
+    the host, because a setting known for months must not hide a stall of today, and iowarden
+    itself.
     """
     own = dict(labels)
     device, mount_point = own.get("device", ""), own.get("mountpoint", "")
@@ -65,20 +67,20 @@ def subject(
 
 
 def _last(state: Devices, name: str) -> Identity | None:
-    """Return the last identity of a name, of a partition that of its disk."""
+    """Return the last identity of a name; of a partition that of its disk."""
     part = _PARTITION.fullmatch(name)
     disk = part[1] or part[2] if part else ""
     return state.names.get(name) or state.names.get(disk)
 
 
 def by_place(labels: Labels) -> bool:
-    """Whether labels name what they are about by its place at a RAID controller."""
+    """Whether labels identify their object by its location at a RAID controller."""
     own = dict(labels)
     return bool(own.get("controller")) and own.get("alertname") != PROGRAM
 
 
 def _of_disk(topology: Topology | None, own: Identity, what: Meaning) -> Identity:
-    """Return a disk; of those that one controller hides, that they cannot be read is its matter."""
+    """Return a disk; of a hidden disk that cannot be read its controller is the subject."""
     names = () if topology is None else topology.leaves
     hidden = own.adapter and not any(identity(topology, name).key == own.key for name in names)
     return adapter_identity(own.adapter) if hidden and what.fault is Fault.UNREADABLE else own

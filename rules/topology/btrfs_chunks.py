@@ -1,11 +1,11 @@
-"""From a byte of a device to the address that btrfs gives it, and back, through its chunks. Pure.
+"""Maps a byte of a device to a btrfs logical address, and back, through the chunks. Pure.
 
-Source: kernel, fs/btrfs/volumes.c (btrfs_map_block and what it calls), volumes.h
-(BTRFS_STRIPE_LEN, BTRFS_DEVICE_RANGE_RESERVED), disk-io.h (btrfs_sb_offset). Units: bytes.
-A chunk is a run of addresses that lies on one or more devices in stripes. Of n stripes
-  single, DUP, RAID1, RAID1C3, RAID1C4: each holds all of it;
-  RAID0: they take turns by `stripe_bytes`; RAID10: groups of `copies` do, equal within a group;
-  RAID5, RAID6: in row r the d-th piece of data is in stripe (r + d) mod n, parity in those behind.
+Source: kernel, fs/btrfs/volumes.c (btrfs_map_block and what it calls), volumes.h (BTRFS_STRIPE_LEN,
+BTRFS_DEVICE_RANGE_RESERVED), disk-io.h (btrfs_sb_offset). Units: bytes. A chunk is a range of
+addresses that lies on one or more devices in stripes. Of n stripes single, DUP, RAID1, RAID1C3,
+RAID1C4: each holds all of it; RAID0: they alternate by `stripe_bytes`; RAID10: groups of `copies`
+do, equal within a group; RAID5, RAID6: in row r the d-th piece of data is in stripe (r + d) mod n,
+parity in those after it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from iowarden.collectors.filesystem.btrfs_owner import Chunk
 
 RESERVED_BYTES = 1 << 20
-"""At the beginning of each device no chunk lies."""
+"""No chunk lies in this range at the start of each device."""
 SUPERBLOCKS = (1 << 16, 1 << 26, 1 << 38)
 SUPERBLOCK_BYTES = 4096
 MOST_BYTES = 1 << 63
-"""Of a device: where nothing is known of its size."""
+"""Size of a device if it is not known."""
 MOST_PIECES = 65_536
 
 _PARITY = {"RAID5": 1, "RAID6": 2}
@@ -35,7 +35,7 @@ WHOLE = frozenset({"single", "DUP", "RAID1", "RAID1C3", "RAID1C4"})
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes of a device that lie in one stripe of a chunk; `address` is None of parity."""
+    """Bytes of a device in one stripe of a chunk; `address` is None for parity."""
 
     start: int
     count: int
@@ -45,9 +45,9 @@ class Piece:
 
 
 def fixed(start: int, count: int, size: int) -> list[tuple[int, int, Use, str]]:
-    """Return which bytes of a device of `size` are no chunk's by their place alone, and why.
+    """Return which bytes of a device of `size` never belong to a chunk, and why.
 
-    Without what lies between them. DATA: metadata, a superblock.
+    Without those in between. DATA: metadata, a superblock.
     """
     found = []
     for which, at in zip(("first", "second", "third"), SUPERBLOCKS, strict=True):
@@ -55,18 +55,18 @@ def fixed(start: int, count: int, size: int) -> list[tuple[int, int, Use, str]]:
         if met and at + SUPERBLOCK_BYTES < size:
             found.append((*met, Use.DATA, f"the {which} superblock of btrfs"))
     if met := overlap(start, count, 0, min(RESERVED_BYTES, size)):
-        text = "the first MiB of a device of btrfs, which it leaves to boot loaders"
+        text = "the first MiB of a btrfs device, which is reserved for boot loaders"
         covered = [(first, length) for first, length, _, _ in found]
         found += [(*gap, Use.RESERVED, text) for gap in gaps(*met, covered) if gap[1]]
     if start + count > size:
         first = max(start, size)
-        text = "behind the end of the file system"
+        text = "after the end of the file system"
         found.append((first, start + count - first, Use.UNUSED, text))
     return sorted(found, key=lambda each: each[0])
 
 
 def reverse(chunks: Iterable[Chunk], device: int, start: int, count: int) -> list[Piece]:
-    """Return what chunks have of bytes of a device, in its order; the rest is not allocated.
+    """Return how bytes of a device map to chunks, in its order; the rest is not allocated.
 
     Errors: LayoutError.
     """
@@ -81,7 +81,7 @@ def reverse(chunks: Iterable[Chunk], device: int, start: int, count: int) -> lis
             if met := overlap(start, count, offset, length):
                 found += _pieces(chunk, number, *met)
         if len(found) > MOST_PIECES:
-            raise LayoutError(f"more than {MOST_PIECES} pieces; ask for fewer sectors")
+            raise LayoutError(f"more than {MOST_PIECES} pieces; choose fewer sectors")
     found.sort(key=lambda piece: piece.start)
     for one, other in pairwise(found):
         if one.start + one.count > other.start:
@@ -107,7 +107,7 @@ def _pieces(chunk: Chunk, number: int, start: int, count: int) -> Iterator[Piece
 
 
 def _turn(chunk: Chunk, number: int, row: int) -> int | None:
-    """Return which piece of data of a row a stripe has; None: parity."""
+    """Return the number of the data piece of a row in a stripe; None: parity."""
     if chunk.profile == "RAID10":
         return number // chunk.copies
     if chunk.profile == "RAID0":
@@ -117,7 +117,7 @@ def _turn(chunk: Chunk, number: int, row: int) -> int | None:
 
 
 def data_stripes(chunk: Chunk) -> int:
-    """Return how many pieces of data lie side by side."""
+    """Return the number of data pieces in a row."""
     if chunk.profile in WHOLE:
         return 1
     count = len(chunk.stripes)
@@ -129,7 +129,7 @@ def data_stripes(chunk: Chunk) -> int:
 
 
 def stripe_length(chunk: Chunk) -> int:
-    """Return how much of a device one stripe of a chunk has. Errors: LayoutError."""
+    """Return the bytes of a device in one stripe of a chunk. Errors: LayoutError."""
     profile, count = chunk.profile, len(chunk.stripes)
     copies = {"single": 1, "DUP": 2, "RAID1": 2, "RAID1C3": 3, "RAID1C4": 4}
     good = count == copies.get(profile, count)
@@ -149,7 +149,7 @@ def stripe_length(chunk: Chunk) -> int:
 
 
 def redundant(chunk: Chunk, number: int, present: Collection[int]) -> bool:
-    """Whether what one stripe holds can be made again from others, of devices that are there."""
+    """Whether the contents of one stripe can be reconstructed from others, on present devices."""
     count = len(chunk.stripes)
     others = [other for other in range(count) if other != number]
     there = [other for other in others if chunk.stripes[other].device in present]

@@ -1,8 +1,7 @@
-"""Disks that come, go, change their name or come back, by two looks at '/sys/block'. Pure.
+"""Device changes: disks added, removed, renamed or returned, from '/sys/block' over time. Pure.
 
-What the kernel and udev announce is only a reason to look; events follow from what '/sys/block'
-says before and after, so that a recorded machine gives the same ones.
-Units: seconds of the program's clock.
+Uevents of the kernel and udev only trigger a reading; changes follow from the two contents of
+'/sys/block', so that a recording gives the same ones. Units: seconds of the program's clock.
 """
 
 from __future__ import annotations
@@ -23,74 +22,76 @@ if TYPE_CHECKING:
     from iowarden.collectors.filesystem.mountinfo import Mount
 
 LATELY_SECONDS = 600.0
-"""So long the disks that an adapter had count as its own."""
+"""For so long the former disks of an adapter count as its own."""
 GONE_SECONDS = 7 * 86_400.0
-"""So long a disk that vanished is missed."""
+"""For so long a removed disk is reported as missing."""
 
 FAMILIES = (
     Family(
         "iowarden_device_gone",
         "gauge",
-        "1 for a disk that vanished within 7 days, by its last name and what it carried.",
+        "1 for a disk removed within the last 7 days, by its last name and what was stacked on it.",
     ),
     Family(
         "iowarden_device_events_total",
         "counter",
-        "Block devices that came, went or changed, by event.",
+        "Block devices added, removed or changed, by event.",
     ),
 )
 
 
 class Change(enum.StrEnum):
-    """What became of a device."""
+    """Kinds of device changes."""
 
     ADDED = "added"
     REMOVED = "removed"
     RENAMED = "renamed"
     REPLACED = "replaced"
-    """Another device has the name of one that is gone."""
+    """Another device has taken over the name of a removed one."""
     RETURNED = "returned"
-    """It was gone, and is there again, under whichever name."""
+    """It had been removed and is present again, under any name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that became of a disk. `was` is its name before, or the disk that had its name."""
+    """A change of a disk. `was` is its earlier name, or the disk that had its name before."""
 
     change: Change
     name: str
     identity: Identity
     was: str = ""
     carried: tuple[str, ...] = ()
-    """What stood on a device that is gone: arrays, volumes, mount points."""
+    """What was stacked on a removed device: arrays, volumes, mount points."""
     path: bool = False
-    """Whether only a path is gone: another device of this identity carries all of that as well."""
+    """Whether only a path was removed: another device of this identity has the same above it."""
     held: tuple[tuple[str, str], ...] = ()
-    """What of it an array or volume held, by its names then, and who: ('sdb1', 'md0')."""
+    """Partitions that an array or volume held, by their names then, with the holder: ('sdb1',
+    'md0')."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A disk that vanished. Units: seconds of the program's clock."""
+    """A removed disk. Units: seconds of the program's clock."""
 
     name: str
     object: str
     at_seconds: float
-    """When it was last seen."""
+    """When it was last present."""
     carried: tuple[str, ...] = ()
     left: int = 0
-    """How many others of its identity were there: some makers give all disks one serial number."""
+    """How many others of its identity were present: some vendors give all disks one serial
+    number."""
     adapter: str = ""
     taken_seconds: float | None = None
-    """When another device was first listed under its name."""
+    """When another device first had its name."""
     held: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """A disk that is back, or has another name. Units: seconds of the program's clock.
+    """A disk that has returned, or has another name. Units: seconds of the program's clock.
 
-    Fields: `was` is its name before, `name` that of now; `held` is as that of Event.
+    Fields: `was` is its earlier name, `name` the current one; `held` is as in Event.
     """
 
     was: str
@@ -102,19 +103,19 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """What is known of the disks over time; `gone` by identity. Kept over restarts."""
+    """History of the disks; `gone` by identity. Stored over restarts."""
 
     gone: dict[str, Gone] = field(default_factory=dict)
     names: dict[str, Identity] = field(default_factory=dict)
-    """The last identity of every name."""
+    """The last identity that each name had."""
     totals: dict[str, int] = field(default_factory=dict)
-    """Events so far, by change."""
+    """Number of events so far, by change."""
     returned: dict[str, Returned] = field(default_factory=dict)
-    """Disks that came back within GONE_SECONDS, by identity."""
+    """Disks that returned within GONE_SECONDS, by identity."""
 
 
 def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> list[Event]:
-    """Return what became of the disks between two looks at '/sys/block'."""
+    """Return the changes of disks between two readings of '/sys/block'."""
     stack = Stack(before, mounts)
     old = {name: identity(before, name) for name in before.leaves}
     new = {name: identity(after, name) for name in after.leaves}
@@ -134,8 +135,8 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
             events.append(Event(Change.RENAMED, there[0], new[there[0]], was=name))
             continue
         carried = stack.used_on(name)
-        # What others carry is looked up for those of this identity only: an adapter may have
-        # taken many disks with it.
+        # What is stacked on others is looked up for those of this identity only: an adapter may
+        # have lost many disks at once.
         path = any(
             set(carried) <= set(stack.used_on(other))
             for other in old
@@ -155,7 +156,7 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
 
 
 def recognised(state: Devices, events: Iterable[Event]) -> list[Event]:
-    """Return events in which a disk that was gone is not a new one."""
+    """Return the events with returned disks marked as such instead of as new ones."""
     return [
         replace(each, change=Change.RETURNED, was=gone.name, held=gone.held)
         if each.change is Change.ADDED
@@ -173,9 +174,9 @@ def step(
     now: float,
     looked: float | None = None,
 ) -> Devices:
-    """Return what is known after these events; `after` is all there is now.
+    """Return the history after these events; `after` is the current topology.
 
-    `looked` is when the look before was, which saw what is gone.
+    `looked` is the time of the reading before, in which the removed disks were still present.
     """
     names = {**state.names, **{name: identity(after, name) for name in after.leaves}}
     present = Counter(names[name].key for name in after.leaves)
@@ -219,7 +220,7 @@ def step(
 
 
 def lately_gone(state: Devices, now: float) -> dict[str, Gone]:
-    """Return by identity the disks that vanished a moment ago."""
+    """Return by identity the disks that were removed within LATELY_SECONDS."""
     return {k: each for k, each in state.gone.items() if now - each.at_seconds <= LATELY_SECONDS}
 
 
@@ -249,10 +250,10 @@ def samples(state: Devices) -> list[Sample]:
 
 
 def is_another(before: Device, after: Device) -> bool:
-    """Whether two devices of one name are two: DISKSEQ counts every disk that ever came up.
+    """Whether two devices of one name are different disks: DISKSEQ counts every disk added.
 
-    Source: kernel, ABI/stable/sysfs-block (diskseq, 5.15+). Without it a serial number tells, if
-    both could be read.
+    Source: kernel, ABI/stable/sysfs-block (diskseq, 5.15+). Without it the serial numbers decide,
+    if both were read.
     """
     if before.diskseq is not None and after.diskseq is not None:
         return before.diskseq != after.diskseq

@@ -1,6 +1,6 @@
-"""Which disk it is: what its incidents go by, and what people are told. Pure.
+"""Identity of a disk: the key of its incidents, and its description. Pure.
 
-A disk is its serial number, not its name: 'sdb' may be another disk tomorrow.
+A disk is identified by its serial number, not its name: 'sdb' may be another disk tomorrow.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from iowarden.collectors.filesystem.mountinfo import Mount
 
 ADAPTER = "adapter "
-"""Begins the key of what several disks hang on."""
+"""Prefix of the key of a host adapter, which several disks share."""
 FABRIC = "fabric"
-"""The adapter of what several multipath maps have in common."""
+"""The adapter that stands for what several multipath maps share."""
 ARRAY = "array "
-"""Begins that of a controller's array which is not one block device."""
+"""Prefix of the key of a controller's array that is not one block device."""
 ITSELF = "iowarden"
-"""The key of what is about iowarden and not about the machine."""
+"""The key for iowarden itself, not the host."""
 _PART = re.compile(r"p?[0-9]+|n[0-9]+(?:p[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a device is called: the key of its incidents and the words for people."""
+    """Identity of a device: the key of its incidents and its description."""
 
     key: str
     object: str
     adapter: str = ""
-    """The SCSI host adapter ('host2') it hangs on."""
+    """Its SCSI host adapter ('host2')."""
 
 
 def is_part(name: str, device: str) -> bool:
@@ -43,9 +43,10 @@ def is_part(name: str, device: str) -> bool:
 
 
 def identity(topology: Topology | None, name: str) -> Identity:
-    """Return what a device's incidents go by: its serial number, else its WWN, else its name.
+    """Return the identity of a device: its serial number, else its WWN, else its name.
 
-    A partition is its disk; '/dev/mapper/NAME', a device number and the kernel's name are one.
+    A partition has the identity of its disk; '/dev/mapper/NAME', a device number and the kernel's
+    name are equivalent.
     """
     device = None if topology is None else topology.whole(name)
     if device is None:
@@ -62,9 +63,9 @@ def identity(topology: Topology | None, name: str) -> Identity:
 
 
 def named_now(topology: Topology | None, key: str, name: str) -> str:
-    """Return what a disk is called now that was `name`: names of disks move with each boot.
+    """Return the current name of a disk that was `name`: names of disks change with each boot.
 
-    `key` is what its incidents go by. '' where another disk has its name, and it is not there.
+    `key` is that of its incidents. '' if it is absent and another disk has its name.
     """
     own = None if topology is None else topology.whole(name)
     if topology is None or own is None or not own.serial or not key.startswith("disk "):
@@ -77,17 +78,19 @@ def named_now(topology: Topology | None, key: str, name: str) -> str:
 
 
 def adapter_identity(name: str) -> Identity:
-    """Return what the incidents of an adapter go by: of 'host2', or of a controller's own name."""
+    """Return the identity of an adapter: of 'host2', or of a controller's own name."""
     return Identity(f"{ADAPTER}{name}", adapter_text(name))
 
 
 def adapter_text(name: str, driver: str = "") -> str:
-    """Return what people are told that disks have in common."""
+    """Return the description of what several disks have in common."""
     if name == FABRIC:
         return "storage fabric (what the multipath maps have in common)"
     if name.startswith("host"):
         return f"{name} (SCSI host adapter{driver and f', {driver}'})"
-    return name if " " in name else f"{name} (controller)"  # with blanks it is words already
+    return (
+        name if " " in name else f"{name} (controller)"
+    )  # with blanks it is a description already
 
 
 def with_sources(topology: Topology, mounts: Iterable[Mount]) -> Topology:

@@ -1,4 +1,4 @@
-"""From a sector of a device to the sector of what device-mapper makes of it. Pure.
+"""Maps a sector of a device to the sector of the device-mapper device above it. Pure.
 
 Sources, by formula: drivers/md/dm-stripe.c stripe_map_sector, dm-linear.c, dm-crypt.c, dm-mpath.c.
 Units: sectors of 512 bytes.
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 def through_table(
     targets: Iterable[Target], number: str, start: int, count: int
 ) -> tuple[list[Piece], list[str]]:
-    """Return what sectors of the device `number` ('8:17') are to a device-mapper device.
+    """Return how sectors of the device `number` ('8:17') map to a device-mapper device.
 
-    Only pieces that it maps, in the order of its table; and the kinds of targets that use the
-    device in a way that is not known here ('thin-pool', 'raid', 'cache' ...).
-    Errors: LayoutError, for a target that contradicts itself.
+    Only pieces that it maps, in the order of its table; and the types of targets that use the
+    device in a way that is not supported here ('thin-pool', 'raid', 'cache' ...). Errors:
+    LayoutError, for an inconsistent target.
     """
     pieces: list[Piece] = []
     unknown: list[str] = []
@@ -50,13 +50,13 @@ def through_table(
 
 
 def _linear(target: Target, number: str, start: int, end: int) -> list[Piece]:
-    """Words: device, start. Source: admin-guide/device-mapper/linear.rst."""
+    """Arguments: device, start. Source: admin-guide/device-mapper/linear.rst."""
     device, begin = _words(target, 2)
     return _mapped(target, device, begin, number, start, end)
 
 
 def _crypt(target: Target, number: str, start: int, end: int) -> list[Piece]:
-    """Words: cipher, key, offset of the IV, device, start, options; same length as what is below.
+    """Arguments: cipher, key, offset of the IV, device, start, options; no change of length.
 
     Source: admin-guide/device-mapper/dm-crypt.rst.
     """
@@ -65,7 +65,7 @@ def _crypt(target: Target, number: str, start: int, end: int) -> list[Piece]:
 
 
 def _striped(target: Target, number: str, start: int, end: int) -> list[Piece]:
-    """Words: stripes, chunk, and of each stripe device and start.
+    """Arguments: stripes, chunk, and of each stripe device and start.
 
     Source: admin-guide/device-mapper/striped.rst; dm-stripe.c, stripe_map_sector.
     """
@@ -95,10 +95,10 @@ def _striped(target: Target, number: str, start: int, end: int) -> list[Piece]:
 
 
 def _multipath(target: Target, number: str, start: int, end: int) -> list[Piece]:
-    """Words: counts, and the paths among them: each is the whole of it, sector by sector.
+    """Arguments: counts, and the paths among them: each path is the whole device, sector by sector.
 
-    Source: dm-mpath.c, __multipath_map_bio: only the device is another. multipathd makes one target
-    for all of a device.
+    Source: dm-mpath.c, __multipath_map_bio: only the device changes. multipathd makes one target
+    for the whole device.
     """
     if target.start_sectors:
         raise _odd(target)
@@ -141,5 +141,5 @@ def _number(target: Target, word: str) -> int:
 def _odd(target: Target) -> LayoutError:
     return LayoutError(
         f"device-mapper target '{target.kind}' at {target.start_sectors}: its {len(target.words)}"
-        " words are not those that the kernel documents"
+        " arguments do not match the kernel's documentation"
     )

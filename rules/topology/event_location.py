@@ -1,12 +1,12 @@
-"""Where an event happened: the disk, the array, the adapter that it is about. Pure.
+"""Location of an event: the disk, array or adapter that it concerns. Pure.
 
-The kernel says 'sdb', 'ata3.00', '2:0:1:0'; a controller says 'channel 2'; people and SMART say a
-serial number. One disk must be one incident whoever tells of it, so an event is given the identity
-that alerts about the same thing have: that of `device_identity` for a block device, that of
-`rules.coverage` for a disk that a controller hides. An event of a member of an array is about the
-member's disk. What a controller says of its own is found in rules/topology/slots.py.
-Limits: which host a controller is, is known where there is one of its maker, or where a serial
-number says so. What cannot be told goes by the name it was told with; nothing is raised.
+The kernel reports 'sdb', 'ata3.00', '2:0:1:0'; a controller reports 'channel 2'; people and SMART
+use a serial number. All reports about one disk must become one incident, so an event is given the
+identity that alerts about the same object have: that of `device_identity` for a block device, that
+of `rules.coverage` for a disk hidden by a controller. An event of an array member concerns the
+member's disk. Locations within a controller are resolved in rules/topology/slots.py. Limits: the
+host of a controller is known where there is only one of its vendor, or by a serial number. What
+cannot be resolved is identified by the reported name; nothing is raised.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 MOST_SLOTS = 4096
-"""Remembered at most; those that are told now come first."""
+"""Maximum number stored; those currently reported come first."""
 _PORT = re.compile(r"(ata[0-9]{1,9})(?:\.([0-9]{1,9}))?", re.ASCII)
 _NVME = re.compile(r"nvme([0-9]{1,9})", re.ASCII)
 _NAMESPACE = re.compile(r"nvme([0-9]{1,9})(?:c([0-9]{1,9}))?n[0-9]{1,9}", re.ASCII)
@@ -41,12 +41,13 @@ _ADDRESS = re.compile(r"([0-9]{1,9})(?::[0-9]{1,20}){3}", re.ASCII)
 _NUMBER = re.compile(r"(?:block )?([0-9]{1,9}:[0-9]{1,9})", re.ASCII)
 _TARGET = re.compile(r"id ([0-9]{1,9}) lun ([0-9]{1,9})", re.ASCII)
 _HIDES = {"areca": "arcmsr", "3ware": "3w-"}
-"""Makers whose cards show no disk as it is, though they may call one passed through: drivers."""
+"""Vendors whose controllers never show a disk directly, even if they call one pass-through:
+drivers."""
 _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 _HOST = re.compile(r"(?:scsi )?(?:host|scsi)([0-9]{1,9})", re.ASCII)
 _REMOTE_PORT = re.compile(r"rport-([0-9]{1,9}):[0-9:-]+", re.ASCII)
 _CONNECTION = re.compile(r"connection([0-9]{1,9}):[0-9]{1,9}", re.ASCII)
-"""How scsi_transport_fc.c and scsi_transport_iscsi.c call theirs: by host, and by session."""
+"""Names of scsi_transport_fc.c and scsi_transport_iscsi.c: by host, and by session."""
 
 
 def remember(
@@ -54,10 +55,10 @@ def remember(
     controllers: Sequence[Controller],
     topology: Topology | None = None,
 ) -> Mapping[str, Slotted]:
-    """Return what is in each slot, or was when that was told last; `before` itself if nothing new.
+    """Return the last known disk in each slot; `before` itself if nothing changed.
 
-    A disk that fails may vanish from the list, and an ATA disk from its port: who it was is kept
-    until another disk is there, or it turns up elsewhere.
+    A failing disk may disappear from the list, and an ATA disk from its port: its identity is
+    stored until another disk is there, or it appears elsewhere.
     """
     now = {
         name: slots.slotted(before.get(name), disk)
@@ -76,7 +77,7 @@ def remember(
 
 
 def place(event: Event, known: Map) -> Place:
-    """Return where an event happened."""
+    """Return the location of an event."""
     atlas = Atlas(known)
     if event.device:
         name = event.device.removeprefix("/dev/").replace("!", "/")
@@ -98,12 +99,12 @@ def place(event: Event, known: Map) -> Place:
 
 
 def at_controller(name: str, where: str, known: Map) -> Place:
-    """Return a controller's disk or array by its name there; itself where `where` is ''."""
+    """Return a controller's disk or array by its name there; itself if `where` is ''."""
     return slots.at_controller(Atlas(known), name, where)
 
 
 def carried(where: Place, known: Map, mounts: Iterable[Mount]) -> tuple[str, ...]:
-    """Return all that stands on a place, up to the mount points."""
+    """Return everything stacked on a location, up to the mount points."""
     topology = known.topology
     if topology is None:
         return where.around
@@ -117,9 +118,9 @@ def carried(where: Place, known: Map, mounts: Iterable[Mount]) -> tuple[str, ...
 
 
 def smart_way(where: Place, known: Map) -> str:
-    """Return how the disk itself is asked by SMART, where its controller hides it; else ''.
+    """Return the smartctl command for a disk hidden by its controller; else ''.
 
-    The device that such a controller shows says what the controller makes up.
+    Data of the block device that such a controller shows are made up by the controller.
     """
     covered = known.covered.get(where.disk)
     target = covered.polled.target if covered and covered.polled else Target("")
@@ -133,7 +134,7 @@ def smart_way(where: Place, known: Map) -> str:
 
 
 def _before(atlas: Atlas, name: str) -> Place | None:
-    """Return what had a name in an earlier boot: today it may be another's. None: nobody knows."""
+    """Return what had a name in an earlier boot, when it may have been another's, or None."""
     if _ADDRESS.fullmatch(name):
         return Place(Identity(f"device {name}", f"{name} (SCSI device, before the last boot)"))
     names = [each for each in atlas.known.before if _is_of(name, each)]
@@ -145,10 +146,10 @@ def _before(atlas: Atlas, name: str) -> Place | None:
 
 
 def _predecessor(atlas: Atlas, name: str, event: Event) -> Place | None:
-    """Return the disk that had a name when a line was logged, where another took it over since.
+    """Return the disk that had a name when a line was logged, if another disk has it now.
 
-    Only one that carried something can still fail after it vanished: file systems and arrays write
-    to it until they are unmounted or stopped.
+    Only a disk that was in use can still fail after its removal: file systems and arrays write to
+    it until they are unmounted or stopped.
     """
     if event.realtime_seconds is None:
         return None
@@ -161,13 +162,13 @@ def _predecessor(atlas: Atlas, name: str, event: Event) -> Place | None:
 
 
 def _is_of(name: str, whole: str) -> bool:
-    """Whether a name is that of a device or one of its partitions: 'sda1', 'nvme0n1p1'."""
+    """Whether a name is that of a device or of one of its partitions: 'sda1', 'nvme0n1p1'."""
     rest = name.removeprefix(whole)
     return rest == "" or (rest != name and rest.removeprefix("p").isdecimal())
 
 
 def _at_name(atlas: Atlas, name: str) -> Place:
-    """Return the place of a device, a port or an address, as the kernel calls it."""
+    """Return the location of a device, a port or an address, by the kernel's name."""
     if port := _PORT.fullmatch(name):
         return _at_port(atlas, port[1], port[2])
     if number := _NVME.fullmatch(name):
@@ -197,7 +198,7 @@ def _at_device(atlas: Atlas, name: str) -> Place:
 
 
 def _at_port(atlas: Atlas, port: str, number: str | None) -> Place:
-    """Return the disk at an ATA port, or that was there; of 'ata3' the one, if it has but one."""
+    """Return the disk that is or was at an ATA port; of 'ata3' the only one, if there is one."""
     name = port if number is None else f"{port}.{number}"
     there = [d for d in atlas.devices if d.port == port]
     if number is not None:
@@ -217,7 +218,8 @@ def _at_port(atlas: Atlas, port: str, number: str | None) -> Place:
 def _at_nvme(atlas: Atlas, number: str) -> Place:
     """Return the drive of an NVMe controller, by its first namespace.
 
-    How it is asked tells which it is; without that, its name, though 'nvme1n1' counts subsystems.
+    The path by which it is polled identifies it; without that, the name does, although the number
+    in 'nvme1n1' is that of a subsystem.
     """
     known = atlas.known
     for covered in known.covered.values():
@@ -233,11 +235,11 @@ def _at_nvme(atlas: Atlas, number: str) -> Place:
 
 
 def _at_adapter(atlas: Atlas, event: Event) -> Place:
-    """Return what an adapter's driver tells of: 'host6', and there 'port 3' or 'id 0 lun 1'."""
+    """Return the location in an adapter driver's report: 'host6', 'port 3', 'id 0 lun 1'."""
     host = _host(atlas, event.controller)
     known, known_hosts = atlas.known.controllers, atlas.known.hosts
     cards = [card.name for card in known if host and atlas.host(card) == host]
-    if event.controller == "arcmsr":  # an old driver does not say which
+    if event.controller == "arcmsr":  # an old driver does not report which
         cards = [card.name for card in known if card.vendor == "areca"]
     name = cards[0] if len(cards) == 1 else ""
     if target := _TARGET.fullmatch(event.place):
@@ -252,14 +254,14 @@ def _at_adapter(atlas: Atlas, event: Event) -> Place:
     if not host or _HOST.fullmatch(event.controller):
         return Place(own)
     called = event.controller
-    if _PCI.fullmatch(called):  # by its address alone nobody knows what it is
+    if _PCI.fullmatch(called):  # its address alone does not identify it
         names = (n for n, other in known_hosts.items() if other == host and ":" not in n)
         called = " ".join(filter(None, (next(names, ""), called)))
     return Place(placed(own, called))
 
 
 def _host(atlas: Atlas, name: str) -> str:
-    """Return the SCSI host that a driver's line is about, as the driver names it; '' unknown."""
+    """Return the SCSI host of a driver's line, by the driver's name for it; '' if unknown."""
     if number := _HOST.fullmatch(name):
         return f"host{number[1]}"
     if number := _REMOTE_PORT.fullmatch(name):

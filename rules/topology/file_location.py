@@ -1,8 +1,8 @@
-"""Which file was hit, as an answer: what lies there, or why not known, and what to do. Pure.
+"""The contents of damaged sectors: file, metadata or free space, and how to repair them. Pure.
 
-Source of the cures: hdparm(8), dd(1), md(4) 'Scrubbing and mismatches', e2fsck(8). An unreadable
-sector is replaced by the drive when it is written: every cure writes it, and so destroys what it
-may still hold. Of btrfs: btrfs-scrub(8), btrfs-check(8). Units: sectors of 512 bytes, bytes.
+Source of the steps: hdparm(8), dd(1), md(4) 'Scrubbing and mismatches', e2fsck(8). A drive replaces
+an unreadable sector when it is written: every repair writes it, and so destroys what it may still
+hold. Of btrfs: btrfs-scrub(8), btrfs-check(8). Units: sectors of 512 bytes, bytes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 SECTOR_BYTES = 512
 SUPERBLOCK = "superblock"
-"""Of btrfs, as what has copies: each is written by itself."""
+"""Of btrfs, as an object with copies: each copy is written by itself."""
 _SET = "set BACKUP to the path of its copy first"
-"""Where it was not set, a command that has it fails and changes nothing."""
+"""If BACKUP is not set, a command that uses it fails and changes nothing."""
 
 
 class Kind(enum.StrEnum):
-    """What lies there."""
+    """Kinds of contents."""
 
     FILE = "file"
     FREE = "free"
@@ -31,24 +31,23 @@ class Kind(enum.StrEnum):
     JOURNAL = "journal"
     PARITY = "parity"
     RESERVED = "reserved"
-    """Partition table, superblock or bitmap of an array, swap space: no file's."""
+    """Partition table, superblock or bitmap of an array, swap space: not part of a file."""
     UNKNOWN = "unknown"
-    """It cannot be told; `text` says why."""
+    """It cannot be determined; `text` has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What lies in some sectors of the device that was asked about.
+    """The contents of some sectors of the device in the query.
 
-    Fields: `chain` is the way up, for people: 'sdb sector 363296', 'sdb1 sector 361248', 'md0 ...';
-    `device` is the last of it; `text` says what it is, or why it cannot be told, and what to run
-    then; `path` is the name on this host where `mounted`, else that within the file system; '' for
-    an inode whose name is not known. `offset_bytes` and `bytes` are within the
-    file, which has `size_bytes`.
-    `array`: of redundancy, from which it can still be read ('md0'); `degraded`: of one that lost a
-    member; `copies`: the profile by which btrfs has it elsewhere, too ('RAID1'), or SUPERBLOCK.
-    `block_bytes` is the size in which the file system writes; `in_place`: it writes a block of a
-    file where it was.
+    Fields: `chain` is the way up through the stack, for users: 'sdb sector 363296', 'sdb1 sector
+    361248', 'md0 ...'; `device` is the last of it; `text` describes the contents, or says why they
+    cannot be determined and what to run then; `path` is the name on this host if `mounted`, else
+    that within the file system; '' for an inode whose name is not known. `offset_bytes` and `bytes`
+    are within the file, which has `size_bytes`. `array`: the redundant array from which it can
+    still be read ('md0'); `degraded`: the array that lost a member; `copies`: the btrfs profile
+    with another copy ('RAID1'), or SUPERBLOCK. `block_bytes` is the size in which the file system
+    writes; `in_place`: it writes a block of a file where it was.
     """
 
     start: int
@@ -74,13 +73,13 @@ class Answer:
 
     @property
     def end(self) -> int:
-        """The first sector behind it."""
+        """The first sector after it."""
         return self.start + self.count
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something to do. `command` may be ''; `destroys` is '' for one that destroys nothing."""
+    """A step to take. `command` may be ''; `destroys` is '' for a step that destroys nothing."""
 
     text: str
     command: str = ""
@@ -88,7 +87,7 @@ class Step:
 
 
 def merged(answers: Iterable[Answer]) -> list[Answer]:
-    """Return answers in the order of the device, those that go on as one."""
+    """Return answers in the order of the device, with contiguous ones merged."""
     found: list[Answer] = []
     for answer in sorted(answers, key=lambda each: each.start):
         if found and _goes_on(found[-1], answer):
@@ -107,7 +106,7 @@ def _goes_on(last: Answer, answer: Answer) -> bool:
     if answer.start != last.end or answer.kind is not last.kind:
         return False
     if last.offset_bytes is not None and answer.offset_bytes is not None:
-        # Two halves of one block are told as one block; they begin at one place in the file.
+        # Two halves of one block are reported as one block; they begin at one offset in the file.
         if not last.offset_bytes <= answer.offset_bytes <= last.offset_bytes + (last.bytes or 0):
             return False
     elif last.offset_bytes != answer.offset_bytes:
@@ -127,7 +126,7 @@ def _goes_on(last: Answer, answer: Answer) -> bool:
 
 
 def narrowed(answers: Iterable[Answer], start: int, end: int) -> list[Answer]:
-    """Return what of some answers lies in these sectors; `end` is not among them."""
+    """Return the parts of answers that lie in these sectors; `end` is not among them."""
     found = []
     for answer in answers:
         first, last = max(start, answer.start), min(end, answer.end)
@@ -135,7 +134,8 @@ def narrowed(answers: Iterable[Answer], start: int, end: int) -> list[Answer]:
             continue
         part = replace(answer, start=first, count=last - first)
         ahead, size = (first - answer.start) * SECTOR_BYTES, part.count * SECTOR_BYTES
-        # Compressed, more of the file lies there than there are bytes: any sector is of all that.
+        # If compressed, more of the file is stored there than its bytes: any sector holds all of
+        # that.
         whole = (answer.bytes or 0) > answer.count * SECTOR_BYTES
         if answer.offset_bytes is not None and answer.bytes is not None and not whole:
             part = replace(
@@ -148,7 +148,7 @@ def narrowed(answers: Iterable[Answer], start: int, end: int) -> list[Answer]:
 
 
 def sentence(answer: Answer) -> str:
-    """Return an answer as one line, without the way up."""
+    """Return an answer as one line, without the chain."""
     if answer.kind is Kind.FILE:
         name = answer.path or f"inode {answer.inode} on {answer.device}"
         where = ""
@@ -157,33 +157,34 @@ def sentence(answer: Answer) -> str:
             where = f", bytes {answer.offset_bytes} to {last}"
         more = f" ({answer.text})" if answer.text else ""
         return f"file {name}{where}{more}"
-    word = "cannot be told, because" if answer.kind is Kind.UNKNOWN else f"{answer.kind}:"
+    word = "cannot be determined:" if answer.kind is Kind.UNKNOWN else f"{answer.kind}:"
     return f"{word} {answer.text}"
 
 
 def steps(
     answer: Answer, disk: str = "", sector_bytes: int | None = None, *, sure: bool = True
 ) -> list[Step]:
-    """Return what to do, the least harmful first.
+    """Return what to do, the least destructive step first.
 
-    `disk` is the drive itself ('sdb') where it was the device asked about, '' for a partition or an
-    array; `sector_bytes` its own sectors, in which hdparm counts; None: not known. Not `sure`: it
-    is one of several things of which not all were hit.
+    `disk` is the drive itself ('sdb') if the query named it, '' for a partition or an array;
+    `sector_bytes` its own sectors, which hdparm uses; None: not known. Not `sure`: it is one of
+    several objects of which not all are damaged.
     """
     if answer.array:
         path = f"/sys/block/{answer.array}/md/sync_action"
         return [
             Step(
-                f"{answer.array} reads it from its other members and writes it anew by itself when"
-                " it meets the error; a check of the whole array makes it do so now",
+                f"{answer.array} reads it from its other members and rewrites it by itself when it"
+                " encounters the error; a check of the whole array triggers that now",
                 f"echo check > {path}",
             )
         ]
     if answer.copies == SUPERBLOCK:
         return [
             Step(
-                "while it is mounted, btrfs writes it anew with the next change, and the drive then"
-                " replaces the sector; do not unmount it before the sector can be read again",
+                "while the file system is mounted, btrfs rewrites it with the next change, and"
+                " the drive"
+                " then replaces the sector; do not unmount it before the sector can be read again",
                 f"btrfs inspect-internal dump-super -a /dev/{answer.device}",
             )
         ]
@@ -191,8 +192,9 @@ def steps(
         where = "on the same drive" if answer.copies == "DUP" else "on other devices"
         return [
             Step(
-                f"btrfs has it a second time, {where} ({answer.copies}), and writes it anew by"
-                " itself when it meets the error; a scrub of this device makes it do so now",
+                f"btrfs has a second copy {where} ({answer.copies}), and rewrites it by itself"
+                " when it"
+                " encounters the error; a scrub of this device triggers that now",
                 f"btrfs scrub start -B /dev/{answer.device}",
             )
         ]
@@ -202,7 +204,9 @@ def steps(
         found.append(
             Step(
                 "then delete the damaged file, with its clones and in its snapshots: btrfs writes"
-                " a file anew at another place, and the old one is free only then; ask again",
+                " the restored file to other blocks, and the old ones become free only by that;"
+                " then"
+                " run this again",
                 destroys="what of the damaged file can still be read, and those snapshots of it",
             )
         )
@@ -213,8 +217,9 @@ def steps(
     ):
         found.append(
             Step(
-                "to have the file system avoid the block for good, unmounted; reads the whole"
-                " device, which takes hours",
+                "to mark the block as bad in the file system, permanently; unmounts it and reads"
+                " the"
+                " whole device, which takes hours",
                 f"umount /dev/{answer.device} && e2fsck -f -c /dev/{answer.device}",
                 "the content of files that hold unreadable blocks, which become zeros",
             )
@@ -223,22 +228,22 @@ def steps(
 
 
 def unreadable(device: str, start: int, end: int, sector_bytes: int | None = None) -> Step:
-    """Return how to find out which of many sectors cannot be read, `end` not among them."""
+    """Return how to find out which of many sectors are unreadable, `end` not among them."""
     unit = sector_bytes or SECTOR_BYTES
     per = unit // SECTOR_BYTES
     first, last = start // per, (end - 1) // per
     number = "$N" if per == 1 else f"$((N * {per}))"
     read = f"dd if=/dev/{device} of=/dev/null bs={unit} skip=$N count=1 iflag=direct status=none"
     return Step(
-        "it prints those of them that cannot be read; of such a one 'iowarden locate"
-        f" {device} SECTOR' says what it is of, and what to do",
+        "this prints the unreadable sectors; for each, 'iowarden locate"
+        f" {device} SECTOR' shows what it belongs to, and what to do",
         f"for N in $(seq {first} {last}); do {read} 2>/dev/null || echo {number}; done",
     )
 
 
 def _restore(answer: Answer, *, again: bool, sure: bool) -> Step:
-    """`again`: its damaged blocks were to be written before."""
-    lost = ("" if sure else "if it is this that cannot be read: ") + _lost(answer)
+    """`again`: an earlier step rewrites its damaged blocks."""
+    lost = ("" if sure else "if this is what cannot be read: ") + _lost(answer)
     match answer.kind:
         case Kind.FILE:
             return _restore_file(answer, "then " if again else lost)
@@ -246,26 +251,26 @@ def _restore(answer: Answer, *, again: bool, sure: bool) -> Step:
             return Step("nothing is lost: the drive replaces the sector when it is next written")
         case Kind.METADATA if answer.file_system == "btrfs":
             return Step(
-                f"{lost}save what can be read, then check {answer.device} while it is not mounted;"
-                " never with '--repair' before that",
+                f"{lost}copy what can still be read, then check {answer.device} while it is not"
+                " mounted; never use '--repair' before that",
                 f"btrfs check --readonly /dev/{answer.device}",
             )
         case Kind.METADATA | Kind.JOURNAL:
             return Step(
-                f"{lost}save what can be read, then check {answer.device} while it is not mounted;"
-                " first without repairs",
+                f"{lost}copy what can still be read, then check {answer.device} while it is not"
+                " mounted; first without repairs",
                 f"fsck -n /dev/{answer.device}",
             )
         case Kind.PARITY:
             if answer.degraded:
                 return Step(
-                    f"{answer.degraded} has lost a member, whose data are calculated from this:"
-                    " what it held of this stripe is lost"
+                    f"{answer.degraded} has lost a member whose data are computed from this sector:"
+                    " its part of this stripe is lost"
                 )
             return Step("no file is lost while the other members can be read")
         case Kind.RESERVED:
-            return Step("no file is lost; see what it is before anything is written there")
-    return Step("find out what lies there before anything is written")
+            return Step("no file is lost; find out what it is before you write anything there")
+    return Step("find out what is stored there before you write anything")
 
 
 def _restore_file(answer: Answer, begin: str) -> Step:
@@ -278,9 +283,9 @@ def _restore_file(answer: Answer, begin: str) -> Step:
     path = shlex.quote(answer.path)
     if answer.file_system == "btrfs":
         beside = shlex.quote(f"{answer.path}.restored")
-        text = f"{begin}restore {name} from a backup, beside it ({_SET}){rest}"
+        text = f"{begin}restore {name} from a backup, to a new file next to it ({_SET}){rest}"
         return Step(text, f'cp -p -- "$BACKUP" {beside}')
-    # After its blocks: what is restored first would be overwritten with zeros then.
+    # After its blocks: zeros would overwrite what is restored before.
     text = f"{begin}restore {name} from a backup ({_SET}){rest}"
     return Step(text, f'cp -p -- "$BACKUP" {path}', f"what {path} holds now")
 
@@ -292,7 +297,7 @@ def _lost(answer: Answer) -> str:
 
 
 def _blocks(answer: Answer, *, sure: bool) -> list[Step]:
-    """Return how to write the blocks of a file in place, those that cannot be read alone."""
+    """Return how to rewrite the blocks of a file in place, only those that cannot be read."""
     if answer.kind is not Kind.FILE or not (answer.mounted and answer.path and answer.in_place):
         return []
     if answer.offset_bytes is None or not answer.bytes or answer.size_bytes is None:
@@ -312,28 +317,28 @@ def _blocks(answer: Answer, *, sure: bool) -> list[Step]:
     block = f"bytes {first * size} to {end - 1}" if one else f"the {size} bytes of that block"
     found = []
     if not one:
-        # A request fails as a whole: one of its sectors may be all that is unreadable.
+        # A request fails as a whole: only one of its sectors may be unreadable.
         read = f"dd if={path} of=/dev/null bs={size} skip=$N count=1 iflag=direct status=none"
         found.append(
             Step(
-                "most of these blocks may be readable: it prints those that are not",
+                "most of these blocks may be readable: this prints those that are not",
                 f"for N in $(seq {first} {last}); do {read} || echo $N; done",
             )
         )
     this = "this block" if one else "such a block, N,"
     found += [
         Step(
-            f"{_lost(answer)}with a backup of this very version of the file"
-            f" ({_SET}): write {this} anew from it, upon which the drive replaces the sectors;"
-            " let nothing use the file meanwhile",
+            f"{_lost(answer)}with a backup of exactly this version of the file"
+            f" ({_SET}): rewrite {this} from it, and the drive replaces the sectors;"
+            " no program may use the file meanwhile",
             f'dd if="$BACKUP" of={path} skip={which} {write},sync oflag=direct{cut}',
             f"{block} of the file, as far as they can still be read",
         ),
         Step(
-            f"without one: force the drive to replace the sectors, by writing {this} of the file"
-            " anew; let nothing use the file meanwhile",
+            f"without a backup: force the drive to replace the sectors by overwriting {this} of the"
+            " file; no program may use the file meanwhile",
             f"dd if=/dev/zero of={path} {write} oflag=direct{cut}",
-            f"{block} of the file, for good: they become zeros",
+            f"{block} of the file, permanently: they become zeros",
         ),
     ]
     return found
@@ -348,20 +353,20 @@ def _reallocate(answer: Answer, disk: str, sector_bytes: int | None) -> list[Ste
     number = f"{first}" if first == last else f"{first}, and so on to {last}"
     return [
         Step(
-            "only if it stays unreadable, and nothing uses what lies there: make an ATA drive"
-            f" replace the sector, number {number} as it counts; first see that it is unreadable"
-            f" ('hdparm --read-sector {first} /dev/{disk}'); a drive with physical sectors of 4096"
-            " bytes needs all eight of them written",
+            "only if it stays unreadable and its contents are not in use: make an ATA drive"
+            f" replace the sector, number {number} in the drive's count; first verify that it is"
+            f" unreadable ('hdparm --read-sector {first} /dev/{disk}'); on a drive with physical"
+            " sectors of 4096 bytes all eight must be written",
             f"hdparm --write-sector {first} --yes-i-know-what-i-am-doing /dev/{disk}",
-            f"the {sector_bytes} bytes of that sector, for good; of a wrong number, silently those"
-            " of another",
+            f"the {sector_bytes} bytes of that sector, permanently; with a wrong number, silently"
+            " those of another sector",
         )
     ]
 
 
 def copyable(path: str) -> bool:
-    """Whether a name can be copied from a terminal as it stands.
+    """Whether a name can be copied from a terminal unchanged.
 
-    What prints it may show several blanks as one, and spells out what is no character.
+    Output may show several blanks as one, and escapes what is not a character.
     """
     return path.isprintable() and " ".join(path.split()) == path

@@ -1,9 +1,8 @@
-"""Where one sector of an md array lies, by level, and back: raid0, linear, 1, 10, 4, 5, 6. Pure.
+"""Maps sectors of an md array to its members and back: raid0, linear, 1, 10, 4, 5, 6. Pure.
 
 Sources, by formula: drivers/md/raid5.c raid5_compute_sector, raid10.c __raid10_find_phys and
 raid10_find_virt, raid0.c create_strip_zones and map_sector, md-linear.c; raid5.h for the numbers of
-layouts.
-Units: sectors of 512 bytes; a member's own sector counts from where its data begin.
+layouts. Units: sectors of 512 bytes; a member's own sector counts from where its data begin.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from iowarden.rules.topology.sector_map import MOST_PIECES, LayoutError, Use
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """A part of a raid0 whose chunks go round the same members. Units: `end` is of the array."""
+    """A part of a raid0 whose chunks alternate between the same members; `end` is of the array."""
 
     start: int
     end: int
@@ -25,9 +24,9 @@ class Zone:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An array of which everything is known. `offsets` and `sizes` are the members' by slot.
+    """An array with all its parameters. `offsets` and `sizes` are the members' by slot.
 
-    Fields: `chunk` is 1 where the level has none; `component` is what is used of each member.
+    Fields: `chunk` is 1 where the level has none; `component` is the used size of each member.
     """
 
     name: str
@@ -58,7 +57,7 @@ def copies(known: Array, sector: int) -> list[tuple[int, int]]:
 
 
 def array_sector(known: Array, slot: int, own: int) -> int | Use:
-    """Return the sector of the array that a member's own sector has, or what else that is."""
+    """Return the sector of the array for a member's own sector, or its other use."""
     match known.level:
         case "raid1":
             return own
@@ -77,7 +76,7 @@ def array_sector(known: Array, slot: int, own: int) -> int | Use:
 
 
 def run_length(known: Array, slot: int, own: int) -> int:
-    """Return how many sectors from here on are one run: at most to the end of chunk, copy, zone."""
+    """Return how many sectors from here are contiguous: up to the end of chunk, copy or zone."""
     if known.level == "raid1":
         return max(known.sectors - own, 0) or MOST_PIECES * known.chunk
     if known.level == "linear":
@@ -112,8 +111,8 @@ def zones_of(known: Array) -> tuple[Zone, ...]:
             start, member_start = end, member_end
         if len(zones) > 1 and known.layout not in {1, 2}:
             raise LayoutError(
-                f"{known.name}: its members differ in size, and the kernel does not tell whether it"
-                " lays them out as before Linux 3.14 or as since (raid0.default_layout)"
+                f"{known.name}: its members differ in size, and the kernel does not report whether"
+                " the layout is the one before Linux 3.14 or the one since (raid0.default_layout)"
             )
     end = zones[-1].end if zones else 0
     if end < known.sectors:
@@ -174,7 +173,8 @@ def stripe(known: Array, row: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     last = disks - 1
     match layout:
         case 0 | 8 | 1 | 9:
-            # 8 is laid out as 1, and 9 as 0 one row later: they differ in how Q is calculated.
+            # 8 has the layout of 1, and 9 that of 0 one row later: they differ in how Q is
+            # calculated.
             turn = (row + (layout == 9)) % disks
             p = turn if layout in {1, 8} else last - turn
             q = 0 if p == last else p + 1
@@ -227,10 +227,11 @@ def _round(first: int, disks: int, count: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Far:
-    """What the number of a layout means. Units: `stride` is sectors, 0 where copies are near.
+    """Meaning of a layout number. Units: `stride` is sectors, 0 where copies are near.
 
     Source: raid10.c, setup_geo and calc_sectors: the low byte are the near copies, the next the far
-    ones; bit 16 puts these side by side ('offset'), bits 17 and 18 keep them in sets of members.
+    ones; bit 16 stores these next to each other ('offset'), bits 17 and 18 keep them in sets of
+    members.
     """
 
     near: int
@@ -241,7 +242,7 @@ class _Far:
 
 
 def far_layout(known: Array) -> _Far:
-    """Return what the layout of a raid10 means. Errors: LayoutError."""
+    """Return the meaning of the layout of a raid10. Errors: LayoutError."""
     near, far = known.layout & 255, known.layout >> 8 & 255
     offset, sets = bool(known.layout >> 16 & 1), known.layout >> 17
     if not near or not far or sets > 2 or near * far > known.disks:

@@ -1,9 +1,8 @@
-"""From a sector of a member to the sector of its md array, and back. Pure.
+"""Maps a sector of an md member to the sector of its array, and back. Pure.
 
-Units: sectors of 512 bytes; a member's sector counts from the member's first one, with whatever
-stands ahead of the data.
-Only what the kernel told is used. An array that is being reshaped, or of which a number is missing,
-is a LayoutError with the reason: a file is never named by a layout that was guessed.
+Units: sectors of 512 bytes; a member's sector counts from the start of the member, including what
+precedes the data. Only data reported by the kernel are used. An array that is being reshaped, or
+with a value missing, is a LayoutError with the reason: a file is never named by a guessed layout.
 """
 
 from __future__ import annotations
@@ -27,41 +26,41 @@ if TYPE_CHECKING:
     from iowarden.collectors.md.md_layout import Geometry, Place
 
 _RUNNING = frozenset({"clean", "active", "active-idle", "write-pending", "readonly", "read-auto"})
-"""Of array_state. Source: kernel, admin-guide/md.rst."""
+"""Values of array_state. Source: kernel, admin-guide/md.rst."""
 _KEEPS_COPIES = frozenset({"raid1", "raid10", "raid4", "raid5", "raid6"})
 _LEVELS = _KEEPS_COPIES | {"raid0", "linear"}
 _OWN_METADATA = re.compile(r"0\.9\d|1\.[0-2]", re.ASCII)
 
 
 def array(geometry: Geometry) -> Array:
-    """Return an array to calculate with. Errors: LayoutError."""
+    """Return an array for calculations. Errors: LayoutError."""
     name, level = geometry.name, geometry.level
     if geometry.unread:
         raise LayoutError(f"{name}: {geometry.unread}")
     if level not in _LEVELS:
-        raise LayoutError(f"{name}: level '{level}' is none whose layout is known")
+        raise LayoutError(f"{name}: the layout of level '{level}' is not supported")
     if geometry.state not in _RUNNING:
         raise LayoutError(f"{name} is '{geometry.state or 'in an unknown state'}': not running")
     if geometry.reshaping:
         raise LayoutError(
-            f"{name} is being reshaped: two layouts hold at once; ask when it is done"
+            f"{name} is being reshaped and has two layouts; try again when it is done"
         )
     if not _OWN_METADATA.fullmatch(geometry.metadata):
         raise LayoutError(
-            f"{name} has metadata '{geometry.metadata or 'unknown'}', which md does not keep"
+            f"{name} has metadata '{geometry.metadata or 'unknown'}', which md does not manage"
         )
     disks = geometry.raid_disks
     if disks is None or not 0 < disks <= MOST_DISKS:
         raise LayoutError(f"{name}: expected 1 to {MOST_DISKS} members, got {disks}")
     if not geometry.sectors:
-        raise LayoutError(f"{name}: the kernel does not tell its size")
+        raise LayoutError(f"{name}: the kernel does not report its size")
     chunk = geometry.chunk_sectors or 0
     if level not in {"raid1", "linear"} and chunk < 1:
-        raise LayoutError(f"{name}: the kernel does not tell its chunk size")
+        raise LayoutError(f"{name}: the kernel does not report its chunk size")
     if level not in {"raid1", "linear", "raid4", "raid0"} and geometry.layout is None:
-        raise LayoutError(f"{name}: the kernel does not tell its layout")
+        raise LayoutError(f"{name}: the kernel does not report its layout")
     if level == "raid10" and not geometry.component_sectors:
-        raise LayoutError(f"{name}: the kernel does not tell how much of its members is used")
+        raise LayoutError(f"{name}: the kernel does not report how much of its members is used")
     offsets, sizes = _members(geometry, disks)
     known = Array(
         name=name,
@@ -77,16 +76,16 @@ def array(geometry: Geometry) -> Array:
     if level in {"raid5", "raid6"}:
         stripe(known, 0)
     if level in {"raid4", "raid5", "raid6"} and disks < (4 if level == "raid6" else 2):
-        raise LayoutError(f"{name}: {level} of {disks} members is none whose layout is known")
+        raise LayoutError(f"{name}: the layout of {level} of {disks} members is not supported")
     if level == "raid10":
         far_layout(known)
     return replace(known, zones=zones_of(known)) if level in {"raid0", "linear"} else known
 
 
 def redundant(geometry: Geometry) -> bool | None:
-    """Whether an array can still tell what one unreadable sector held; None: it never can.
+    """Whether an array can still reconstruct an unreadable sector; None: this level never can.
 
-    Limits: of a raid10 that lost a member it is not asked whose copy that was.
+    Limits: of a raid10 that lost a member it is not checked whether that member had the copy.
     """
     if geometry.level not in _KEEPS_COPIES:
         return None
@@ -99,7 +98,7 @@ def redundant(geometry: Geometry) -> bool | None:
 
 
 def reverse(known: Array, slot: int, start: int, count: int) -> list[Piece]:
-    """Return what so many sectors of a member are to its array, in order and without a gap.
+    """Return how sectors of a member map to its array, in order and without a gap.
 
     Errors: LayoutError.
     """
@@ -122,9 +121,9 @@ def reverse(known: Array, slot: int, start: int, count: int) -> list[Piece]:
 
 
 def _members(geometry: Geometry, disks: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return offset and size by slot; 0 and 0 for a slot whose member is gone. Errors: LayoutError.
+    """Return offset and size by slot; 0 and 0 for a slot without a member. Errors: LayoutError.
 
-    A member and its replacement share a slot, and have an offset each: here the member's counts.
+    A member and its replacement share a slot and have an offset each: the member's is used here.
     """
     offsets, sizes, seen = [0] * disks, [0] * disks, [False] * disks
     for member in sorted(geometry.members, key=_replaces):
@@ -147,14 +146,14 @@ def _members(geometry: Geometry, disks: int) -> tuple[tuple[int, ...], tuple[int
 
 
 def of_member(geometry: Geometry, device: str) -> tuple[Array, int]:
-    """Return the array as a member of it sees it, and the member's slot. Errors: LayoutError."""
+    """Return the array as seen by one member, and the member's slot. Errors: LayoutError."""
     member = next((each for each in geometry.members if each.device == device), None)
     if member is None:
         raise LayoutError(f"{geometry.name} does not list {device} among its members")
     if member.slot is None:
         raise LayoutError(
             f"{device} is no part of the data of {geometry.name}: its slot is"
-            f" '{member.role or 'not told'}'"
+            f" '{member.role or 'not reported'}'"
         )
     known = array(geometry)
     offsets, sizes = list(known.offsets), list(known.sizes)
@@ -167,14 +166,15 @@ def _replaces(member: Place) -> bool:
 
 
 def _extent(geometry: Geometry, member: Place) -> tuple[int, int]:
-    """Return where the data on a member begin, and how many. Errors: LayoutError."""
+    """Return where the data on a member begin, and how many sectors. Errors: LayoutError."""
     if member.offset_sectors is None or member.size_sectors is None:
         raise LayoutError(
-            f"{geometry.name}: the kernel does not tell where the data on {member.device} begin"
+            f"{geometry.name}: the kernel does not report where the data on {member.device} begin"
         )
     if member.new_offset_sectors not in {None, member.offset_sectors}:
         raise LayoutError(
-            f"{geometry.name}: the data of {member.device} are being moved; ask when it is done"
+            f"{geometry.name}: the data of {member.device} are being moved; try again when it is"
+            " done"
         )
     return member.offset_sectors, member.size_sectors
 
@@ -185,7 +185,7 @@ def _piece(known: Array, slot: int, at: int, own: int, run: int) -> Piece:
         return Piece(at, run, above)
     if above >= known.sectors:
         return Piece(at, run, Use.UNUSED)
-    # As the kernel's compute_blocknr does: what does not lead back again is no answer.
+    # As in the kernel's compute_blocknr: a result that does not map back is rejected.
     if (slot, own) not in copies(known, above):
         raise LayoutError(
             f"{known.name}: sector {own} of slot {slot} and sector {above} of the array do not"

@@ -1,4 +1,4 @@
-"""How many members an md array can lose, and which of them hold what no other one has. Pure.
+"""How many members an md array can lose, and which of them hold the last copy of data. Pure.
 
 Source: kernel, drivers/md: raid1.c, raid10.c (setup_geo), raid5.c (max_degraded, has_failed);
 admin-guide/md.rst (degraded, array_state).
@@ -13,13 +13,12 @@ if TYPE_CHECKING:
     from iowarden.collectors.md import mdstat
 
 PARITY = {"raid4": 1, "raid5": 1, "raid6": 2}
-"""Members that may be missing: beyond them the kernel fails what is read and written, and shows the
-array as broken only from 5.18 on, where it was clean.
-"""
+"""Number of members that may be missing: beyond it the kernel fails reads and writes, and reports
+the array as broken only from 5.18 on (clean before)."""
 BUILDING = frozenset({"recover", "reshape", "resync"})
-"""Of sync_action: what makes an array whole, or another one."""
+"""Values of sync_action that rebuild or reshape an array."""
 _RUNNING = frozenset({"clean", "active", "active-idle", "write-pending", "readonly", "read-auto"})
-"""Of array_state."""
+"""Values of array_state."""
 
 
 def runs(array: mdstat.Array) -> bool:
@@ -28,12 +27,12 @@ def runs(array: mdstat.Array) -> bool:
 
 
 def in_use(member: mdstat.Member) -> bool:
-    """Return whether an array counts on a member; an old kernel tells no state of one it uses."""
+    """Return whether an array uses a member; an old kernel reports no state for one in use."""
     return "in_sync" in member.states or (not member.states and member.slot is not None)
 
 
 def spared(array: mdstat.Array, copies: int | None) -> int | None:
-    """Return how many members an array can do without for certain; None: not known.
+    """Return how many members an array can certainly lose in total; None: not known.
 
     `copies` is that of a raid10.
     """
@@ -47,9 +46,9 @@ def spared(array: mdstat.Array, copies: int | None) -> int | None:
 
 
 def bears(array: mdstat.Array, copies: int | None = None) -> int | None:
-    """Return how many further members an array can lose for certain; None: not known.
+    """Return how many further members an array can certainly lose; None: not known.
 
-    Of a raid10 that lost a member it is not asked whose copy that was.
+    Of a raid10 that lost a member it is not checked which copies that member had.
     """
     spare = spared(array, copies)
     if array.level in {"raid0", "linear"} or spare is None:
@@ -58,11 +57,11 @@ def bears(array: mdstat.Array, copies: int | None = None) -> int | None:
 
 
 def last_holders(array: mdstat.Array, geometry: Md | None) -> tuple[str, ...]:
-    """Return the members, by device, without which data of an array that runs are lost.
+    """Return the members, by device, whose loss would lose data of a running array.
 
-    Of a raid10 those that share copies with a place nobody fills; of its layouts only 'near' is
-    worked out, of the others, and where it is not known what the array bears, or its counts
-    contradict each other, none is named; nor of an array that was made without redundancy.
+    Of a raid10 those that share copies with an empty slot; only the 'near' layouts are supported.
+    None is returned for other layouts, if the redundancy is unknown or its counts contradict each
+    other, and for an array without redundancy.
     """
     copies = None if geometry is None else geometry.copies
     if not array.degraded or not runs(array) or bears(array, copies) != 0:

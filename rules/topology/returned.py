@@ -1,8 +1,8 @@
-"""A disk that is back: under which name, and what takes it back where it was. Pure.
+"""Returned disks: the current name, and how to add the disk to its arrays and volumes again. Pure.
 
 Source: mdadm(8), MANAGE MODE (--re-add, --add, --remove failed and detached); lvmraid(7) and
-lvchange(8), --refresh. A path of a multipath device is taken back by multipathd; what is encrypted,
-or used by a program, is its owner's matter.
+lvchange(8), --refresh. multipathd adds a path of a multipath device again by itself; for encrypted
+devices and those used by a program there is no advice.
 """
 
 from __future__ import annotations
@@ -23,18 +23,17 @@ if TYPE_CHECKING:
 _PART_OF = re.compile(
     r"(?:_(?:[rm]image_[0-9]+|rmeta_[0-9]+|mlog|[tc]data|[tc]meta|corig|cvol|vdata))+$", re.ASCII
 )
-"""What LVM appends to the name of a volume for its hidden parts. Source: lvmraid(7), lvmthin(7),
-lvmcache(7), lvmvdo(7).
-"""
+"""Suffixes that LVM appends to the name of a volume for its hidden parts. Source: lvmraid(7),
+lvmthin(7), lvmcache(7), lvmvdo(7)."""
 
 
 def sentence(was: str, name: str, shown: str) -> str:
-    """Return that a disk is back and how it is called now; `was` is its name before."""
+    """Return that a disk has returned and its current name; `was` is its name before."""
     return f"{shown} is back" if name == was else f"{was} is back: it is /dev/{name} now, {shown}"
 
 
 def advice(back: Returned, topology: Topology, arrays: Mapping[str, Array]) -> tuple[str, ...]:
-    """Return how to take a disk back into the arrays and volumes that lost it; () if none did."""
+    """Return how to add a disk again to the arrays and volumes that lost it; () if none did."""
     device = topology.devices.get(back.name)
     if device is None:
         return ()
@@ -47,8 +46,8 @@ def advice(back: Returned, topology: Topology, arrays: Mapping[str, Array]) -> t
             continue
         if array is not None and own not in there:
             found.append(
-                f"/dev/{own}, which {holder} lost, is not there: see the partitions of the disk"
-                f" before anything is written to it:\n  lsblk /dev/{back.name}"
+                f"/dev/{own}, which {holder} lost, does not exist: check the partitions of the disk"
+                f" before you write anything to it:\n  lsblk /dev/{back.name}"
             )
         elif array is not None:
             found += _into(array, topology, own, part)
@@ -56,14 +55,14 @@ def advice(back: Returned, topology: Topology, arrays: Mapping[str, Array]) -> t
     if groups:
         lines = (f"  lvchange --refresh {group}/{name}" for group, name in groups)
         found.append(
-            "Logical volumes lost it. Unmount those without redundancy, whose file systems were cut"
-            " off, then have LVM take the disk back:\n" + "\n".join(lines)
+            "Logical volumes lost this disk. Unmount those without redundancy, because their file"
+            " systems lost access to it, then make LVM use the disk again:\n" + "\n".join(lines)
         )
     return tuple(found)
 
 
 def _into(array: Array, topology: Topology, own: str, part: str) -> Iterator[str]:
-    """Yield how a member is taken back; never where it would lose its place in the array."""
+    """Yield how to add a member again; never where that would lose its slot in the array."""
     name = array.name
     device = topology.devices.get(name)
     spare = spared(array, None if device is None or device.md is None else device.md.copies)
@@ -71,8 +70,8 @@ def _into(array: Array, topology: Topology, own: str, part: str) -> Iterator[str
         return
     if not runs(array) or array.degraded > spare:
         yield (
-            f"{name} has lost more members than it can spare: do not add /dev/{own} to it, that"
-            " would overwrite what the array knows of it. See what it holds, and write nothing:\n"
+            f"{name} has lost more members than its redundancy covers: do not add /dev/{own} to it,"
+            " because that overwrites its array metadata. Examine it, and write nothing:\n"
             f"  mdadm --examine /dev/{own}"
         )
         return
@@ -81,16 +80,16 @@ def _into(array: Array, topology: Topology, own: str, part: str) -> Iterator[str
         lines.append(f"  mdadm /dev/{name} --remove {'failed' if own == part else 'detached'}")
     lines.append(f"  mdadm /dev/{name} --re-add /dev/{own}")
     yield (
-        f"{name} does not take /dev/{own} back by itself. If the disk is well, and what made it"
-        " vanish is mended:\n"
+        f"{name} does not add /dev/{own} again by itself. If the disk is healthy, and the cause"
+        " of its removal is repaired:\n"
         + "\n".join(lines)
-        + f"\nIf mdadm refuses to re-add it, this rebuilds all of it, and overwrites /dev/{own}:\n"
+        + f"\nIf mdadm refuses to re-add it, this rebuilds it fully and overwrites /dev/{own}:\n"
         f"  mdadm /dev/{name} --add /dev/{own}"
     )
 
 
 def _logical_volumes(back: Returned, topology: Topology) -> Iterator[tuple[str, str]]:
-    """Yield volume group and name of each that still uses a disk as it was before it was gone."""
+    """Yield volume group and name of each volume that still uses a disk as before its removal."""
     new = topology.devices[back.name]
     for _, holder in back.held:
         device = topology.devices.get(holder)

@@ -1,8 +1,8 @@
-"""Runs of sectors, and what each is to what lies above: data, parity, reserved. Pure.
+"""Maps ranges of sectors to the level above: data, parity, reserved. Pure.
 
-Units: sectors of 512 bytes.
-Only what the kernel told is used. An array that is being reshaped, or of which a number is missing,
-is a LayoutError with the reason: a file is never named by a layout that was guessed.
+Units: sectors of 512 bytes. Only data reported by the kernel are used. An array that is being
+reshaped, or with a value missing, is a LayoutError with the reason: a file is never named by a
+guessed layout.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ MOST_DISKS = 4096
 
 
 class LayoutError(ValueError):
-    """It cannot be told what is where; the text says why."""
+    """The layout cannot be determined; the text has the reason."""
 
 
 class Use(enum.StrEnum):
-    """What a run of sectors is to what lies above."""
+    """Use of a range of sectors at the level above."""
 
     DATA = "data"
     PARITY = "parity"
     RESERVED = "reserved"
-    """Superblock, write-intent bitmap, list of bad blocks, log: what stands ahead of the data."""
+    """Superblock, write-intent bitmap, bad block list, log: what precedes the data."""
     UNUSED = "unused"
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A run of sectors, and where it is one level up: from `above` on, for DATA alone."""
+    """A range of sectors and its position one level up: from `above` on, for DATA only."""
 
     start: int
     count: int
@@ -45,18 +45,18 @@ class Piece:
 
     @property
     def end(self) -> int:
-        """The first sector behind it."""
+        """The first sector after it."""
         return self.start + self.count
 
 
 def overlap(start: int, count: int, first: int, sectors: int) -> tuple[int, int] | None:
-    """Return where a range and another one meet, as start and count, or None."""
+    """Return the intersection of two ranges as start and count, or None."""
     low, high = max(start, first), min(start + count, first + sectors)
     return (low, high - low) if low < high else None
 
 
 def gaps(start: int, count: int, covered: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the parts of a range that no (start, count) of `covered` covers."""
+    """Return the parts of a range that no (start, count) of `covered` contains."""
     found = []
     at = start
     for first, sectors in sorted(covered):
@@ -70,7 +70,7 @@ def gaps(start: int, count: int, covered: Iterable[tuple[int, int]]) -> list[tup
 
 
 def add(pieces: list[Piece], piece: Piece) -> None:
-    """Add a piece; one that goes on where the last one ended, becomes part of it."""
+    """Add a piece; merge it with the last one if it continues that."""
     last = pieces[-1] if pieces and pieces[-1].use is piece.use else None
     if last and (last.above is None or last.above + last.count == piece.above):
         pieces[-1] = replace(last, count=last.count + piece.count)

@@ -1,7 +1,7 @@
-"""The map from a controller's slot to a disk, its block device, and what stands on it. Pure.
+"""The map from a controller's slot to a disk, its block device, and what is stacked on it. Pure.
 
-What is known comes from readings of many ages: a disk that failed is gone from some and not from
-others. So nothing here is certain to be there, and what is not, is None or ''.
+Its data come from readings of different ages: a failed disk is missing in some and listed in
+others. So any part may be absent: None or ''.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Slotted:
-    """What was in a slot when it was told last. `array` is the name of its array there."""
+    """The last known contents of a slot. `array` is the name of its array there."""
 
     serial: str = ""
     model: str = ""
@@ -36,14 +36,14 @@ class Slotted:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """What is known of where things are.
+    """All that is known about locations.
 
     Fields: `covered` is by the label 'disk'; `slots` by controller and slot, 'areca 1 channel 2',
     and by ATA port, 'ata3.00'; `arrays` are those of software RAID by name. `boot_id` is this
-    boot's, '' unknown; `before` is who had each name when iowarden ran last; `ahead_seconds` is by
-    how much Unix time is ahead of the program's clock; `hosts` are the SCSI hosts by what drivers
-    call them: 'mpt3sas_cm0', '0000:03:00.0', `fabrics` those of Fibre Channel and iSCSI; `standing`
-    is what stands on what, or did until lately.
+    boot's, '' unknown; `before` has the owner of each name when iowarden last ran; `ahead_seconds`
+    is by how much Unix time is ahead of the program's clock; `hosts` are the SCSI hosts by the
+    names that drivers use: 'mpt3sas_cm0', '0000:03:00.0', `fabrics` those of Fibre Channel and
+    iSCSI; `standing` is the storage stack now and until lately.
     """
 
     topology: Topology | None = None
@@ -62,13 +62,13 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an event happened.
+    """Location of an event.
 
     Fields: `identity` is that of its incident, its key '' the host's; `disk` is the label of the
-    disk's series; `device` is the block device that it is, also of a partition, or that is made of
-    this disk alone, else ''; `controller` and `slot` are 'areca 1' and 'channel 2'; `volumes` are
-    the keys of what the controller makes of this disk or array, block devices and arrays; `around`
-    is for people what stands on it, outwards: 'raid set 1 of areca 1', 'sdb', 'md0'.
+    disk's series; `device` is its block device (or partition), or the one made of this disk alone,
+    else ''; `controller` and `slot` are 'areca 1' and 'channel 2'; `volumes` are the keys of what
+    the controller makes of this disk or array, block devices and arrays; `around` describes what is
+    stacked on it, outwards: 'raid set 1 of areca 1', 'sdb', 'md0'.
     """
 
     identity: Identity
@@ -81,10 +81,10 @@ class Place:
 
 
 class Atlas:
-    """What is known, by the names it is asked for."""
+    """Lookup tables over a Map, by name, address and serial number."""
 
     def __init__(self, known: Map) -> None:
-        """Sort what is known; it does not change meanwhile."""
+        """Build the tables; the map does not change meanwhile."""
         self.known = known
         found = () if known.topology is None else known.topology.devices.values()
         self.devices: tuple[Device, ...] = tuple(found)
@@ -104,7 +104,7 @@ class Atlas:
     # Block devices
 
     def whole(self, name: str) -> Device | None:
-        """Return a device by any of its names, of a partition its disk."""
+        """Return a device by any of its names; of a partition its disk."""
         topology = self.known.topology
         return None if topology is None else self._whole.get(topology.kernel_name(name))
 
@@ -113,30 +113,30 @@ class Atlas:
         return self._addresses.get(address)
 
     def of_serial(self, serial: str) -> list[Device]:
-        """Return the block devices that are the disk of a serial number; [] if these are two."""
+        """Return the block devices of the disk with a serial number; [] if two disks have it."""
         found = self._serials.get(serial, [])
         return found if len({self.subject(each.name).key for each in found}) == 1 else []
 
     def subject(self, name: str) -> Identity:
-        """Return what alerts with this label 'device' are about."""
+        """Return the subject of alerts with this label 'device'."""
         return alert_subject.subject(self.known.topology, self.known.devices, (("device", name),))
 
     def above(self, device: Device) -> tuple[str, ...]:
-        """Return the arrays and volumes that stand on a device."""
+        """Return the arrays and volumes stacked on a device."""
         return () if self._stack is None else self._stack.shown_on(device.name)
 
     def keys(self, made: Iterable[Device]) -> tuple[str, ...]:
-        """Return the keys of devices' incidents."""
+        """Return the incident keys of devices."""
         return tuple(dict.fromkeys(self.subject(device.name).key for device in made))
 
     # Disks
 
     def covered_device(self, name: str) -> Covered | None:
-        """Return the disk that a block device is."""
+        """Return the disk of a block device."""
         return self._leaves.get(name)
 
     def last(self, serial: str) -> Identity | None:
-        """Return the identity of the block device of a serial number that is there, or was."""
+        """Return the identity of the block device with a serial number, present or removed."""
         if there := self.of_serial(serial):
             return self.subject(there[0].name)
         end, state = f" {serial}", self.known.devices
@@ -156,11 +156,11 @@ class Atlas:
     # Controllers
 
     def card(self, name: str) -> Controller | None:
-        """Return the state of a controller."""
+        """Return the data of a controller."""
         return next((card for card in self.known.controllers if card.name == name), None)
 
     def host(self, card: Controller) -> str:
-        """Return the SCSI host of a controller: told, or that of a serial number both have."""
+        """Return the SCSI host of a controller: reported, or by a common serial number."""
         if card.host:
             return card.host
         if card.name not in self._hosts:
@@ -177,12 +177,12 @@ class Atlas:
         return self._hosts[card.name]
 
     def adapter(self, name: str) -> str:
-        """Return what disks of a controller hang on: its SCSI host, else itself."""
+        """Return the adapter of a controller's disks: its SCSI host, else itself."""
         card = self.card(name)
         return (self.host(card) if card else "") or name
 
     def slots(self, card: Controller) -> Mapping[str, frozenset[str]]:
-        """Return the slots in which disks are, or were, by serial number."""
+        """Return the current and last known slots of disks, by serial number."""
         if card.name not in self._slots:
             start = f"{card.name} "
             kept = self.known.slots.items()
@@ -195,14 +195,14 @@ class Atlas:
         return self._slots[card.name]
 
     def made(self, card: Controller) -> Mapping[str, Device]:
-        """Return the block device that each array is, by the array's name."""
+        """Return the block device of each array, by the array's name."""
         if card.name not in self._made:
             found = {each.name: self._device_of(each, self.host(card)) for each in card.arrays}
             self._made[card.name] = {name: each for name, each in found.items() if each}
         return self._made[card.name]
 
     def volumes(self, card: Controller, names: Iterable[str]) -> list[Device]:
-        """Return the block devices made of these arrays, and of what is in them."""
+        """Return the block devices made of these arrays, and of those within them."""
         wanted = set(names)
         made = self.made(card)
         found = {
@@ -213,7 +213,7 @@ class Atlas:
         return list(found.values())
 
     def _device_of(self, array: Array, host: str) -> Device | None:
-        """Return the block device that is an array: by serial number, else by address."""
+        """Return the block device of an array: by serial number, else by address."""
         if array.serial and len(found := self.of_serial(array.serial)) == 1:
             return found[0]
         device = self.addressed(controller.scsi_address(host, array.address))
@@ -221,13 +221,13 @@ class Atlas:
 
 
 def says(covered: Covered, serials: Iterable[str]) -> bool:
-    """Whether a disk has one of these serial numbers, by its label or by what it says itself."""
+    """Whether a disk has one of these serial numbers, in its label or its own data."""
     drive = covered.drive
     return covered.disk in serials or (drive is not None and drive.serial.strip() in serials)
 
 
 def placed(own: Identity, words: str) -> Identity:
-    """Return an identity with more words for people: 'sdb (MODEL, serial S, WORDS)'."""
+    """Return an identity with additional text: 'sdb (MODEL, serial S, WORDS)'."""
     if not words:
         return own
     end = own.object.endswith(")")
@@ -236,5 +236,5 @@ def placed(own: Identity, words: str) -> Identity:
 
 
 def joined(*parts: Sequence[str]) -> tuple[str, ...]:
-    """Return texts one after the other, each once."""
+    """Return texts one after the other, without duplicates."""
     return tuple(dict.fromkeys(text for part in parts for text in part))

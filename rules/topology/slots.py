@@ -1,10 +1,10 @@
-"""What a controller means by 'channel 2', 'unit 0' or a name that a person gave an array. Pure.
+"""Resolves a controller's locations: 'channel 2', 'unit 0' or an array's user-defined name. Pure.
 
-A disk in a slot is its serial number, by the controller's list or by what was there when it was
-told last; SMART, or the kernel, knows it by the same. An array is the block device that is made of
-it. Where nothing of that is known, slot and array go by their own names.
-Limits: without a serial number a disk that Areca passes through is found by its SCSI address, where
-that can be one disk only; of other makers it is not found.
+A disk in a slot is identified by its serial number, from the controller's current or last known
+list; SMART and the kernel report the same number. An array is identified by its block device. If
+neither is known, the names of slot and array are used. Limits: without a serial number, a disk that
+Areca passes through is found by its SCSI address if only one disk is possible; those of other
+vendors are not found.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _ARRAY = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _ARRAY_KINDS = re.compile(r"raid_?set|volume|rebuild|initiali|migrat|check(?!sum)", re.ASCII)
-"""Kinds of events whose place, where it is no slot, is the name that a person gave an array."""
+"""Kinds of events whose location, if it is not a slot, is the user-defined name of an array."""
 _DRIVER = re.compile(r"(unit|subunit|slot|encl[a-z]{0,6}|port|phy) ([0-9]{1,9})", re.ASCII)
-"""The words of a 3ware driver; several may stand in one place."""
+"""Location terms of a 3ware driver; one location may contain several."""
 _PASSED = frozenset({"passthrough", "jbod"})
-"""Uses of a disk that the controller shows as it is, without blanks."""
+"""Usage of a disk that the controller passes through, without blanks."""
 _PASSED_SET = "passthroughdisk"
-"""What Areca calls the raid set of such disks."""
+"""Areca's name for the raid set of such disks."""
 
 
 def slotted(before: Slotted | None, disk: PhysicalDisk) -> Slotted:
-    """Return what is in a slot; a disk that failed may be listed without all that it was."""
+    """Return what is in a slot; a failed disk may be listed with fewer details than before."""
     now = Slotted(disk.serial, disk.model, disk.array)
     if before is None or before == now:
         return now
@@ -61,7 +61,7 @@ def _who(one: Slotted) -> tuple[str, str]:
 
 
 def at_controller(atlas: Atlas, name: str, where: str, kind: str = "") -> Place:
-    """Return a controller's disk, array, or itself; `where` and `kind` as in its events."""
+    """Return a controller's disk or array, or itself; `where` and `kind` as in its events."""
     card = atlas.card(name)
     where = _normal(where)
     if slot := _slot(atlas, card, name, where):
@@ -80,7 +80,7 @@ def at_controller(atlas: Atlas, name: str, where: str, kind: str = "") -> Place:
 
 
 def itself(atlas: Atlas, name: str) -> Place:
-    """Return a controller: the adapter that it is."""
+    """Return the location of a controller: its adapter."""
     card = atlas.card(name)
     host = atlas.host(card) if card else ""
     if not host:
@@ -93,7 +93,7 @@ def itself(atlas: Atlas, name: str) -> Place:
 
 
 def of_device(atlas: Atlas, device: Device, here: Place) -> Place:
-    """Return the place of a block device with what its controller says of it, if it has one."""
+    """Return the location of a block device with the data of its controller, if it has one."""
     for card in atlas.known.controllers:
         if slot := _shown(atlas, card, device):
             return in_slot(atlas, card.name, slot, device)
@@ -114,9 +114,9 @@ def of_device(atlas: Atlas, device: Device, here: Place) -> Place:
 
 
 def _normal(where: str) -> str:
-    """Return a place as the lists of disks and arrays call it.
+    """Return a location in the form that the lists of disks and arrays use.
 
-    Of a driver's 'unit 0 port 3' the port counts, as in the log of its tool.
+    Of a driver's 'unit 0 port 3' the port is used, as in the log of its tool.
     """
     told = {word[:4]: number for word, number in _DRIVER.findall(where)}
     if not told or _DRIVER.sub("", where).strip():
@@ -127,7 +127,7 @@ def _normal(where: str) -> str:
 
 
 def _slot(atlas: Atlas, card: Controller | None, name: str, where: str) -> str:
-    """Return the slot that a place is, as the controller lists it, or did; '' for none."""
+    """Return the slot of a location, as the controller lists or listed it; '' for none."""
     if card is not None and where:
         kind = f"3ware,{where[5:]}" if where.startswith("port ") else " "
         for disk in card.disks:
@@ -140,9 +140,9 @@ def _slot(atlas: Atlas, card: Controller | None, name: str, where: str) -> str:
 
 
 def in_slot(atlas: Atlas, name: str, slot: str, shown: Device | None = None) -> Place:
-    """Return the disk in a slot, or that was there when it was told last.
+    """Return the disk that is in a slot, or the last one that was.
 
-    `shown` is the block device that it is, where that is known.
+    `shown` is its block device, if that is known.
     """
     card = atlas.card(name)
     listed = next((d for d in card.disks if d.slot == slot), None) if card else None
@@ -197,8 +197,8 @@ def _identity(
 ) -> tuple[Identity, str]:
     """Return a disk's identity, and its label.
 
-    A disk that SMART asks behind the controller, and has not read yet, will be called by what it
-    says then: its model and serial number, as the controller has them as well.
+    A disk that is polled behind the controller and was not read yet will be identified by its own
+    model and serial number, which the controller reports as well.
     """
     if covered is not None:
         return covered.identity, covered.disk
@@ -212,7 +212,7 @@ def _identity(
 
 
 def _is_one(atlas: Atlas, serial: str, name: str, slot: str) -> bool:
-    """Whether a serial number is of one disk: some makers give all of them the same."""
+    """Whether a serial number belongs to one disk only: some vendors give all disks the same."""
     return bool(serial) and not any(
         disk.serial == serial and (card.name, disk.slot) != (name, slot)
         for card in atlas.known.controllers
@@ -223,10 +223,10 @@ def _is_one(atlas: Atlas, serial: str, name: str, slot: str) -> bool:
 def _covered(
     atlas: Atlas, serial: str, slot: str, card: Controller | None, listed: PhysicalDisk | None
 ) -> tuple[Covered | None, bool]:
-    """Return the disk in a slot as SMART knows it, and whether it is asked there at all.
+    """Return the disk in a slot as known by SMART, and whether it is polled there at all.
 
-    One that was not read yet is called by the way it is asked, until it is: if it has a serial
-    number that is what it goes by.
+    A disk that was not read yet is identified by its access method; once it reports a serial
+    number, that is used.
     """
     host = atlas.host(card) if card else ""
     kinds = {listed.kind} - {""} if listed is not None else set()
@@ -246,27 +246,27 @@ def _covered(
 
 
 def _alone(card: Controller, slot: str, inside: list[Array]) -> bool:
-    """Whether these arrays have no disk but that of a slot."""
+    """Whether these arrays consist of the disk in one slot only."""
     names = {array.name for array in inside}
     others = {disk.slot for disk in card.disks if disk.array in names}
     others |= {each for array in inside for each in array.slots}
     return bool(inside) and others <= {slot}
 
 
-# Disks that a controller shows as they are
+# Disks in pass-through
 
 
 def _shown_as(
     atlas: Atlas, card: Controller, slot: str, serial: str, listed: PhysicalDisk | None
 ) -> Device | None:
-    """Return the block device that the disk in a slot is shown as."""
+    """Return the block device of the disk in a slot."""
     if not serial and (listed is None or not _is_passed(listed)):
         return None
     return next((d for d in atlas.devices if d.leaf and _shown(atlas, card, d) == slot), None)
 
 
 def _shown(atlas: Atlas, card: Controller, device: Device) -> str:
-    """Return the slot of the disk that is shown as this block device; '' where none is."""
+    """Return the slot of the disk with this block device; '' if there is none."""
     host = atlas.host(card)
     if host and device.host and host != device.host:
         return ""
@@ -293,7 +293,7 @@ def _areca_slots(atlas: Atlas, device: Device) -> set[str]:
     """Return the channels that a disk at this SCSI address may be on.
 
     Source: `areca.pass_through_drive`. An ARC-1210 whose disks were all JBOD showed that of channel
-    2 at target 1, unit 0: where no unit but 0 is in use, it may be the target that counts.
+    2 at target 1, unit 0: where no unit but 0 is in use, the target may be the channel.
     """
     found = re.fullmatch(r"([0-9]+):0:([0-9]{1,3}):([0-9]{1,3})", device.address or "", re.ASCII)
     if found is None:
@@ -311,7 +311,7 @@ def _is_passed(disk: PhysicalDisk) -> bool:
 
 
 def _may_be(disk: PhysicalDisk, device: Device) -> bool:
-    """Whether nothing that a disk and a block device say of themselves is against their being one.
+    """Whether nothing in the data of a disk and a block device contradicts that they are the same.
 
     SCSI has 8 characters for the vendor and 16 for the model: a longer name is cut.
     """
@@ -326,7 +326,7 @@ def _may_be(disk: PhysicalDisk, device: Device) -> bool:
 
 
 def _in_array(atlas: Atlas, card: Controller, array: Array) -> Place:
-    """Return an array of a controller: the block device that is made of it, if it is one."""
+    """Return the location of a controller's array: its block device, if there is one."""
     made = atlas.volumes(card, (array.name,))
     keys, words = atlas.keys(made), _called(array, card)
     if len(made) == 1:
@@ -340,13 +340,13 @@ def _in_array(atlas: Atlas, card: Controller, array: Array) -> Place:
 
 
 def _array(card: Controller, where: str, kind: str) -> Array | None:
-    """Return the array that an event names by its number, or by the name a person gave it."""
+    """Return the array of an event, by its number or its user-defined name."""
     name = re.sub(r"^unit (?=[0-9])", "u", where)
     for array in card.arrays:
         if where and array.name == name:
             return array
     called = [a for a in card.arrays if where and " ".join(a.label.split()) == where]
-    # A raid set and its volume may have one name: the event says which it is about.
+    # A raid set and its volume may share a name: the kind of event decides which it concerns.
     word = "raid set" if re.search(r"raid_?set", kind) else "volume"
     return next((a for a in called if a.name.startswith(word)), called[0] if called else None)
 
@@ -357,7 +357,7 @@ def _array_of(atlas: Atlas, card: Controller, device: Device) -> Array | None:
 
 
 def _array_key(controller: str, array: str) -> str:
-    """Return the key of an array that is no block device, or several, or none that is known."""
+    """Return the key of an array with no block device, several of them, or an unknown one."""
     return f"{device_identity.ARRAY}{controller} {array}"
 
 
@@ -367,6 +367,6 @@ def _called(array: Array, card: Controller) -> str:
 
 
 def _is_part(card: Controller | None, where: str) -> bool:
-    """Whether a place is a battery or a sensor of a controller."""
+    """Whether a location is a battery or a sensor of a controller."""
     names = (*(b.name for b in card.batteries), *(s.name for s in card.sensors)) if card else ()
     return where.casefold() in {name.casefold() for name in names}

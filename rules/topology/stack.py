@@ -1,11 +1,11 @@
-"""What stands on what now: arrays, volumes, pools, swap, and where they are mounted. Pure.
+"""The current storage stack: arrays, volumes, pools, swap, and their mount points. Pure.
 
-A mount is on the device of its number, whatever name it was given: '/dev/mapper/vg-data', 'dm-0',
-'/dev/root' and '/dev/disk/by-uuid/...' are one. btrfs has a number of its own, and is on all of its
-devices; bcachefs names all of its devices, XFS those of its log and of its real-time part. A pool
-of ZFS is on what udev knows as its members; so is what no device shows to be in use: a volume group
-without an active volume, a locked LUKS volume, the backing device of DRBD.
-*Limits:* whether udev's word is of today is not known: it looks when a device is closed.
+A mount belongs to the device of its number, whatever name was used: '/dev/mapper/vg-data', 'dm-0',
+'/dev/root' and '/dev/disk/by-uuid/...' are the same. btrfs has a number of its own and is on all of
+its devices; bcachefs names all of its devices, XFS those of its log and of its real-time part. The
+members of a ZFS pool come from udev; so do devices that are not in use otherwise: a volume group
+without an active volume, a locked LUKS volume, the backing device of DRBD. *Limits:* udev's data
+may be outdated: it reads a device when that is closed after writing.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from iowarden.collectors.procfs.swaps import Swap
 
 POOL = "pool "
-"""Begins the name of a pool of ZFS, which is the key of its incidents as well."""
+"""Prefix of the name of a ZFS pool, which is also the key of its incidents."""
 FILE_SYSTEM = "file system "
-"""Begins that of a file system by its UUID."""
+"""Prefix of the name of a file system by its UUID."""
 _ZFS = frozenset({"zfs", "fuse.zfs"})
 _OTHER_DEVICE = re.compile(r"(?:log|rt)dev=(/.+)")
-"""Of a mount's options. Source: kernel, fs/xfs/xfs_super.c, xfs_fs_show_options."""
+"""Mount options. Source: kernel, fs/xfs/xfs_super.c, xfs_fs_show_options."""
 _UNUSED = {
     "LVM2_member": "{} (volume group without an active volume)",
     "LVM1_member": "{} (volume group of LVM 1)",
@@ -45,17 +45,17 @@ _UNUSED = {
     "oracleasm": "{} (Oracle ASM disk)",
     "stratis": "{} (Stratis pool, not started)",
 }
-"""What udev knows on a device that nothing holds. Source: util-linux, libblkid, superblocks. A file
-system is none of these: it is in use where it is mounted."""
+"""Signatures that udev found on a device that nothing holds. Source: util-linux, libblkid,
+superblocks. File systems are not among these: a file system is in use where it is mounted."""
 
 
 _NVME_PATH = re.compile(r"nvme\d+c\d+n\d+", re.ASCII)
 
 
 class Carried(NamedTuple):
-    """What stands on a device, by its name and for people; `on` is what it stands on directly.
+    """Something stacked on a device, with its name and description; `on`: what is below it.
 
-    Fields: `what` is None of a device that sysfs names and does not list, and of a pool; `used`:
+    Fields: `what` is None for a pool and for a device that sysfs names without listing it; `used`:
     it is in use, as far as is known: a pool that is not imported and a closed volume are not.
     """
 
@@ -67,10 +67,10 @@ class Carried(NamedTuple):
 
 
 class Stack:
-    """All block devices with what is mounted; neither changes meanwhile."""
+    """All block devices with the mounts; neither changes meanwhile."""
 
     def __init__(self, topology: Topology, mounts: Iterable[Mount] = ()) -> None:
-        """Sort the mounts by their devices, and loop devices by the mount that has their file."""
+        """Sort the mounts by device, and loop devices by the mount that holds their file."""
         self._topology = topology
         self._mounts: dict[str, list[Mount]] = {}
         self._loops: dict[str, list[str]] = {}
@@ -92,7 +92,7 @@ class Stack:
             self._swaps.setdefault(below, []).append(swap)
 
     def on(self, device: Device) -> list[Carried]:
-        """Return what stands on a device: arrays and volumes, then where it or they are mounted.
+        """Return what is stacked on a device: arrays and volumes, then their mount points.
 
         Swap comes last.
         """
@@ -133,7 +133,7 @@ class Stack:
         return [*found.values(), *points.values(), *swaps.values()]
 
     def within(self, point: str) -> list[Carried]:
-        """Return what lies in files of a mount: loop devices with what stands on them, and swap."""
+        """Return what is stored in files of a mount: loop devices with what is on them, swap."""
         found: dict[str, Carried] = {}
         for name in self._loops.get(point, ()):
             own = self._topology.devices[name]
@@ -142,16 +142,16 @@ class Stack:
         return [*found.values(), *self._swapped(point).values()]
 
     def mounts(self, name: str) -> list[Mount]:
-        """Return what a device or partition is mounted as, by any of its names."""
+        """Return the mounts of a device or partition, by any of its names."""
         return self._mounts.get(self._topology.kernel_name(name), [])
 
     def shown_on(self, name: str) -> tuple[str, ...]:
-        """Return the same, of a device by its name, in words."""
+        """Return what is stacked on a device, given by name, as texts."""
         device = self._topology.devices.get(name)
         return () if device is None else tuple(each.shown for each in self.on(device))
 
     def used_on(self, name: str) -> tuple[str, ...]:
-        """Return what of that is in use: with the device, programs lose it."""
+        """Return what on a device is in use: programs lose it with the device."""
         device = self._topology.devices.get(name)
         return () if device is None else tuple(e.shown for e in self.on(device) if e.used)
 
@@ -169,7 +169,7 @@ class Stack:
         return pool in self._mounts or pool in self._loops or pool.removeprefix(POOL) in known
 
     def _shown(self, name: str) -> str:
-        """Return what a device that sysfs does not list, or a pool, is for people."""
+        """Return the text for a device that sysfs does not list, or for a pool."""
         if not name.startswith(POOL):
             return name
         if name == POOL:
@@ -182,7 +182,7 @@ class Stack:
 
 
 def _below(topology: Topology, mount: Mount) -> Iterable[str]:
-    """Return what a mount is on."""
+    """Return the devices below a mount."""
     if mount.kind in _ZFS:
         return (_pool(mount.source),)
     paths: tuple[str, ...]
@@ -199,21 +199,22 @@ def _below(topology: Topology, mount: Mount) -> Iterable[str]:
 
 
 def _pool(dataset: str) -> str:
-    """Return the pool of a dataset or snapshot of ZFS: 'pool tank' of 'tank/home@monday'."""
+    """Return the pool of a ZFS dataset or snapshot: 'pool tank' of 'tank/home@monday'."""
     return POOL + re.split("[/@#]", dataset, maxsplit=1)[0]
 
 
 def _unused(signature: Signature, part: str) -> str:
-    """Return what is on a device that nothing holds, for people; '' where that is not known."""
+    """Return the text for what is on a device that nothing holds; '' if unknown."""
     words = _UNUSED.get(signature.kind, "")
     return words.format(signature.group or f"data of {part}") if words else ""
 
 
 def path_maps(topology: Topology) -> dict[str, tuple[str, ...]]:
-    """Return the maps of device-mapper's and of NVMe's multipath with the paths that they have now.
+    """Return the multipath maps of device-mapper and NVMe with their current paths.
 
     Source: multipath-tools, libmultipath/devmapper.h (UUID_PREFIX); kernel,
-    drivers/nvme/host/multipath.c: an NVMe drive that might have more than one path has one, too.
+    drivers/nvme/host/multipath.c: an NVMe drive that supports several paths has a map even with
+    one.
     """
     return {
         name: device.slaves
@@ -224,7 +225,7 @@ def path_maps(topology: Topology) -> dict[str, tuple[str, ...]]:
 
 
 def _parents(path: str) -> Iterator[str]:
-    """Yield the directories of a path, the nearest first."""
+    """Yield the parent directories of a path, the nearest first."""
     while path := path.rpartition("/")[0]:
         yield path
     yield "/"

@@ -1,8 +1,7 @@
-"""What stands on what, and stood there until lately: sysfs forgets it with the device. Pure.
+"""The storage stack now and until lately: sysfs drops it together with the device. Pure.
 
-What a device, an array or an adapter carries goes by the keys of incidents
-(rules/topology/device_identity.py).
-Units: seconds of the program's clock.
+What is stacked on a device, an array or an adapter is identified by the keys of incidents
+(rules/topology/device_identity.py). Units: seconds of the program's clock.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ if TYPE_CHECKING:
     from iowarden.rules.topology.stack import Carried
 
 REMEMBERED_SECONDS = 300.0
-"""So long what has ended counts as a cause of what it carried."""
+"""For so long something that ended still counts as a cause for what was stacked on it."""
 _SERVED = frozenset({"cifs", "nfs", "nfs4", "smb3"})
 _SERVER = re.compile(r"(?://)?(?:\[([0-9A-Fa-f:.%]+)\]|([^/:\[]+))[:/]")
-"""Of a mount's source: 'server:/export', '[2001:db8::1]:/export', '//server/share'."""
+"""Source of a mount: 'server:/export', '[2001:db8::1]:/export', '//server/share'."""
 MOST_KEPT = 16_384
-"""Pairs that are kept over a restart: a thousand disks with sixteen mounts each."""
+"""Pairs stored over a restart: a thousand disks with sixteen mounts each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """What stands on something.
+    """Something that is stacked on an object.
 
     Fields: `key` is that of its incidents; `name` is the kernel's, or a mount point; `shown` is for
-    people, as it was at the last look: 'md0 (raid1)', 'swap (1.5 GiB used)'; `on` is the name of
-    what carries it directly: 'sda1'; `mount`: it is a mount point, or swap.
+    users, as last read: 'md0 (raid1)', 'swap (1.5 GiB used)'; `on` is the name of what is directly
+    below it: 'sda1'; `mount`: it is a mount point, or swap.
     """
 
     key: str
@@ -52,13 +51,13 @@ class Above:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What stands on what now, and what did `until` lately; both by the key of what carries it."""
+    """The stack now, and what was stacked `until` lately; both by the key of the lower object."""
 
     now: Mapping[str, tuple[Above, ...]] = field(default_factory=dict)
     until: Mapping[str, Mapping[Above, float]] = field(default_factory=dict)
 
     def above(self, now: float) -> dict[str, frozenset[str]]:
-        """Return by key of each object the keys of what stands on it, or did until lately."""
+        """Return by key of each object the keys of what is stacked on it, or was until lately."""
         keys = dict.fromkeys((*self.now, *self.until))
         return {
             key: frozenset(each.key for each in carried(self, key, now)) - {key} for key in keys
@@ -67,10 +66,11 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Stood:
-    """What stood on what, as it is kept over a restart: not of adapters, which their disks tell.
+    """The stack as stored over a restart; adapters are derived from their disks.
 
-    Fields: `at_seconds` is when that was, None: never; `above` are all that stand on anything, by a
-    number that `now` and `until` have, by the key of what carries them; `until` has when it ended.
+    Fields: `at_seconds` is when that was, None: never; `above` are all that are stacked on
+    anything, by a number that `now` and `until` use, by the key of the lower object; `until` has
+    when it ended.
     """
 
     at_seconds: float | None = None
@@ -83,11 +83,11 @@ NOTHING = Standing()
 
 
 def remember(state: Standing, topology: Topology, mounts: Iterable[Mount], now: float) -> Standing:
-    """Return what stands on what after a look, with what has ended since."""
+    """Return the stack after an update, with what has ended since the last one."""
     stack = Stack(topology, mounts)
     found: dict[str, dict[Above, None]] = {}
     known: dict[tuple[str, str], Above] = {}
-    """By name and what it is on: many disks carry the same."""
+    """By name and lower object: many disks have the same above them."""
     for device in topology.devices.values():
         own = identity(topology, device.name)
         above: dict[Above, None] = {}
@@ -111,20 +111,20 @@ def remember(state: Standing, topology: Topology, mounts: Iterable[Mount], now: 
 
 
 def _server(mount: Mount) -> str:
-    """Return the server of a network mount, as the kernel's log calls it, or ''."""
+    """Return the server of a network mount, as named in the kernel's log, or ''."""
     server = _SERVER.match(mount.source) if mount.kind in _SERVED else None
     return (server[1] or server[2]) if server else ""
 
 
 def without_old(state: Standing, now: float) -> Standing:
-    """Return the same without what ended more than 300 s ago; itself where nothing did."""
+    """Return the stack without what ended more than 300 s ago; itself if nothing did."""
     if all(_is_late(at, now) for ended in state.until.values() for at in ended.values()):
         return state
     return _since(state, state.now, now)
 
 
 def _since(state: Standing, there: Mapping[str, tuple[Above, ...]], now: float) -> Standing:
-    """Return what stands on what `there` is now, with what has ended."""
+    """Return `there` as the current stack, with what has ended."""
     until: dict[str, dict[Above, float]] = {}
     for key in dict.fromkeys((*state.until, *state.now)):
         before, own = state.now.get(key, ()), there.get(key, ())
@@ -138,7 +138,7 @@ def _since(state: Standing, there: Mapping[str, tuple[Above, ...]], now: float) 
 
 
 def restacked(before: Standing, after: Standing) -> bool:
-    """Whether anything but mounts and swap stands otherwise now: containers mount all day."""
+    """Whether anything but mounts and swap changed: containers mount all day."""
     return _devices(before) != _devices(after)
 
 
@@ -148,7 +148,7 @@ def _devices(state: Standing) -> dict[str, list[Above]]:
 
 
 def kept(state: Standing, now: float) -> Stood:
-    """Return what is kept over a restart, of at most MOST_KEPT pairs, what ended lately first."""
+    """Return what is stored over a restart, at most MOST_KEPT pairs, what ended lately first."""
     numbers: dict[Above, str] = {}
     left = MOST_KEPT
     ended: dict[str, dict[str, float]] = {}
@@ -170,10 +170,10 @@ def kept(state: Standing, now: float) -> Stood:
 
 
 def recalled(state: Standing, before: Stood, booted: float, now: float) -> Standing:
-    """Return what stands on what with what stood there before a restart of the program.
+    """Return the stack combined with that before a restart of the program.
 
-    What is no longer there went while nobody looked: for 300 s from now on it counts. Nothing of an
-    earlier boot does: devices were put together anew.
+    What is missing now ended during the restart: it counts for 300 s from now on. The stack of an
+    earlier boot is dropped, because devices were assembled anew.
     """
     if before.at_seconds is None or before.at_seconds < booted:
         return state
@@ -184,13 +184,13 @@ def recalled(state: Standing, before: Stood, booted: float, now: float) -> Stand
         for key, own in before.until.items()
     }
     last = Standing(stood, ended)
-    if state is NOTHING:  # nobody has looked since
+    if state is NOTHING:  # no update since
         return last
     return _since(replace(last, until={**ended, **state.until}), state.now, now)
 
 
 def carried(state: Standing, key: str, now: float) -> tuple[Above, ...]:
-    """Return what stands on an object, and what did in the last 300 s."""
+    """Return what is stacked on an object, and what was in the last 300 s."""
     ended = state.until.get(key, {}).items()
     return (*state.now.get(key, ()), *(above for above, at in ended if _is_late(at, now)))
 
@@ -198,7 +198,7 @@ def carried(state: Standing, key: str, now: float) -> tuple[Above, ...]:
 def paths(
     state: Standing, topology: Topology | None, now: float
 ) -> dict[str, dict[str, frozenset[str]]]:
-    """Return by key of each disk or LUN the multipath maps on it: the paths that each has or had.
+    """Return by key of each disk or LUN its multipath maps with their current and recent paths.
 
     A path that was lost in the last 300 s still counts.
     """
@@ -206,7 +206,7 @@ def paths(
         return {}
     found: dict[str, dict[str, frozenset[str]]] = {}
     maps = {identity(topology, name).key: name for name in path_maps(topology)}
-    one = {name for name in maps.values() if name.startswith("nvme")}  # may have one path only
+    one = {name for name in maps.values() if name.startswith("nvme")}  # may have only one path
     for lower in dict.fromkeys((*state.now, *state.until)) if maps else ():
         for above in carried(state, lower, now):
             if above.name == maps.get(above.key):
@@ -221,7 +221,7 @@ def paths(
 
 
 def with_held(state: Standing, before: Topology, event: Event, now: float) -> Event:
-    """Return an event of a disk that went or has another name, with what of it was held."""
+    """Return the event of a removed or renamed disk, with the arrays and volumes that held it."""
     name = event.was if event.change is Change.RENAMED else event.name
     device = before.devices.get(name)
     if event.held or device is None or event.change is Change.ADDED:
@@ -238,11 +238,11 @@ def _is_late(at: float, now: float) -> bool:
 
 
 def _above(topology: Topology, each: Carried) -> Above:
-    """Return what stands on something, by the key that alerts about it have."""
+    """Return what is stacked on something, with the key that its alerts have."""
     if isinstance(each.what, Mount):
         system = topology.btrfs.get(each.on)
         key = f"{FILE_SYSTEM}{system.uuid}" if system else identity(topology, each.on).key
-        if each.on.startswith(POOL):  # an alert names it by its dataset
+        if each.on.startswith(POOL):  # an alert identifies it by its dataset
             key = identity(topology, each.what.source).key
         return Above(key, each.name, f"{each.shown} ({each.what.kind})", each.on, mount=True)
     if isinstance(each.what, Swap):

@@ -228,4 +228,4 @@ def test_the_mail_about_the_error_names_the_file(
         assert "dd if=/dev/zero" not in text
     else:
         assert f"of='{block.path}'" in text
-        assert re.search(rf"destroys: bytes {first} to \d+ of the file, for good", text)
+        assert re.search(rf"destroys: bytes {first} to \d+ of the file, permanently", text)

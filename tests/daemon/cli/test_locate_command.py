@@ -85,9 +85,10 @@ def test_an_answer_names_the_file_the_way_and_what_the_cure_destroys() -> None:
         "  other name of the file: /srv/link",
         "  path: sdb sector 363296 > sdb1 sector 361248 > ext4 block 45156",
         (
-            "  with a backup of this very version of the file (set BACKUP to the path of its copy"
-            " first): write this block anew from it, upon which the drive replaces the sectors; let"
-            " nothing use the file meanwhile"
+            "  with a backup of exactly this version of the file (set BACKUP to the path of its"
+            " copy"
+            " first): rewrite this block from it, and the drive replaces the sectors; no program"
+            " may use the file meanwhile"
         ),
         "    destroys: bytes 8192 to 12287 of the file, as far as they can still be read",
         (
@@ -95,10 +96,11 @@ def test_an_answer_names_the_file_the_way_and_what_the_cure_destroys() -> None:
             " conv=notrunc,fsync,sync oflag=direct"
         ),
         (
-            "  without one: force the drive to replace the sectors, by writing this block of the"
-            " file anew; let nothing use the file meanwhile"
+            "  without a backup: force the drive to replace the sectors by overwriting this block"
+            " of"
+            " the file; no program may use the file meanwhile"
         ),
-        "    destroys: bytes 8192 to 12287 of the file, for good: they become zeros",
+        "    destroys: bytes 8192 to 12287 of the file, permanently: they become zeros",
         (
             "    dd if=/dev/zero of=/srv/pg/base/f6 bs=4096 seek=2 count=1 conv=notrunc,fsync"
             " oflag=direct"
@@ -110,8 +112,8 @@ def test_an_answer_names_the_file_the_way_and_what_the_cure_destroys() -> None:
         "    destroys: what /srv/pg/base/f6 holds now",
         '    cp -p -- "$BACKUP" /srv/pg/base/f6',
         (
-            "  to have the file system avoid the block for good, unmounted; reads the whole device,"
-            " which takes hours"
+            "  to mark the block as bad in the file system, permanently; unmounts it and reads the"
+            " whole device, which takes hours"
         ),
         "    destroys: the content of files that hold unreadable blocks, which become zeros",
         "    umount /dev/sdb1 && e2fsck -f -c /dev/sdb1",

@@ -172,7 +172,7 @@ def test_a_mail_names_the_file_its_bytes_and_what_restores_it(tmp_path: Path) ->
     assert "of=/srv/base/1/5 skip=2 bs=4096 seek=2 count=1" in anew
     (zeros,) = commands(text, "dd if=/dev/zero")
     assert "of=/srv/base/1/5 bs=4096 seek=2 count=1" in zeros
-    assert "destroys: bytes 8192 to 12287 of the file, for good" in whole
+    assert "destroys: bytes 8192 to 12287 of the file, permanently" in whole
     questions = len(root.asked)
     with watched(tmp_path, lambda: root) as (next_mail, events):
         # What was found survives a restart: the mail about a storm names it, nobody asks anew.

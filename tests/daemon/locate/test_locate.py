@@ -217,7 +217,7 @@ def test_without_debugfs_nobody_is_named(tmp_path: Path, content: dict[str, byte
     root.images = {}
     (answer,) = ask(root, "sdb", 4096, 8)
     assert (answer.kind, answer.text) == (Kind.UNKNOWN, "'debugfs': not here")
-    assert file_location.sentence(answer) == "cannot be told, because 'debugfs': not here"
+    assert file_location.sentence(answer) == "cannot be determined: 'debugfs': not here"
 
 
 def test_time_that_is_over_is_a_reason(tmp_path: Path, content: dict[str, bytes]) -> None:
@@ -324,7 +324,7 @@ def test_an_array_that_lost_a_member_cannot_tell_what_was_there(
     assert steps[0].text.startswith("md0 has lost a member: nothing else holds these data; with a")
     (parity,) = ask(root, "sdd", 2050)
     (step, *_) = file_location.steps(parity)
-    assert step.text.endswith("what it held of this stripe is lost")
+    assert step.text.endswith("its part of this stripe is lost")
 
 
 def test_a_reshape_is_the_reason_why_no_file_is_named(
@@ -465,7 +465,7 @@ def test_a_command_that_writes_says_what_it_destroys(
         "dd if=/dev/zero of='/srv/a name with '\"'\"' and blank' bs=4096 seek=2 count=1"
         " conv=notrunc,fsync oflag=direct && truncate -s 9000 '/srv/a name with '\"'\"' and blank'"
     )
-    assert overwrite.destroys == "bytes 8192 to 8999 of the file, for good: they become zeros"
+    assert overwrite.destroys == "bytes 8192 to 8999 of the file, permanently: they become zeros"
     assert avoid.command == "umount /dev/sdb17 && e2fsck -f -c /dev/sdb17"
     (free,) = ask(root, "sdb", 2048 + image.stat().st_size // SECTOR - 8, 8)
     steps = file_location.steps(free, "sdb", 4096)

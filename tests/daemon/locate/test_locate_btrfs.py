@@ -317,7 +317,7 @@ def test_what_is_no_files_on_btrfs(tmp_path: Path, probe: Client) -> None:
         assert kinds == [Kind.RESERVED, Kind.METADATA, Kind.RESERVED]
         (_, superblock, _) = ask(probe, device, (64 << 11) - 8, 24)
         assert superblock.text == "the second superblock of btrfs"
-        assert "writes it anew with the next change" in steps(superblock)[0].text
+        assert "btrfs rewrites it with the next change" in steps(superblock)[0].text
         directory = max(at + data.rindex(b"2619") for at, data in written(image) if b"2619" in data)
         (answer,) = ask(probe, device, directory // SECTOR)
         assert (answer.kind, answer.copies) == (Kind.METADATA, "DUP")

@@ -169,6 +169,6 @@ def test_the_superblocks_and_the_first_mebibyte_are_no_chunks() -> None:
         (1 << 26, 512, Use.DATA, "the second superblock of btrfs")
     ]
     assert fixed(1 << 38, 4096, 1 << 38) == [
-        (1 << 38, 4096, Use.UNUSED, "behind the end of the file system")
+        (1 << 38, 4096, Use.UNUSED, "after the end of the file system")
     ]
     assert fixed(1 << 30, 4096, size) == []

@@ -276,11 +276,11 @@ UNKNOWN = {
     "a reshape": (replace(WHOLE, reshaping=True), "being reshaped"),
     "foreign metadata": (replace(WHOLE, metadata="external:imsm"), "'external:imsm'"),
     "no metadata told": (replace(WHOLE, metadata=""), "metadata 'unknown'"),
-    "a layout not told": (replace(WHOLE, layout=None), "does not tell its layout"),
+    "a layout not told": (replace(WHOLE, layout=None), "does not report its layout"),
     "a layout unheard of": (replace(WHOLE, layout=7), "layout 7 of raid5 is not known"),
     "a layout of raid6": (replace(WHOLE, layout=18), "layout 18 of raid5 is not known"),
     "no chunk": (replace(WHOLE, chunk_sectors=None), "chunk size"),
-    "no size": (replace(WHOLE, sectors=None), "does not tell its size"),
+    "no size": (replace(WHOLE, sectors=None), "does not report its size"),
     "no members told": (replace(WHOLE, raid_disks=None), "got None"),
     "an array that stands still": (replace(WHOLE, state="inactive"), "is 'inactive'"),
     "an array that broke": (replace(WHOLE, state="broken"), "is 'broken'"),
@@ -308,7 +308,7 @@ UNKNOWN = {
     ),
     "unequal stripes before Linux 5.4": (
         geometry("raid0", 2, 0, sizes=(80, 160)),
-        "before Linux 3.14 or as since",
+        "before Linux 3.14 or the one since",
     ),
     "members smaller than the array": (
         geometry("linear", 2, sizes=(80, 160), sectors=241),

@@ -80,7 +80,7 @@ def test_a_disk_without_its_partitions_is_not_written_to() -> None:
     """Somebody may have put in another disk of the same name plate, or erased it."""
     bare = topology(replace(SDE, partitions=()), MD0)
     (text,) = returned.advice(BACK, bare, {"md0": array("raid5", 1)})
-    assert "/dev/sde1, which md0 lost, is not there" in text
+    assert "/dev/sde1, which md0 lost, does not exist" in text
     assert "mdadm" not in text
 
 
