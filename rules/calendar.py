@@ -1,7 +1,7 @@
-"""Calendar expressions: when something is due, as timers of systemd have it. Pure.
+"""Calendar expressions for schedules, as in systemd timers. Pure.
 
 Source: systemd.time(7), "Calendar events", a subset of it: 'Sun 03:00', '02:30', '*-*-01 04:00',
-'Sat *-*-1..7 01:00', 'daily'. 'systemd-analyze calendar EXPRESSION' says when that is.
+'Sat *-*-1..7 01:00', 'daily'. 'systemd-analyze calendar EXPRESSION' prints the times.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PART = re.compile(r"(\d{1,2})(?:\.\.(\d{1,2}))?(?:/(\d{1,2}))?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """What a calendar expression says; a moment is one when all of it holds.
+    """A parsed calendar expression; a moment matches when all its parts do.
 
     Fields: `weekdays` from 0, Monday; `minutes` are those of the day.
     """
@@ -47,14 +47,14 @@ class Calendar:
     minutes: tuple[int, ...]
 
     def on(self, day: date) -> bool:
-        """Whether there are moments on a day."""
+        """Whether a day has matching moments."""
         return day.day in self.days and day.month in self.months and day.weekday() in self.weekdays
 
     def latest(self, now: float, zone: tzinfo) -> float | None:
         """Return the last moment that is not after `now`, both in Unix time.
 
-        A time that the clock leaves out in spring is taken an hour later; one that it shows twice
-        in autumn is the first. Limits: None where the nine years before have none.
+        A time that the clock skips in spring is one hour later; of a time that occurs twice in
+        autumn the first is used. Limits: None if the nine years before have none.
         """
         day = datetime.fromtimestamp(now, zone).date()
         for _ in range(_HORIZON_DAYS):
@@ -83,9 +83,9 @@ class Calendar:
 
 
 def parse(text: str) -> Calendar:
-    """Return what an expression says: weekdays, date, time, each of which may be left out.
+    """Return the parsed expression: weekdays, date, time, each of which is optional.
 
-    Errors: ValueError, which says what was expected and got.
+    Errors: ValueError, with what was expected and got.
     """
     if len(text) > _MOST_CHARACTERS:
         raise ValueError(f"expected at most {_MOST_CHARACTERS} characters, got {len(text)}")
@@ -107,7 +107,7 @@ def parse(text: str) -> Calendar:
             f" 'Sun 03:00', got {got}; see systemd.time(7)"
         )
     if not any(_LONGEST_MONTHS.get(month, 31) >= min(days) for month in months):
-        raise ValueError(f"expected a date that there is, got '{text}'")
+        raise ValueError(f"expected an existing date, got '{text}'")
     return Calendar(text, weekdays, months, days, minutes)
 
 
@@ -117,7 +117,7 @@ def _weekdays(text: str) -> frozenset[int]:
         first, _, last = part.partition("..")
         low, high = _weekday(first), _weekday(last or first)
         if high < low:
-            raise ValueError(f"expected weekdays in order, the week begins on Monday, got '{part}'")
+            raise ValueError(f"expected weekdays in order from Monday to Sunday, got '{part}'")
         found.update(range(low, high + 1))
     return frozenset(found)
 

@@ -1,4 +1,4 @@
-"""A matcher: a condition on one label of an alert, as silences and `iowarden events` have it. Pure.
+"""Label matchers, as in silences and `iowarden events`. Pure.
 
 Source: Alertmanager's matchers; regular expressions are RE2, anchored.
 """
@@ -32,7 +32,7 @@ class Matcher:
 
 
 def parse_matcher(text: str) -> Matcher:
-    """Return the matcher that a person wrote: 'device=sda', 'mountpoint=~"/srv/.*"', 'WriteStall'.
+    """Return the matcher of a text: 'device=sda', 'mountpoint=~"/srv/.*"', 'WriteStall'.
 
     A bare name is an alert's. Errors: ValueError.
     """
@@ -63,19 +63,19 @@ def parse_matcher(text: str) -> Matcher:
 
 
 def written(matcher: Matcher) -> str:
-    """Return a matcher as `parse_matcher` reads it."""
+    """Return a matcher in the form that `parse_matcher` reads."""
     text = matcher.text.replace("\\", "\\\\").replace('"', '\\"')
     return f'{matcher.label}{matcher.operator}"{text}"'
 
 
 def match_all(matchers: Iterable[Matcher]) -> Callable[[Mapping[str, str]], bool]:
-    """Return whether labels match all; a label that is missing is ''. Errors: ValueError."""
+    """Return a test whether labels match all; a missing label is ''. Errors: ValueError."""
     tests = [(each.label, predicate(each)) for each in matchers]
     return lambda labels: all(test(labels.get(label, "")) for label, test in tests)
 
 
 def predicate(matcher: Matcher) -> Callable[[str], bool]:
-    """Return the test of a label's value. Errors: ValueError, when it is no good matcher."""
+    """Return the test of a label's value. Errors: ValueError, for an invalid matcher."""
     label, operator, text = matcher.label, matcher.operator, matcher.text
     if not _LABEL.fullmatch(label) or operator not in _OPERATORS:
         raise ValueError(

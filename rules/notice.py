@@ -1,4 +1,4 @@
-"""What one mail says: the words between the incidents and whoever renders or sends them."""
+"""Content of one mail: the interface between incidents and the code that renders or sends it."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Reason(enum.StrEnum):
     ALL_CLEAR = "all clear"
     AGAIN = "again"
     REBUILT = "rebuilt"
-    """An array has all of its members again, while something else of its incident stays."""
+    """An array has all its members again, while other alerts of its incident continue."""
     STILL = "still"
-    """Once, when nothing changed for 7 days."""
+    """Sent once, when nothing changed for 7 days."""
     ARRIVAL = "arrival"
-    """Once: what was found at first sight."""
+    """Sent once: the initial report of existing problems."""
     DIGEST = "digest"
-    """Weekly: notices and information."""
+    """Sent weekly: notices and information."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One line of evidence. Units: `realtime_seconds` is Unix time, when it was so."""
+    """One line of evidence. Units: `realtime_seconds` is the Unix time of the observation."""
 
     realtime_seconds: float
     source: str
@@ -39,11 +39,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One mail to be written, complete in itself.
+    """One mail to be rendered, complete in itself.
 
     Fields: `incident` is the incident's identifier, the same in all its mails; `number` counts its
-    mails from 1; `references` are the identifiers `incident.number` of the mails it answers, the
-    first of its thread first; times are Unix time in seconds.
+    mails from 1; `references` are the identifiers `incident.number` of the earlier mails of its
+    thread, the first one first; times are Unix time in seconds.
     """
 
     incident: str
@@ -59,16 +59,16 @@ class Notice:
     realtime_seconds: float
     recurrences: int
     happened: tuple[str, ...]
-    """What happened, a sentence a line, worst first."""
+    """What happened, one sentence per line, most severe first."""
     evidence: tuple[Evidence, ...]
     affected: tuple[str, ...]
-    """What it hits: arrays, mounts, devices above. Empty: not known."""
+    """What is affected: arrays, mounts, devices above. Empty: not known."""
     advice: tuple[str, ...]
     unknown: tuple[str, ...]
-    """What is not known or cannot be read."""
+    """What is unknown or cannot be read."""
     meaning: tuple[str, ...] = ()
-    """What that is and what comes of it: the descriptions of alerts that no mail has told yet."""
+    """Meaning and consequences: the descriptions of alerts that no earlier mail contained."""
     ended_seconds: float | None = None
-    """Unix time of the true end, in an all clear."""
+    """Unix time of the actual end, when resolved."""
     times: int = 0
-    """How often it was so within a day, where it comes and goes."""
+    """How often the alert fired within a day, if it flaps."""

@@ -1,4 +1,4 @@
-"""Numbers as a person reads them, the unit taken from the metric's name."""
+"""Formats numbers for users, with the unit from the metric's name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DAY = 86_400
 
 
 def quantity(metric: str, value: float) -> str:
-    """Return a value with its unit: '668.5 MiB', '5 min 40 s', '87 %', or the number as it is."""
+    """Return a value with its unit: '668.5 MiB', '5 min 40 s', '87 %', or the plain number."""
     if not math.isfinite(value):
         return {math.inf: "for ever", -math.inf: "minus infinity"}.get(value, "not a number")
     if metric.endswith("_bytes_per_second"):

@@ -1,8 +1,8 @@
-"""What a Prometheus adds to the series of an exporter that it scrapes: 'job' and 'instance'. Pure.
+"""Labels that Prometheus adds to scraped series: 'job' and 'instance'. Pure.
 
-Rules for other exporters select by them, join on them and show them. Our own series have none, in
-rules as on '/metrics': they would be part of what tells every shipped alert from others.
-Source: Prometheus, 'Jobs and instances'.
+Rules for other exporters select by these labels, join on them and show them. iowarden's own series
+have none, in rules as on '/metrics', because there they would become part of the labels of every
+shipped alert. Source: Prometheus, 'Jobs and instances'.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Labels, Sample
 
 UP = "up"
-"""1 for each exporter, because what it would tell is known here; a source that is not is told."""
+"""Always 1: the state of each data source is known here and has metrics of its own."""
 
 
 def exporter(name: str) -> str:
-    """Return how the names of a metric's exporter begin."""
+    """Return the prefix of the metric names of an exporter."""
     return name.partition("_")[0]
 
 
 def labelled(samples: Iterable[Sample], targets: Mapping[str, Labels]) -> list[Sample]:
-    """Return other exporters' series as who scrapes them has them."""
+    """Return other exporters' series with the labels that a scrape adds."""
     return [
         (name, tuple(sorted((*labels, *targets.get(exporter(name), ())))), value)
         for name, labels, value in samples
@@ -32,11 +32,11 @@ def labelled(samples: Iterable[Sample], targets: Mapping[str, Labels]) -> list[S
 
 
 def up(targets: Mapping[str, Labels]) -> list[Sample]:
-    """Return the series that say an exporter answers."""
+    """Return the series that show an exporter as up."""
     return [(UP, labels, 1.0) for labels in targets.values()]
 
 
 def without(labels: Labels, targets: Mapping[str, Labels]) -> Labels:
-    """Return labels as '/metrics' shows them: who scrapes us adds his own 'job' and 'instance'."""
+    """Return labels as on '/metrics': Prometheus adds its own 'job' and 'instance'."""
     added = {pair for target in targets.values() for pair in target}
     return tuple(pair for pair in labels if pair not in added)

@@ -1,10 +1,9 @@
-"""Self-tests of drives: when one is due, what is in its way, and what came of it. Pure.
+"""Scheduling of drive self-tests: when one is due, why it is postponed, and its result. Pure.
 
-A drive tests itself while it works on, in minutes ('short') or hours ('long': it reads every
-sector). Source: smartctl(8), '-t'. Of an array no two members are tested at once: each is slower
-meanwhile, and a drive that fails under its test must not meet a second one.
-Units: seconds of the program's clock; a schedule is by the wall clock, which is ahead of it by
-`ahead_seconds`.
+A drive tests itself while in use, for minutes ('short') or hours ('long': it reads every sector).
+Source: smartctl(8), '-t'. No two members of an array are tested at once: each is slower meanwhile,
+and a drive that fails in its test must not coincide with a second one. Units: seconds of the
+program's clock; a schedule is in wall-clock time, which is ahead of it by `ahead_seconds`.
 """
 
 from __future__ import annotations
@@ -31,86 +30,86 @@ KINDS = ("short", "long", "conveyance")
 EVERY = "*"
 ROTATIONAL, SOLID_STATE = "rotational", "solid-state"
 BUSY_RATIO = 0.5
-"""A device that was busy for more of the last minutes is not tested by itself."""
+"""A device busier than this in the last minutes gets no scheduled test."""
 RETRY_SECONDS = 6 * 3600.0
 MOST_TRIES = 4
-"""Of a test that is interrupted each time, until it is due anew."""
+"""Tries of a test that is interrupted each time, until the next due date."""
 SETTLE_SECONDS = 900.0
-"""A test that is over by the drive's own measure may be so much late to be in its log."""
+"""The result may appear in the drive's log so long after the end of the test."""
 UNKNOWN_SECONDS = 3 * 86_400.0
-"""A test without a measure: the largest disks take less than two days."""
+"""Limit for a test of unknown duration: the largest disks take less than two days."""
 MOST_KEPT = 5000
 _NAMES = {"short": "short", "long": "extended", "conveyance": "conveyance"}
-"""How the drive's log calls them."""
+"""The names of the drive's log."""
 _USUAL_MINUTES = {"short": 10, "conveyance": 10}
-"""At most, where the drive does not say. Source: smartctl(8), '-t'."""
+"""Upper limits, if the drive does not report a duration. Source: smartctl(8), '-t'."""
 _NEVER = frozenset({Cover.NO_SMART, Cover.LUN, Cover.NO_PASS_THROUGH, Cover.MISSING})
 _QUIET = frozenset({None, "idle", "frozen"})
 
 _RUNNING = Family(
-    "iowarden_smart_self_test_running", "gauge", "1 while a self-test that iowarden began runs."
+    "iowarden_smart_self_test_running", "gauge", "1 while a self-test started by iowarden runs."
 )
 _BEGUN = Family(
     "iowarden_smart_self_test_last_start_timestamp_seconds",
     "gauge",
-    "When iowarden last began a self-test, Unix time.",
+    "Unix time in seconds at which iowarden last started a self-test.",
 )
 _PASSED = Family(
     "iowarden_smart_self_test_last_passed_timestamp_seconds",
     "gauge",
-    "When a self-test that iowarden began was last seen to have passed, Unix time.",
+    "Unix time in seconds at which a self-test started by iowarden was last found to have passed.",
 )
 _OVERDUE = Family(
     "iowarden_smart_self_test_overdue_seconds",
     "gauge",
-    "For how long a scheduled self-test waits, 0 where none does.",
+    "Seconds for which a scheduled self-test has been postponed; 0 if none is.",
 )
 _REFUSED = Family(
     "iowarden_smart_self_test_refused",
     "gauge",
-    "1 for a scheduled self-test that the disk, or what is before it, does not take.",
+    "1 for a scheduled self-test that the disk, or a controller or bridge before it, refuses.",
 )
 FAMILIES = (_RUNNING, _BEGUN, _PASSED, _OVERDUE, _REFUSED)
 
 
 class Outcome(enum.StrEnum):
-    """What became of a self-test."""
+    """Outcome of a self-test."""
 
     NONE = "none"
-    """It was never begun."""
+    """It was never started."""
     STARTING = "starting"
     RUNNING = "running"
     PASSED = "passed"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
-    """By a reset, a loss of power, or somebody else."""
+    """By a reset, a loss of power, or another program."""
     ABORTED = "aborted"
-    """Somebody asked for that."""
+    """Aborted on request."""
     REFUSED = "refused"
-    """The drive, or what passes the command, does not do it."""
+    """The drive, or a controller or bridge before it, does not support it."""
     NOT_BEGUN = "not_begun"
-    """What was to begin it failed; the drive had no say."""
+    """The command to start it failed before it reached the drive."""
     UNKNOWN = "unknown"
-    """It is over and the drive's log has no word of it."""
+    """It has ended, and the drive's log has no entry of it."""
 
 
 INSTEAD = (
     "what reads every sector instead: a check of the md array that it is in (its sync_action), or a"
     " verify or patrol read of the RAID controller"
 )
-"""Of a disk that refuses its self-tests, or whose controller does."""
+"""For a disk that refuses its self-tests, or whose controller does."""
 UNDER_WAY = frozenset({Outcome.STARTING, Outcome.RUNNING})
 _AGAIN = frozenset({Outcome.INTERRUPTED, Outcome.NOT_BEGUN})
-"""Not done: tried again."""
+"""Not run: tried again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The last self-test of a kind of a disk.
+    """The last self-test of one kind on one disk.
 
-    Fields: from `seen_seconds` on it is known to be scheduled, what was due before is not; `text`
-    is what the drive or smartctl said; `who` asked for it, '' the schedule; `minutes` is how long
-    the drive says that it takes; `log` is what its log had at the start; `tries` of one due date.
+    Fields: since `seen_seconds` it is scheduled, earlier due dates do not count; `text` is the
+    message of the drive or smartctl; `who` requested it, '' the schedule; `minutes` is the duration
+    that the drive reports; `log` is the contents of its log at the start; `tries` for one due date.
     """
 
     seen_seconds: float
@@ -132,22 +131,22 @@ Runs = dict[str, dict[str, Run]]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What is scheduled for some disks: those named by key or class, or all ('*')."""
+    """The schedule for some disks: those listed by key or class, or all ('*')."""
 
     disks: tuple[str, ...]
     calendars: Mapping[str, Calendar]
     """By kind."""
     spread_seconds: float = 0.0
-    """Each disk has a moment of its own within so long after what the calendar says."""
+    """Each disk has a moment of its own within this time after the calendar's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A disk that may be tested, and what speaks against it.
+    """A disk that may be tested, and the reasons against it.
 
-    Fields: of `shares` ('array md0', 'controller host2') only one disk at a time is tested;
-    `against` is why it is not to be tested now, '' where nothing is; `running`: a test runs in it,
-    whoever began it; `kinds`: what it can do, None: it does not say.
+    Fields: only one disk of each of `shares` ('array md0', 'controller host2') is tested at a time;
+    `against` is why it must not be tested now, '' if nothing is; `running`: a test runs on it,
+    whoever started it; `kinds`: the tests it supports, None: not reported.
     """
 
     disk: str
@@ -157,12 +156,12 @@ class Candidate:
     running: bool = False
     kinds: tuple[str, ...] | None = None
     repairs: str = ""
-    """The array of it that is being synchronised, in words."""
+    """The array of it that is being synchronised, as text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A test that is due since `since_seconds`: to be begun now, or `postponed` for a reason."""
+    """A test that is due since `since_seconds`: to be started now, or `postponed` for a reason."""
 
     disk: str
     kind: str
@@ -170,7 +169,7 @@ class Due:
     postponed: str = ""
 
 
-# --- what there is
+# --- the disks
 
 
 def candidates(
@@ -179,11 +178,12 @@ def candidates(
     arrays: Mapping[str, Array],
     busy: Mapping[str, float] | None,
 ) -> list[Candidate]:
-    """Return the disks with all that speaks against testing them now; not those never asked.
+    """Return the disks with all reasons against testing them now; without those never polled.
 
     `busy` has the share of the last minutes in which devices had requests in flight; None: not
-    known yet. Limits: which disks a RAID controller's volume has, and whether it rebuilds one, is
-    not known here: all its disks count as one array. Members of btrfs and ZFS are not known to be.
+    known yet. Limits: it is not known which disks a RAID controller's volume has, and whether it
+    rebuilds one: all disks of the controller count as one array. Members of btrfs and ZFS are not
+    known as such.
     """
     stacks = _stacks(topology)
     found = []
@@ -220,13 +220,13 @@ def _against(
 ) -> str:
     cover = disk.polled.cover
     if cover is Cover.ASLEEP:
-        return "it sleeps, and is not woken for that"
+        return "it is asleep, and is not woken up for a self-test"
     if cover is not Cover.READ:
-        return f"it is not read: {disk.polled.reason or cover.value}"
+        return f"its SMART data are unreadable: {disk.polled.reason or cover.value}"
     if repairs:
         return repairs
     if busy is None:
-        return "how busy it is is not known yet"
+        return "its load is not known yet"
     ratio, name = max(((busy.get(name, 0.0), name) for name in names), default=(0.0, ""))
     return f"{name} is {ratio:.0%} busy" if ratio > BUSY_RATIO else ""
 
@@ -243,7 +243,7 @@ def _classes(disk: Disk, topology: Topology) -> frozenset[str]:
 
 
 def _stacks(topology: Topology) -> dict[str, tuple[str, ...]]:
-    """Return for each disk what stands on it and on others as well, arrays or volumes."""
+    """Return for each disk what is stacked on it and on others as well: arrays or volumes."""
     below: dict[str, frozenset[str]] = {}
 
     def leaves(name: str, seen: frozenset[str]) -> frozenset[str]:
@@ -262,17 +262,17 @@ def _stacks(topology: Topology) -> dict[str, tuple[str, ...]]:
     return found
 
 
-# --- what is due
+# --- due tests
 
 
 def group_of(groups: Sequence[Group], candidate: Candidate) -> Group | None:
-    """Return the first group that has a disk."""
+    """Return the first group that contains a disk."""
     names = {EVERY, candidate.disk, *candidate.classes}
     return next((group for group in groups if not names.isdisjoint(group.disks)), None)
 
 
 def meet(runs: Runs, groups: Sequence[Group], found: Iterable[Candidate], now: float) -> Runs:
-    """Return the runs with an entry for what is scheduled now; the same object when none is new."""
+    """Return the runs with an entry for what is scheduled now; the same object if none is new."""
     new = [
         (candidate.disk, kind)
         for candidate in found
@@ -286,7 +286,7 @@ def meet(runs: Runs, groups: Sequence[Group], found: Iterable[Candidate], now: f
 
 
 def with_run(runs: Runs, disk: str, kind: str, run: Run) -> Runs:
-    """Return the runs with one exchanged. Beyond MOST_KEPT disks the oldest are forgotten."""
+    """Return the runs with one replaced. Beyond MOST_KEPT disks the oldest are dropped."""
     after = {**runs, disk: {**runs.get(disk, {}), kind: run}}
     if len(after) > MOST_KEPT:
         newest = {
@@ -305,9 +305,9 @@ def plan(
     *,
     ahead_seconds: float = 0.0,
 ) -> list[Due]:
-    """Return the tests that are due, the longest due first: to be begun, or why not yet.
+    """Return the due tests, the longest due first: to be started, or the reason why not yet.
 
-    What was missed while the machine was off is made up for once, however often it was due.
+    What was due while the host was off is done once, however often it was due.
     """
     by_disk = {candidate.disk: candidate for candidate in found}
     due = [
@@ -322,7 +322,7 @@ def plan(
     testing = {c.disk for c in found if c.running or _under_way(runs, c.disk)}
     used = {share: disk for disk in sorted(testing) for share in by_disk[disk].shares}
     result = []
-    # Where two kinds are due at once, the one that finds more goes first.
+    # If two kinds are due at once, the more thorough one is first.
     for each in sorted(due, key=lambda d: (d.since_seconds, -_worth(d.kind), d.disk)):
         candidate = by_disk[each.disk]
         reason = "a test runs in it" if each.disk in testing else ""
@@ -335,7 +335,7 @@ def plan(
 
 
 def in_the_way(candidate: Candidate, found: Iterable[Candidate], runs: Runs) -> str:
-    """Return why a person should not begin a test of a disk now, or ''."""
+    """Return why a test of a disk must not be started by hand now, or ''."""
     if candidate.repairs:
         return candidate.repairs
     for other in found:
@@ -355,10 +355,10 @@ def _since(
     zone: tzinfo,
     ahead: float,
 ) -> float | None:
-    """Return since when a test is due that is not done yet; None while none is."""
+    """Return since when a test is due that has not run yet; None if none is."""
     run = runs.get(disk, {}).get(kind)
     if run is None:
-        return None  # at first sight nothing is due
+        return None  # nothing is due when a disk is first seen
     own = _share(disk) * group.spread_seconds
     at = group.calendars[kind].latest(now + ahead - own, zone)
     if at is None or (at := at + own - ahead) <= run.seen_seconds:
@@ -376,7 +376,7 @@ def _in_the_way(
     tried = run.begun_seconds or 0.0
     again = tried + RETRY_SECONDS
     if run.outcome in _AGAIN and tried >= due.since_seconds and now < again:
-        return f"the last try failed, the next is in {(again - now) / 3600:.1f} h: {run.text}"
+        return f"the last try failed, next retry in {(again - now) / 3600:.1f} h: {run.text}"
     return candidate.against
 
 
@@ -389,14 +389,14 @@ def _worth(kind: str) -> int:
 
 
 def _share(disk: str) -> float:
-    """Return a number from 0 to 1 that a disk always has."""
+    """Return a fixed number from 0 to 1 for each disk."""
     return zlib.crc32(disk.encode(errors="surrogateescape")) / 2**32
 
 
 def following(
     group: Group | None, disk: str, kind: str, realtime_seconds: float, zone: tzinfo
 ) -> float | None:
-    """Return when a test is due next, in Unix time; None where it is not scheduled."""
+    """Return when a test is due next, in Unix time; None if it is not scheduled."""
     if group is None or kind not in group.calendars:
         return None
     own = _share(disk) * group.spread_seconds
@@ -404,11 +404,11 @@ def following(
     return None if at is None else at + own
 
 
-# --- what comes of it
+# --- results
 
 
 def asked(run: Run | None, now: float, who: str, due_seconds: float | None = None) -> Run:
-    """Return a run that is to begin now: `who` says so, or it is due since `due_seconds`."""
+    """Return a run that is to start now: requested by `who`, or due since `due_seconds`."""
     run = run or Run(now)
     same = (
         due_seconds is not None
@@ -426,7 +426,7 @@ def asked(run: Run | None, now: float, who: str, due_seconds: float | None = Non
 
 
 def begun(run: Run, kind: str, drive: Drive | None, now: float) -> Run:
-    """Return a run that has begun; `drive` is what the drive said right before."""
+    """Return a run that has started; `drive` has the data of the drive right before."""
     minutes = None if drive is None else drive.self_test_minutes.get(kind)
     minutes = minutes or _USUAL_MINUTES.get(kind)
     log = () if drive is None else tuple(text for text, _ in _ended(drive))
@@ -434,7 +434,7 @@ def begun(run: Run, kind: str, drive: Drive | None, now: float) -> Run:
 
 
 def ended(run: Run, outcome: Outcome, text: str, now: float, lba: int | None = None) -> Run:
-    """Return a run that is over, or did not begin."""
+    """Return a run that has ended, or did not start."""
     passed = now if outcome is Outcome.PASSED else run.passed_seconds
     return replace(
         run, outcome=outcome, text=text, ended_seconds=now, lba=lba, passed_seconds=passed, log=()
@@ -442,7 +442,7 @@ def ended(run: Run, outcome: Outcome, text: str, now: float, lba: int | None = N
 
 
 def follow(run: Run, kind: str, disk: Disk | None, now: float) -> Run:
-    """Return what became of a running test by what its drive said since; itself while it runs."""
+    """Return the outcome of a running test from the drive's data since; itself while it runs."""
     if run.outcome is not Outcome.RUNNING or run.begun_seconds is None:
         return run
     lasts = now - run.begun_seconds
@@ -453,7 +453,7 @@ def follow(run: Run, kind: str, disk: Disk | None, now: float) -> Run:
             return run
         entries = list(_ended(drive))
         texts = [text for text, _ in entries]
-        # The log moves on by one entry a test; what was in it before ends it now.
+        # The log shifts by one entry per test; what was in it before is at its end now.
         before = run.log
         new = next(n for n in range(len(texts) + 1) if texts[n:] == list(before[: len(texts) - n]))
         for _, test in entries[:new]:
@@ -461,19 +461,19 @@ def follow(run: Run, kind: str, disk: Disk | None, now: float) -> Run:
                 outcome = {True: Outcome.PASSED, False: Outcome.FAILED, None: Outcome.INTERRUPTED}
                 return ended(run, outcome[test.passed], test.status, now, test.lba)
         if run.minutes is not None and lasts > 2 * 60 * run.minutes + SETTLE_SECONDS:
-            return ended(run, Outcome.UNKNOWN, "the drive's log has no word of it", now)
+            return ended(run, Outcome.UNKNOWN, "the drive's self-test log has no entry of it", now)
     if lasts > UNKNOWN_SECONDS:
-        return ended(run, Outcome.UNKNOWN, "nothing was heard of it for three days", now)
+        return ended(run, Outcome.UNKNOWN, "the drive reported nothing of it for three days", now)
     return run
 
 
 def seen_during(
     runs: Runs, members: Iterable[Member], now: float, date: Callable[[float], str]
 ) -> tuple[str, ...]:
-    """Return what an incident tells that was seen while iowarden had the disk test itself.
+    """Return which alerts of an incident began while iowarden had the disk test itself.
 
-    That a test is over is heard minutes later: what was in these may have been behind its end.
-    `date` writes a moment for people.
+    The end of a test is noticed minutes later: an alert in these minutes may be from after its end.
+    `date` formats a time for users.
     """
     own = list(members)
     disks = {m.subject: disk for m in own if (disk := dict(m.labels).get("disk"))}
@@ -493,20 +493,20 @@ def seen_during(
 
 
 def _ended(drive: Drive) -> Iterator[tuple[str, SelfTest]]:
-    """Yield the entries of a drive's log that are not of a test that still runs."""
+    """Yield the entries of a drive's log, without that of a test that still runs."""
     for test in drive.self_tests:
         if "progress" not in test.status.lower():
             yield f"{test.kind} {test.status} {test.hours} {test.lba}", test
 
 
 def remaining_seconds(run: Run, drive: Drive | None, now: float) -> float | None:
-    """Return how long a running test takes yet, by the drive's own measure; None: it has none."""
+    """Return the remaining time of a running test, if the drive reports it, or None."""
     if run.begun_seconds is None or run.minutes is None:
         return None
     left = run.begun_seconds + 60.0 * run.minutes - now
     ratio = None if drive is None else drive.self_test_remaining_ratio
     if ratio is not None:
-        # In tenths, rounded: it corrects a measure that the load made wrong, and no more.
+        # The progress is in steps of 10 %: it only corrects an estimate that load made wrong.
         left = min(max(left, (ratio - 0.1) * 60 * run.minutes), ratio * 60 * run.minutes)
     return max(left, 0.0)
 
@@ -542,7 +542,7 @@ def samples(
 
 
 def refused(runs: Mapping[str, Run]) -> tuple[str, ...]:
-    """Return what of a disk's self-tests is refused, and what reads the disk instead."""
+    """Return which self-tests a disk refuses, and what reads the disk instead."""
     kinds = {kind: run.text for kind, run in runs.items() if run.outcome is Outcome.REFUSED}
     texts = [f"{kind} self-test refused: {text}" for kind, text in kinds.items()]
     return (*texts, INSTEAD) if texts else ()

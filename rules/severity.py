@@ -1,4 +1,4 @@
-"""How severe an alert, an event or an incident is."""
+"""Severity of alerts, events and incidents."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class Severity(enum.IntEnum):
-    """How bad; ordered, so that `max` is the worse one. Only warning and critical are mailed."""
+    """Severity, ordered, so that `max` is the higher one. Only warning and critical are mailed."""
 
     INFO = 0
     NOTICE = 1

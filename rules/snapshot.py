@@ -1,4 +1,4 @@
-"""What the sources say now, each by a field of its own type: what signals and facts are made of."""
+"""Snapshot: the current data of all data sources, the input of signals and advice."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The value of each source that signals or advice look at, by the source's name.
+    """The value of each data source that signals or advice use, by the name of the data source.
 
-    None: it says nothing that may be used now, whether it is absent or its last value is too old.
+    None: it has no data that may be used now, because it does not exist or its last data are too
+    old.
     """
 
     meminfo: Meminfo | None = None

@@ -1,7 +1,7 @@
-"""A YAML file as nodes that know their place, so that all that is wrong with it is said at once.
+"""YAML nodes with their position, so that all errors of a file are reported at once.
 
-Source: YAML 1.1 as PyYAML composes it. Errors name file, line and column, both from 1.
-Limits: `MAX_DEPTH` levels; what aliases repeat counts each time, because a small file can ask for
+Source: YAML 1.1 as PyYAML composes it. Errors name file, line and column, both from 1. Limits:
+`MAX_DEPTH` levels; what aliases repeat counts each time, because a small file can expand to
 gigabytes with them.
 """
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     _Loader = type[yaml.SafeLoader | yaml.CSafeLoader]
 
 MOST_CHARACTERS = 4_000_000
-"""Of all nodes that are looked at, each counted as `NODE_CHARACTERS` and its text."""
+"""Of all nodes that are read; each counts as `NODE_CHARACTERS` plus its text."""
 NODE_CHARACTERS = 20
 MOST_ERRORS = 200
-"""Nobody reads more at once."""
+"""More would not be read at once."""
 NULL = "tag:yaml.org,2002:null"
 MAX_DEPTH = 64
 """Levels of a document. PyYAML composes by recursion, and with libyaml on the C stack."""
@@ -35,34 +35,34 @@ _PARSED_DIFFERENTLY = re.compile(
     r"[^\n -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
     r"|[|>][-+0-9]*#|:(?:\s|#[^\n]*+)*+[]},]|[^\n]\Z"
 )
-"""Where libyaml 0.2.5 and PyYAML 6.0 in Python disagree on what is valid, or on its place.
+"""Where libyaml 0.2.5 and PyYAML 6.0 in Python disagree on what is valid, or on its position.
 
 Tabs, line breaks other than a line feed, byte order marks, a comment right after '|' or '>', no
-value in a flow mapping, and a last line without its end. What is left: '?' in an unquoted text
+value in a flow mapping, and a last line without its end. Not covered: '?' in an unquoted text
 within brackets, which libyaml accepts, as promtool does.
 """
 
 
 class RuleFileError(GivenError):
-    """A rule file that cannot be loaded; `errors` has all that is wrong with it, in order."""
+    """A rule file that cannot be loaded; `errors` has all its errors, in order."""
 
     def __init__(self, errors: Iterable[str]) -> None:
-        """Keep the messages, each with file, line and column."""
+        """Store the messages, each with file, line and column."""
         self.errors = tuple(errors)
         super().__init__("\n".join(self.errors))
 
 
 class NotYamlError(Exception):
-    """A text that is no YAML document, or not one that is accepted."""
+    """A text that is not a YAML document, or one that is not accepted."""
 
     def __init__(self, text: str, index: int, problem: str) -> None:
-        """Keep what is wrong, and line and column, both from 1."""
+        """Store the error, and line and column, both from 1."""
         super().__init__(problem)
         self.line, self.column = line_and_column(text, index)
 
 
 def compose(text: str, file: str) -> yaml.Node | None:
-    """Return the root node of a text; None where it is empty.
+    """Return the root node of a text; None if it is empty.
 
     Errors: RuleFileError.
     """
@@ -73,21 +73,21 @@ def compose(text: str, file: str) -> yaml.Node | None:
 
 
 def root_node(text: str, max_depth: int = MAX_DEPTH, *, aliases: bool = True) -> yaml.Node | None:
-    """Return the root node of a document; None where it is empty. `aliases`: accept them.
+    """Return the root node of a document; None if it is empty. `aliases`: accept them.
 
-    The nodes are the same with and without libyaml, but for the style of a plain scalar: '' or
-    None. Errors: NotYamlError, worded and placed by PyYAML's loader in Python.
+    The nodes are the same with and without libyaml, except for the style of a plain scalar: '' or
+    None. Errors: NotYamlError, with text and position of PyYAML's loader in Python.
     """
     if _LIBYAML is not None and not _PARSED_DIFFERENTLY.search(text):
         try:
             return _composed(text, _LIBYAML, max_depth, aliases=aliases)
         except NotYamlError:
-            pass  # the loader in Python finds it, too, or knows better
+            pass  # the loader in Python finds the error as well, or accepts the text
     return _composed(text, yaml.SafeLoader, max_depth, aliases=aliases)
 
 
 def _composed(text: str, loader: _Loader, max_depth: int, *, aliases: bool) -> yaml.Node | None:
-    """Return the root node, once the events, which take no recursion, are known to be harmless."""
+    """Return the root node, once the events, which need no recursion, are known to be harmless."""
     depth = 0
     index = 0
     try:
@@ -117,7 +117,7 @@ def _composed(text: str, loader: _Loader, max_depth: int, *, aliases: bool) -> y
 
 
 def is_null(node: yaml.Node) -> bool:
-    """Say whether a node is there without a value."""
+    """Return whether a node has no value."""
     return isinstance(node, yaml.ScalarNode) and node.tag == NULL
 
 
@@ -127,25 +127,25 @@ def start(node: yaml.Node) -> int:
 
 
 class Nodes:
-    """Reads nodes as what they should be, and collects what is wrong with them.
+    """Converts nodes to the expected types, and collects the errors.
 
     `what` names a node in messages.
     """
 
     def __init__(self, text: str, file: str) -> None:
-        """Begin with a text of which nothing is wrong yet."""
+        """Start with a text without errors so far."""
         self.text = text
         self.file = file
         self.errors: list[tuple[int, str]] = []
         self._characters = 0
 
     def finish(self) -> None:
-        """Raise RuleFileError with all that was wrong, in the order of the file."""
+        """Raise RuleFileError with all errors, in the order of the file."""
         if self.errors:
             raise RuleFileError(text for _, text in sorted(self.errors, key=lambda one: one[0]))
 
     def wrong(self, index: int, message: str) -> None:
-        """Note what is wrong at an offset."""
+        """Record an error at an offset."""
         self.errors.append((index, f"'{self.file}':{self.place(index)}: {message}"))
         if len(self.errors) >= MOST_ERRORS:
             self.finish()
@@ -162,7 +162,7 @@ class Nodes:
     def mapping(
         self, node: yaml.Node, what: str, known: tuple[str, ...] | None
     ) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        """Return a mapping's key and value nodes by key; `known` None: any key will do."""
+        """Return a mapping's key and value nodes by key; `known` None: any key is allowed."""
         result: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         self._count(node)
         if not isinstance(node, yaml.MappingNode):
@@ -173,7 +173,7 @@ class Nodes:
             if not isinstance(key, yaml.ScalarNode):
                 self.wrong(start(key), f"{what}: expected a text as key, got {_kind(key)}")
             elif key.value in result:
-                self.wrong(start(key), f"{what}: duplicate key {key.value!r}; keep one of them")
+                self.wrong(start(key), f"{what}: duplicate key {key.value!r}; remove one of them")
             elif known is not None and key.value not in known:
                 message = f"{what}: unknown key {key.value!r}; known are {', '.join(known)}"
                 self.wrong(start(key), message)
@@ -191,7 +191,7 @@ class Nodes:
         return []
 
     def string(self, node: yaml.Node, what: str) -> str:
-        """Return a text; '' for none."""
+        """Return a text; '' for an empty one."""
         self._count(node)
         if isinstance(node, yaml.ScalarNode):
             return "" if is_null(node) else str(node.value)
@@ -199,7 +199,7 @@ class Nodes:
         return ""
 
     def duration(self, node: yaml.Node, what: str) -> float:
-        """Return a duration's seconds; 0 where it is wrong."""
+        """Return a duration's seconds; 0 if it is invalid."""
         text = self.string(node, what)
         seconds = 0.0 if text == "0" else duration_seconds(text)
         if seconds is None and isinstance(node, yaml.ScalarNode):

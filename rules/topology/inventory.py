@@ -1,8 +1,8 @@
-"""Every physical disk that anybody says exists, what is read of it, and why not more. Pure.
+"""Inventory of all physical disks from every data source, and the monitoring state of each. Pure.
 
-The kernel, controllers, enclosures, the configuration and memory say which disks there are; what
-the poller made of each says whether it is read. A disk that is not read is never left out.
-Units: seconds of the program's clock.
+The kernel, controllers, enclosures, the configuration and stored state list the disks; the result
+of the poller shows whether each is read. A disk that is not read is never left out. Units: seconds
+of the program's clock.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 _VIRTUAL = re.compile(r"(vd|xvd|nbd|rbd|pmem|dasd|mmcblk)[a-z0-9]+.*")
 """Disks of hypervisors, networks and memory cards by the names that their drivers give them."""
 _SELF_TEST = re.compile(r"(?!.*(?:selective|log))self-?test", re.IGNORECASE)
-"""Of what a drive refuses, what matters; most drives lack some log or other."""
+"""The relevant commands that a drive may refuse; most drives lack some log."""
 _NVME = re.compile(r"nvme(\d+)(?:c(\d+))?n\d+")
 MOST_NAMED = 24
 _UNANSWERED = frozenset({Cover.FAILED, Cover.NO_PASS_THROUGH})
-"""Of a removable medium that is no fault: there is nothing to read."""
+"""For a removable medium these are not a fault: there is nothing to read."""
 _QUIET = frozenset({Cover.NO_SMART, Cover.LUN})
-"""Nothing is to be read there, so nothing is missing."""
+"""There are no SMART data to read, so nothing is missing."""
 _READABLE = frozenset({Cover.READ, Cover.ASLEEP})
 _PASSING = frozenset({Cover.TIMEOUT, Cover.FAILED, Cover.STUCK, Cover.UNPARSED, Cover.NOT_YET})
-"""A try that came to this may be followed by a good one: what was read before still counts."""
+"""These results may be temporary: the last valid reading still counts."""
 
 WORDS = {
     Cover.READ: "readable",
@@ -58,28 +58,29 @@ WORDS = {
 }
 CURES = {
     Cover.NO_PASS_THROUGH: (
-        "name the way to it in the configuration, smart.drives, as smartctl takes it ('-d areca,N',"
-        " '-d megaraid,N', '-d 3ware,N', '-d cciss,N', '-d sat'); else nobody can read it"
+        "set the type of the drive in the configuration (smart.drives), as for smartctl"
+        " ('-d areca,N', '-d megaraid,N', '-d 3ware,N', '-d cciss,N', '-d sat');"
+        " else its SMART data are unreadable"
     ),
-    Cover.STUCK: "see what hangs: iowarden status; it is asked again when the kernel lets go",
-    Cover.TIMEOUT: "try it by hand; a bridge that chokes takes fewer options, smart.drives",
-    Cover.UNTRUSTED: "name the way to the real disk in the configuration, smart.drives",
+    Cover.STUCK: "see what hangs: iowarden status; it is polled again when the kernel call returns",
+    Cover.TIMEOUT: "run smartctl by hand; a bridge that hangs needs fewer options in smart.drives",
+    Cover.UNTRUSTED: "set the type of the real disk in the configuration (smart.drives)",
     Cover.PERMISSION: "run the probe as root: systemctl status iowarden-probe.socket",
     Cover.UNPARSED: "please report it: iowarden unparsed list",
-    Cover.FAILED: "try it by hand; then its cable, its bay, its type in smart.drives",
+    Cover.FAILED: "run smartctl by hand; then check cable, bay, and the type in smart.drives",
     Cover.NO_SMARTCTL: "install smartmontools 7.0 or newer",
     Cover.NO_PROBE: "systemctl status iowarden-probe.socket iowarden-probe.service",
-    Cover.MISSING: "if it was taken out: iowarden disk forget; else its cable, its bay, its power",
+    Cover.MISSING: "if it was removed: iowarden disk forget; else check its cable, bay and power",
 }
-"""What to do about each, for people."""
+"""Recommended action for each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A disk that was read once. Kept over restarts.
+    """A disk that was read at least once. Stored over restarts.
 
-    `device` is the block device that it was, '' behind a controller; `missing_seconds` since when
-    it is looked for in vain.
+    `device` is its block device, '' behind a controller; `missing_seconds` since when it is
+    missing.
     """
 
     identity: Identity
@@ -93,12 +94,12 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """A disk, who says that it exists, and what is known of it.
+    """A disk, the data sources that list it, and its monitoring state.
 
     Fields: `disk` is the label of its series; `expected_by` are 'kernel', 'scan', 'controller',
-    'enclosure', 'configuration', and 'memory' where nobody else does; `how` is the way it is asked
-    ('areca,2 at /dev/sg3', and by what where that is not smartctl), `read_seconds` the last good
-    reading; `physical`: it is one that could be read, so that it counts when it is not.
+    'enclosure', 'configuration', and 'memory' if only stored state lists it; `how` is its access
+    method ('areca,2 at /dev/sg3', with the program if that is not smartctl), `read_seconds` the
+    last valid reading; `physical`: it could be read, so that it counts when it is not.
     """
 
     disk: str
@@ -113,18 +114,18 @@ class Covered:
     physical: bool
     polled: Polled | None = None
     leaves: tuple[str, ...] = ()
-    """All block devices that are this disk: paths, name spaces."""
+    """All block devices of this disk: paths, namespaces."""
 
     @property
     def known(self) -> bool:
-        """Whether something is known of it now: it is read, asleep, or missed a turn or two."""
+        """Whether its data are current: it is read, asleep, or one or two polls are missing."""
         if self.cover is Cover.ASLEEP:
             return self.read_seconds is not None
         return self.cover is Cover.READ or (self.cover in _PASSING and self.drive is not None)
 
     @property
     def drive(self) -> Drive | None:
-        """Return what it said last, while that is held."""
+        """Return its last data while they are valid."""
         return None if self.polled is None else self.polled.drive
 
 
@@ -136,9 +137,10 @@ def look(
     untrusted: Mapping[str, str] | None = None,
     absent: str = "",
 ) -> dict[str, Covered]:
-    """Return all disks by their label, sorted by how people look for them.
+    """Return all disks by their label, in the order in which users expect them.
 
-    `untrusted` are those whose data cannot be true, and why; `absent` is why there is no poller.
+    `untrusted` are those whose data are implausible, with the reason; `absent`: why there is no
+    poller.
     """
     index = _Leaves(topology)
     found: dict[str, Covered] = {}
@@ -158,7 +160,7 @@ def look(
     for key, known in (seen or {}).items():
         if key in found:
             own = found[key]
-            # What was read once can be read, whatever it is called.
+            # A disk that was read once can be read, whatever its name is.
             physical = own.physical or own.cover is Cover.NO_SMART
             read = known.read_seconds if own.read_seconds is None else own.read_seconds
             if (physical, read) != (own.physical, own.read_seconds):
@@ -169,7 +171,7 @@ def look(
 
 
 def vanished(gone: Mapping[str, Gone]) -> dict[str, Covered]:
-    """Return the disks that vanished while iowarden watched, with what stood on them."""
+    """Return the disks removed while iowarden was running, with what was stacked on them."""
     return {
         (disk := key.rpartition(" ")[2]): Covered(
             disk=disk,
@@ -189,15 +191,15 @@ def vanished(gone: Mapping[str, Gone]) -> dict[str, Covered]:
 
 
 def _told_apart(key: str, disks: Disks | None) -> bool:
-    """Whether the disk of this serial number has a longer name: another says the same number."""
+    """Whether another disk reports the same serial number, so that this one has a longer name."""
     each = () if disks is None else disks.by_key.values()
     return any(disk.duplicate and disk.key.startswith(f"{key} ") for disk in each)
 
 
 def summary(covered: Iterable[Covered]) -> str:
-    """Return all of it in a line: 'SMART: 23 of 24 disks readable (1 read error)'.
+    """Return a summary in one line: 'SMART: 23 of 24 disks readable (1 read error)'.
 
-    One that is asleep counts as readable: what it last said is held.
+    A sleeping disk counts as readable: its last data are valid.
     """
     everything = list(covered)
     physical = [c for c in everything if c.physical]
@@ -220,20 +222,20 @@ def _counted(covers: Iterable[Cover]) -> str:
 
 
 class Verdict(enum.StrEnum):
-    """How good the coverage of a machine is."""
+    """Overall monitoring state of a host."""
 
     OK = "ok"
     """Every physical disk is read, or asleep and was read before."""
     WARNING = "warning"
-    """One at least is not."""
+    """At least one is not."""
     CRITICAL = "critical"
-    """One that the configuration names is missing."""
+    """A disk listed in the configuration is missing."""
     UNKNOWN = "unknown"
-    """Not one is read, or there is none: nothing read can never look OK."""
+    """No disk is read, or there is none: missing data must never look OK."""
 
 
 def verdict(covered: Iterable[Covered]) -> Verdict:
-    """Return how good the coverage is."""
+    """Return the overall monitoring state."""
     physical = [c for c in covered if c.physical]
     if any(c.cover is Cover.MISSING and "configuration" in c.expected_by for c in physical):
         return Verdict.CRITICAL
@@ -244,9 +246,9 @@ def verdict(covered: Iterable[Covered]) -> Verdict:
 
 
 def find(covered: Mapping[str, Covered], wanted: str) -> Covered:
-    """Return the disk that a person means: its serial number or a beginning of it, or its device.
+    """Return the disk of a query: its serial number, the beginning of one, or its device.
 
-    Errors: ValueError, naming what there is.
+    Errors: ValueError, listing the disks.
     """
     name = wanted.strip().removeprefix("/dev/")
     if name in covered:
@@ -270,12 +272,12 @@ def _are(among: Sequence[Covered]) -> str:
 
 
 def how(target: Target) -> str:
-    """Return the way a drive is asked, for people."""
+    """Return the access method of a drive as text."""
     return f"{target.kind} at {target.path}" if target.kind else target.path
 
 
 def not_read(drive: Drive) -> tuple[str, ...]:
-    """Return what a drive that is read does not say, and would be worth knowing."""
+    """Return which useful data a drive that is read does not provide."""
     missing = []
     if drive.passed is None:
         missing.append("no overall health")
@@ -332,11 +334,11 @@ def _asked(disk: Disk, index: _Leaves, topology: Topology | None, doubt: str | N
 
 
 def _hidden(disk: Disk) -> Identity:
-    """Return the identity of a disk that is no block device here: a controller hides it."""
+    """Return the identity of a disk without a block device here: a controller hides it."""
     target, drive = disk.polled.target, disk.polled.drive
     place = how(target) + (f" ({target.slot})" if target.slot else "")
     adapter = target.controller
-    if disk.polled.cover is Cover.MISSING and not adapter:  # many at once are one cause
+    if disk.polled.cover is Cover.MISSING and not adapter:  # many at once have one cause
         adapter = target.path if target.behind_raid() else "what the configuration names"
     if drive is None:
         return Identity(f"disk {disk.key}", place, adapter)
@@ -407,7 +409,7 @@ def _order(covered: Covered) -> tuple[bool, int, str]:
 
 
 class _Leaves:
-    """The block devices at the bottom of the stack, while they are given to disks."""
+    """The leaf devices while they are assigned to disks."""
 
     def __init__(self, topology: Topology | None) -> None:
         self._free: dict[str, None] = {}
@@ -429,14 +431,14 @@ class _Leaves:
                 self._wwns[_digits(device.wwn)].append(name)
 
     def take(self, disk: Disk) -> tuple[str, ...]:
-        """Return the block devices that a disk is; nobody else is given them."""
+        """Return the block devices of a disk; they are not assigned to another one."""
         drive = disk.polled.drive
         names = [disk.device] if disk.device in self._free else self._of_controller(disk.device)
         if not names and not disk.duplicate:
             serial, wwn = (disk.key, "") if drive is None else (drive.serial, drive.wwn)
             names = self._serials.get(serial, []) or self._wwns.get(_digits(wwn), [])
             names = names if len({self.identities[name].key for name in names}) == 1 else []
-        if names and not disk.duplicate:  # other paths, other name spaces
+        if names and not disk.duplicate:  # other paths, other namespaces
             names = [*names, *self._alike[self.identities[names[0]].key]]
         return self._taken(names)
 
@@ -446,7 +448,7 @@ class _Leaves:
         return self._taken([name, *(self._alike[own.key] if own.key != f"device {name}" else ())])
 
     def left(self) -> Iterable[str]:
-        """Yield the devices that no disk was given, one for each identity."""
+        """Yield the devices without a disk, one for each identity."""
         while self._free:
             yield next(iter(self._free))
 
@@ -457,7 +459,7 @@ class _Leaves:
         return taken
 
     def _of_controller(self, device: str) -> list[str]:
-        """Return the name spaces of an NVMe controller.
+        """Return the namespaces of an NVMe controller.
 
         Source: drivers/nvme/host/multipath.c: 'nvme1c2n1' is a path by controller 2.
         """

@@ -91,7 +91,7 @@ def test_what_was_missed_is_made_up_for_once() -> None:
 @pytest.mark.parametrize(
     ("candidate", "reason"),
     [
-        (Candidate("S1", against="it sleeps, and is not woken for that"), "it sleeps"),
+        (Candidate("S1", against="it is asleep, and is not woken up"), "it is asleep"),
         (Candidate("S1", against="sda is 80% busy"), "80% busy"),
         (Candidate("S1", against="md0 is in resync"), "md0 is in resync"),
         (Candidate("S1", running=True), "a test runs in it"),
@@ -406,10 +406,10 @@ def test_what_speaks_against_testing_a_disk_follows_from_what_is_known() -> None
     assert found["D"].shares == {"controller host2"}
     assert {name: c.against for name, c in found.items()} == {
         "A": "",
-        "B": "it sleeps, and is not woken for that",
+        "B": "it is asleep, and is not woken up for a self-test",
         "C": "",
         "D": "sdd is 70% busy",
-        "E": "it is not read: smartctl hangs",
+        "E": "its SMART data are unreadable: smartctl hangs",
     }
     assert [name for name, c in found.items() if c.running] == ["C"]
     assert found["A"].classes == found["D"].classes == {"rotational"}
@@ -428,7 +428,7 @@ def test_an_array_that_is_synchronised_is_left_alone() -> None:
 def test_before_it_is_known_how_busy_disks_are_none_is_tested() -> None:
     """Right after the start."""
     (first, *_) = selftest_schedule.candidates(DISKS, TOPOLOGY, {}, None)
-    assert first.against == "how busy it is is not known yet"
+    assert first.against == "its load is not known yet"
 
 
 # --- what came of it

@@ -288,7 +288,7 @@ def test_a_sleeping_disk_is_not_woken_by_the_schedule_but_by_a_person(machine: M
     machine.later(1800)
     assert machine.told("-t") == []
     (run,) = machine.ask("selftest status", disk="SERIAL-disk2")["answer"].runs
-    assert run.postponed == "it sleeps, and is not woken for that"
+    assert run.postponed == "it is asleep, and is not woken up for a self-test"
     assert run.outcome == "none"
     machine.ask("selftest start", disk="SERIAL-disk2", kind="short")
     machine.take()
