@@ -34,10 +34,10 @@ def aggregate(
     *,
     without: bool,
 ) -> Vector:
-    """Return what `operator by (labels) (parameter, items)` gives, or `without (labels)`.
+    """Return the result of `operator by (labels) (parameter, items)` or `without (labels)`.
 
-    The parameter is the number of topk, bottomk and quantile, and the label of count_values.
-    Groups come in the order of their first elements; topk and bottomk sort within each.
+    The parameter is the number of topk, bottomk and quantile, and the label of count_values. Groups
+    are in the order of their first elements; topk and bottomk sort within each.
     """
     if operator == "count_values":
         return _count_values(items, str(parameter), labels, without=without)
@@ -64,7 +64,7 @@ def sorted_by_value(items: Vector, *, descending: bool) -> Vector:
 
 
 def total(values: Sequence[float]) -> float:
-    """Return the sum, with the rounding errors that Neumaier's variant of Kahan's sum gathers."""
+    """Return the sum with compensation of rounding errors (Kahan-Babuska-Neumaier)."""
     result, correction = 0.0, 0.0
     for value in values:
         result, correction = _added(value, result, correction)
@@ -91,7 +91,7 @@ def mean(values: Sequence[float]) -> float:
 def quantile(rank: float, values: Sequence[float]) -> float:
     """Return the value at a rank from 0 to 1, interpolated; NaN counts as the smallest value.
 
-    A rank below 0 gives -Inf, above 1 +Inf, and NaN gives NaN.
+    A rank below 0 returns -Inf, above 1 +Inf, and NaN returns NaN.
     """
     if math.isnan(rank) or not values:
         return math.nan
@@ -106,12 +106,12 @@ def quantile(rank: float, values: Sequence[float]) -> float:
 
 
 def smallest(values: Sequence[float]) -> float:
-    """Return the smallest value; NaN only where there is nothing else."""
+    """Return the smallest value; NaN only if all are NaN."""
     return min((value for value in values if not math.isnan(value)), default=math.nan)
 
 
 def largest(values: Sequence[float]) -> float:
-    """Return the largest value; NaN only where there is nothing else."""
+    """Return the largest value; NaN only if all are NaN."""
     return max((value for value in values if not math.isnan(value)), default=math.nan)
 
 
@@ -173,7 +173,7 @@ def _number(parameter: float | str | None) -> float:
 def _extremes(
     items: Vector, count: float, labels: tuple[str, ...], *, operator: str, without: bool
 ) -> Vector:
-    """Return the largest or smallest elements of each group, as they are."""
+    """Return the largest or smallest elements of each group, unchanged."""
     if count < 1:
         return []
     if math.isnan(count):
@@ -198,7 +198,7 @@ def _count_values(items: Vector, label: str, labels: tuple[str, ...], *, without
 
 
 def with_label(item: VectorItem, label: str, value: str) -> tuple[str, Labels]:
-    """Return an element's name and labels after one label is set, or taken away where empty."""
+    """Return an element's name and labels with one label set, or removed if empty."""
     name, labels, _ = item
     if label == _NAME:
         return value, labels
@@ -207,7 +207,7 @@ def with_label(item: VectorItem, label: str, value: str) -> tuple[str, Labels]:
 
 
 def decimal(value: float) -> str:
-    """Return a number in the fewest digits that read back as the same, without an exponent."""
+    """Return a number in the fewest digits that convert back to it, without an exponent."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
     text = repr(value)

@@ -1,8 +1,8 @@
-"""The syntax tree of an expression: what was written, and where.
+"""Syntax tree of a PromQL expression, with positions.
 
-Source: Prometheus 3, 'Querying basics' and 'Operators'. Parentheses and unary plus leave no node.
+Source: Prometheus 3, 'Querying basics' and 'Operators'. Parentheses and unary plus have no node.
 Units: `position` is an offset into the text, where the node begins with the parentheses around it;
-a binary operation's is its operator's.
+for a binary operation that of its operator.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Aggregation:
     """Of count_values, quantile, topk and bottomk."""
     labels: tuple[str, ...]
     without: bool
-    """Whether `labels` are left out instead of kept."""
+    """Whether `labels` are removed instead of kept."""
     position: int
 
 
@@ -91,15 +91,15 @@ class Negation:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """How two vectors find each other: `on(...)`, `ignoring(...)`, `group_left(...)`."""
+    """Vector matching: `on(...)`, `ignoring(...)`, `group_left(...)`."""
 
     on: bool = False
     labels: frozenset[str] = frozenset()
     """Of `on` or `ignoring`."""
     many: Literal["", "left", "right"] = ""
-    """The side that may have several series for one of the other: `group_left` says left."""
+    """The "many" side of the matching: `group_left` means left."""
     include: tuple[str, ...] = ()
-    """Labels that group_left or group_right takes over from the other side."""
+    """Labels that group_left or group_right copies from the other side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function's call, with what was left out: `hour()` is `hour(vector(time()))`."""
+    """A function call, with default arguments added: `hour()` is `hour(vector(time()))`."""
 
     function: str
     arguments: tuple[Node, ...]

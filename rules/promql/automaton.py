@@ -1,9 +1,9 @@
-"""A regular expression as a tree, and all ways through it followed at once.
+"""Regular expressions as a tree, and an automaton that follows all alternatives in parallel.
 
-Time grows with the text's length times the states, whatever the pattern. Of several ways the one
-counts that backtracking would find first, as in Perl.
-Source: Thompson, 'Regular Expression Search Algorithm', 1968; Go, package regexp, for the order of
-ways and for which turn of a loop a group is of.
+Time grows with the text's length times the states, whatever the pattern. Of several matches the one
+is chosen that backtracking would find first, as in Perl. Source: Thompson, 'Regular Expression
+Search Algorithm', 1968; Go, package regexp, for the order of alternatives and for the iteration of
+a loop that a group refers to.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ MAXIMUM_STATES = 20_000
 
 
 class RegexError(ValueError):
-    """A pattern that RE2 would refuse, or that cannot be translated or followed to its end."""
+    """A pattern that RE2 would refuse, or that cannot be translated or costs too much."""
 
 
 class Steps:
-    """What searches may cost together: a step is a state at a place of the text."""
+    """Budget that several searches share: a step is a state at a position of the text."""
 
     __slots__ = ("left",)
 
     def __init__(self, most: int) -> None:
-        """Begin with nothing spent."""
+        """Start with an unused budget."""
         self.left = most
 
     def spend(self, count: int) -> None:
-        """Count steps. Errors: RegexError where they are too many."""
+        """Count steps. Errors: RegexError if the budget is exceeded."""
         self.left -= count
         if self.left < 0:
             raise RegexError(
@@ -45,7 +45,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """What matches one character, or a place between two, as `re` writes it."""
+    """Matches one character or a position between two, in the notation of `re`."""
 
     text: str
     is_place: bool = False
@@ -60,14 +60,14 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of several parts, the first of them preferred."""
+    """Alternatives, the first one preferred."""
 
     items: tuple[Tree, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A part several times; `high` None is any number, `lazy` prefers few."""
+    """A repeated part; `high` None is any number, `lazy` prefers few."""
 
     item: Tree
     low: int
@@ -77,7 +77,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A part whose text can be asked for, by its number from 1."""
+    """A part whose text can be read by its number, from 1."""
 
     item: Tree
     number: int
@@ -87,7 +87,7 @@ Tree = Atom | Chain | Choice | Repeat | Group
 
 
 def nullable(tree: Tree) -> bool:
-    """Say whether a part may match without a character."""
+    """Return whether a part may match the empty text."""
     match tree:
         case Atom():
             return tree.is_place
@@ -106,11 +106,11 @@ _REFERENCE = re.compile(r"\$(?:\$|\{(\w+)\}|(\w+))")
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What a pattern found in a text."""
+    """Result of a search in a text."""
 
     text: str
     spans: tuple[int, ...]
-    """Where the whole and each group begin and end; -1 for a group that has no part in it."""
+    """Begin and end of the whole match and of each group; -1 for a group that did not take part."""
     names: Mapping[str, int]
     """The numbers of groups that have a name."""
 
@@ -125,16 +125,15 @@ class Match:
         return self.spans[1]
 
     def group(self, number: int) -> str:
-        """Return a group's text, '' where it has none; 0 is the whole."""
+        """Return a group's text, '' if it has none; 0 is the whole match."""
         begin, end = self.spans[2 * number : 2 * number + 2] or (-1, -1)
         return self.text[begin:end] if begin >= 0 <= end else ""
 
     def expanded(self, replacement: str) -> str:
         """Return a replacement with `$1`, `${1}` and `${name}` replaced by the groups.
 
-        Source: Go, package regexp, Expand: a name is as long as possible, one that is no group is
-        empty, a number with a leading zero is a name, `$$` is a dollar, and so is a `$` before
-        what is no name.
+        Source: Go, package regexp, Expand: a name is as long as possible, an unknown one is empty,
+        a number with a leading zero is a name, `$$` is a dollar, and so is a `$` without a name.
         """
         return _REFERENCE.sub(self._referred, replacement)
 
@@ -148,16 +147,16 @@ class Match:
 
 
 _Way = tuple[int, tuple[int, ...]]
-"""A state, and where the groups on the way to it begin and end."""
+"""A state, and the begin and end of the groups on the path to it."""
 
 
 class Automaton:
-    """The states of a pattern. Errors: RegexError where there would be too many."""
+    """The states of a pattern. Errors: RegexError if there are too many."""
 
     def __init__(self, tree: Tree, groups: int) -> None:
         """Build them; `groups` is how many the tree has."""
         self._regexes: dict[str, re.Pattern[str]] = {}
-        # Of each: the atom to pass, whether that is a place, the span to set, where to go then.
+        # Of each: the atom to match, whether that is a position, the span to set, the next states.
         self._states: list[tuple[re.Pattern[str] | None, bool, int, tuple[int, ...]]] = []
         self._nothing = (-1,) * (2 * groups + 2)
         self._end = self._add()
@@ -175,7 +174,7 @@ class Automaton:
         return len(self._states) - 1
 
     def _build(self, tree: Tree, following: int) -> int:
-        """Add the states of a part; return where it begins."""
+        """Add the states of a part; return the first one."""
         match tree:
             case Atom():
                 return self._add(following, atom=tree)
@@ -205,7 +204,7 @@ class Automaton:
             )
             if copies:
                 copies -= 1
-            elif nullable(tree.item):  # else a turn without a character would be preferred to none
+            elif nullable(tree.item):  # otherwise an empty iteration would be preferred to none
                 begin = self._maybe(begin, following, lazy=tree.lazy)
             else:
                 begin = loop
@@ -237,14 +236,14 @@ class Automaton:
                 break
             reached = self._reached(ways, text, position, steps)
             for index, (state, spans) in enumerate(reached):
-                if state == self._end:  # what comes later is not preferred to it
+                if state == self._end:  # later ones have a lower preference
                     found, reached = spans, reached[:index]
                     break
             ways = self._passed(reached, text, position) if position < len(text) else []
         return found
 
     def _passed(self, ways: Sequence[_Way], text: str, position: int) -> list[_Way]:
-        """Return the ways that go on over the character there."""
+        """Return the paths that continue after the character there."""
         passed = []
         for state, spans in ways:
             regex, _, _, targets = self._states[state]
@@ -255,7 +254,7 @@ class Automaton:
     def _reached(
         self, ways: Sequence[_Way], text: str, position: int, steps: Steps | None = None
     ) -> list[_Way]:
-        """Return what can be reached without passing a character, the preferred ways first."""
+        """Return the states that can be reached without a character, the preferred paths first."""
         reached: list[_Way] = []
         seen: set[int] = set()
         waiting = [*reversed(ways)]

@@ -1,4 +1,4 @@
-"""What goes wrong while an expression is read or evaluated."""
+"""Errors of parsing and evaluating expressions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ class PromqlError(Exception):
     """An expression that cannot be loaded; line and column count from 1."""
 
     def __init__(self, message: str, line: int, column: int) -> None:
-        """Keep what is wrong and where."""
+        """Store the error and its position."""
         super().__init__(f"{line}:{column}: parse error: {message}")
         self.message = message
         self.line = line
@@ -15,8 +15,8 @@ class PromqlError(Exception):
 
 
 class EvaluationError(Exception):
-    """An expression that these samples give no answer to, such as an ambiguous match."""
+    """An expression that cannot be evaluated on these samples, such as an ambiguous match."""
 
 
 class TooExpensiveError(EvaluationError):
-    """An expression that costs more than one evaluation may."""
+    """An expression that exceeds the cost limit of one evaluation."""

@@ -1,4 +1,4 @@
-"""Expressions, compiled once into closures and evaluated on a store.
+"""PromQL evaluator: compiles expressions into closures and evaluates them on a store.
 
 Source: Prometheus 3, 'Operators' and 'Functions'; arithmetic as Go's float64, which never raises.
 Units: times are seconds of the store's clock.
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from iowarden.rules.promql.ast import Node
 
 SUBQUERY_STEP_SECONDS = 60.0
-"""Of a subquery that says none, where nobody says otherwise. Source: Prometheus's default."""
+"""Default step of a subquery, if the caller has none. Source: Prometheus's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +76,18 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression ready to be evaluated."""
+    """A compiled expression."""
 
     text: str
     names: frozenset[str]
-    """Metrics that its selectors read by name."""
+    """Metrics that its selectors select by name."""
     reads_any: bool
     """Whether some selector has no fixed name."""
     retention_seconds: Mapping[str, float]
-    """History needed for each name; 0 where the newest sample is enough.
+    """History needed for each name; 0 if the newest sample is enough.
 
-    Limits: what `@` with a fixed time asks for depends on when it is evaluated, and is not in it.
+    Limits: the history for an `@` with a fixed time depends on the time of evaluation, and is not
+    included.
     """
     any_retention_seconds: float
     """History needed for each metric that a selector without a fixed name may find."""
@@ -104,9 +105,8 @@ class Expression:
     ) -> list[Sample] | float:
         """Return the vector or the scalar at this time.
 
-        `step_seconds` is of subqueries that say none; start and end are those of a query of many
-        times, else this one. What it costs is taken from the budget.
-        Errors: EvaluationError.
+        `step_seconds` is for subqueries without a step; start and end are those of a range query,
+        otherwise this time. The cost is taken from the budget. Errors: EvaluationError.
         """
         if store.overfull:
             self._check_history(store)
@@ -124,7 +124,7 @@ class Expression:
         lost = store.overfull if self.any_retention_seconds else store.overfull & asked
         if lost:
             raise EvaluationError(
-                f"no history of '{min(lost)}': all history that rules ask for is more than"
+                f"no history of '{min(lost)}': the history that all rules need exceeds"
                 f" {MOST_SAMPLES:,} samples; shorten the longest ranges and reload"
             )
 
@@ -159,7 +159,7 @@ def compile_expression(text: str) -> Expression:
     )
 
 
-class _Refused(Exception):  # noqa: N818 - becomes a PromqlError, which knows the text
+class _Refused(Exception):  # noqa: N818 - becomes a PromqlError, which has the text
     """An expression that is well-formed, but cannot be evaluated."""
 
     def __init__(self, position: int, message: str) -> None:
@@ -172,9 +172,9 @@ def _refuse(node: Node, message: str) -> NoReturn:
 
 
 def _retain(node: Node, earlier: float, retention: dict[str, float]) -> None:
-    """Note the history that the selectors of a node need; `earlier` is for how long it is asked."""
+    """Record the history that the selectors of a node need; `earlier`: how far back it is read."""
     if isinstance(node, Selector | Subquery):
-        if node.at is not None:  # It does not move with the steps of the subquery around it.
+        if node.at is not None:  # It does not move with the steps of the enclosing subquery.
             earlier = 0.0
         earlier = max(0.0, earlier + node.offset_seconds + (node.range_seconds or 0.0))
     if isinstance(node, Selector):
@@ -226,7 +226,7 @@ def _told(node: Node) -> str:
 
 
 def _vector(node: Node) -> VectorFunction:
-    """Return the function of a node that gives a vector; what it gives is counted as work."""
+    """Return the function of a node that returns a vector; its elements are counted as cost."""
     evaluate = _operation(node)
 
     def counted(run: Run, at: float) -> Vector:
@@ -258,7 +258,7 @@ def _operation(node: Node) -> VectorFunction:
 
 
 def _timestamp(argument: Node) -> VectorFunction:
-    """Return when the samples of a selector were taken, or for anything else the time it is."""
+    """Return the timestamps of a selector's samples, else the time of evaluation."""
     if not isinstance(argument, Selector):
         return _mapped(argument, lambda _run, at: lambda _value: at)
     find, moment = series_of(argument), moment_of(argument)
@@ -323,7 +323,7 @@ def _subquery(node: Subquery) -> RowsFunction:
 
 
 def _milliseconds(seconds: float) -> int:
-    """Return whole milliseconds; what a float of today's Unix time cannot tell is rounded up."""
+    """Return whole milliseconds; what a float of current Unix time cannot resolve is rounded up."""
     return math.floor(seconds * 1000 + 0.001)
 
 
@@ -333,7 +333,7 @@ def _over_range(
     *,
     keeps_name: bool = False,
 ) -> VectorFunction:
-    """Return what a function, made for the time of the query, makes of each series' window."""
+    """Apply a function, built for the time of the query, to each series' window."""
     rows, (moment, range_seconds) = _rows(argument), _window(argument)
     mixed = not keeps_name and _mixes_names(argument)
 
@@ -350,16 +350,16 @@ def _over_range(
 
 
 def _window(node: Node) -> tuple[ScalarFunction, float]:
-    """Return when a range ends, and how long it is."""
+    """Return the end of a range, and its length."""
     if not isinstance(node, Selector | Subquery) or node.range_seconds is None:
         _refuse(node, f"expected a range vector, got {_told(node)}")
     return moment_of(node), node.range_seconds
 
 
 def _line(argument: Node, ahead: ScalarFunction | None) -> VectorFunction:
-    """Return the slope of the line through each series, or where it will be so many seconds ahead.
+    """Return the slope of the regression line of each series, or its value so many seconds ahead.
 
-    Source: Prometheus: ahead of the time of the query, whatever `offset` and `@` say.
+    Source: Prometheus: ahead of the time of the query, whatever `offset` and `@` are.
     """
 
     def line_at(run: Run, at: float) -> ranges.Function:
@@ -412,7 +412,7 @@ def _mixes_names(node: Node) -> bool:
 def _mapped(
     argument: Node, function_at: Callable[[Run, float], Callable[[float], float]]
 ) -> VectorFunction:
-    """Return the vector's values after a function, made for a time; names are dropped."""
+    """Return the vector with a function of a time applied to the values; names are dropped."""
     vector, mixed = _vector(argument), _mixes_names(argument)
 
     def mapped(run: Run, at: float) -> Vector:
@@ -449,7 +449,7 @@ def _filtered(
     *,
     scalar_left: bool,
 ) -> VectorFunction:
-    """Return the elements that compare well with a scalar, on whichever side that stands."""
+    """Return the elements for which the comparison with a scalar on either side is true."""
 
     def above(run: Run, at: float) -> Vector:
         limit = scalar(run, at)
@@ -527,7 +527,7 @@ def _clamped(node: Call) -> VectorFunction:
 
     def clamped(run: Run, at: float) -> Vector:
         bottom, top, items = low(run, at), high(run, at), vector(run, at)
-        if bottom > top:  # whatever is wrong with the vector is told all the same
+        if bottom > top:  # every error of the vector is reported as well
             return []
         result = [("", labels, clamp(value, bottom, top)) for _, labels, value in items]
         return distinct(result) if mixed else result
@@ -575,10 +575,10 @@ def _aggregation(node: Aggregation) -> VectorFunction:
 
 
 def _absent(argument: Node) -> VectorFunction:
-    """Return 1 where there is nothing, with the labels that the selector's = matchers say."""
+    """Return 1 if there is nothing, with the labels of the selector's = matchers."""
     said: dict[str, str] = {}
     if isinstance(argument, Selector):
-        # As Prometheus: the first = of a label counts, what follows it takes the label away.
+        # As in Prometheus: the first = of a label counts, another one removes the label.
         equal: set[str] = set()
         for matcher in argument.matchers:
             if matcher.operator == "=" and matcher.label not in equal:

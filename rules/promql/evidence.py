@@ -1,9 +1,9 @@
-"""Whether an expression could be true only because history is short.
+"""Determines whether an expression could be true only because history is short.
 
-`increase(x[1h]) > 0` cannot: what is seen is enough, and more could only add to it.
+`increase(x[1h]) > 0` cannot: the recorded history is enough, and more could only add to it.
 `absent_over_time(x[1d])`, `min_over_time(x[1h]) > 5` and `rate(x[15m]) / rate(x[1d]) > 2` can.
-Limits: metrics and what is computed of them count as not negative, and what a function extrapolates
-as seen. A doubt is decided for 'could'.
+Limits: metrics and results computed from them are assumed not negative, and extrapolated values as
+observed. An unclear case counts as 'could'.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What more history could do to a result: to the values of elements, and to elements."""
+    """How more history could change a result: the values of elements, and which elements exist."""
 
     rises: bool = False
     falls: bool = False
@@ -39,7 +39,7 @@ class Drift:
     vanishes: bool = False
 
     def __or__(self, other: Drift) -> Drift:
-        """Return what either could do."""
+        """Return the combination of both changes."""
         return Drift(
             self.rises or other.rises,
             self.falls or other.falls,
@@ -49,7 +49,7 @@ class Drift:
 
     @property
     def opposite(self) -> Drift:
-        """Return what it does to the negative or the reciprocal."""
+        """Return the change of the negative or the reciprocal."""
         return replace(self, rises=self.falls, falls=self.rises)
 
     @property
@@ -59,7 +59,7 @@ class Drift:
 
     @property
     def unsteady(self) -> Drift:
-        """Return the same with values that could go either way, if anything changes."""
+        """Return the same with values that could change in both directions, if anything changes."""
         return replace(self, rises=self.changes, falls=self.changes)
 
 
@@ -79,11 +79,11 @@ _IN_STEP = frozenset(
     """abs ceil clamp clamp_max clamp_min deg exp floor label_join label_replace ln log10 log2 rad
     round sgn sort sort_desc sqrt""".split()
 )
-"""What grows with its argument, or leaves it."""
+"""Functions that increase with their argument, or leave it unchanged."""
 
 
 def drift(node: Node, recorded: Callable[[str], Drift] = lambda _: STEADY) -> Drift:
-    """Return what more history could do to a result; `recorded` tells it of metrics by name."""
+    """Return how more history could change a result; `recorded` returns it for metrics by name."""
     match node:
         case Selector():
             looks_back = node.offset_seconds > 0 or node.at is not None
@@ -115,7 +115,7 @@ def _called(node: Call, recorded: Callable[[str], Drift]) -> Drift:
         return Drift(appears=inner.vanishes, vanishes=inner.appears or bool(windows))
     if windows:
         own = _OVER_RANGES.get(node.function, _EITHER_WAY)
-        # What is missing of the elements within is missing of what is computed over them.
+        # Elements missing within are missing in what is computed from them.
         return (own | inner) if not inner.vanishes else (own | inner).unsteady
     return inner if node.function in _IN_STEP else inner.unsteady
 
@@ -132,7 +132,7 @@ def _aggregated(node: Aggregation, inner: Drift) -> Drift:
             )
         case "count":
             return replace(inner, rises=inner.appears, falls=inner.vanishes)
-        case "avg" | "group":  # of one host, elements come together
+        case "avg" | "group":  # on one host, elements appear together
             return inner
         case "topk" | "bottomk" | "count_values":
             return replace(inner.unsteady, vanishes=inner.changes)
@@ -144,7 +144,7 @@ def _binary(node: Binary, left: Drift, right: Drift) -> Drift:
     match node.operator:
         case "and":
             return replace(left, appears=both.appears, vanishes=both.vanishes)
-        case "or":  # an element of the left takes the place of one of the right
+        case "or":  # an element of the left replaces one of the right
             return both.unsteady if left.appears or left.vanishes else both
         case "unless":
             return replace(
@@ -172,8 +172,8 @@ def _is_negative(node: Node) -> bool:
 
 
 def _compared(node: Binary, left: Drift, right: Drift) -> Drift:
-    """Return a filter's drift: which elements stay depends on both sides' values."""
-    apart = left | right.opposite  # rises: the left comes to exceed the right
+    """Return the change of a filter: which elements stay depends on the values of both sides."""
+    apart = left | right.opposite  # rises: the left becomes larger than the right
     if node.operator in {"<", "<="}:
         apart = apart.opposite
     elif node.operator in {"==", "!="}:

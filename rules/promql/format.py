@@ -1,4 +1,4 @@
-"""Numbers and strings as Go writes them in Prometheus's labels and errors.
+"""Formats numbers and strings as Go does in Prometheus's labels and errors.
 
 Source: Go, package strconv: FormatFloat, Quote.
 """
@@ -22,7 +22,7 @@ _QUOTED = {
 
 
 def shortest(value: float) -> str:
-    """Return the fewest digits that read back as the same number, with an exponent from 1e+06 on.
+    """Return the fewest digits that convert back to the number, with an exponent from 1e+06 on.
 
     That is `%v`, and `%g` without a precision.
     """
@@ -30,7 +30,7 @@ def shortest(value: float) -> str:
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
     sign, digits, exponent = Decimal(repr(value)).as_tuple()
     text = "".join(map(str, digits)).lstrip("0").rstrip("0") or "0"
-    # Place of the first digit: 1 stands at 0, 0.1 at -1.
+    # Position of the first digit: 1 is at 0, 0.1 at -1.
     place = 0 if value == 0 else len(digits) + int(exponent) - 1
     minus = "-" if sign else ""
     if place < -4 or place >= 6:
@@ -43,7 +43,7 @@ def shortest(value: float) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a Go string literal, with escapes for what does not print."""
+    """Return a Go string literal, with escapes for non-printable characters."""
     body = "".join(
         _QUOTED.get(one)
         or (

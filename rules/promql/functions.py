@@ -1,7 +1,7 @@
-"""Functions of an instant vector: of each value alone, of labels, and of the order.
+"""PromQL functions of an instant vector: of single values, of labels, and sorting.
 
-Source: Prometheus 3, 'Functions'; arithmetic as Go's package math, which never raises.
-Errors: EvaluationError.
+Source: Prometheus 3, 'Functions'; arithmetic as Go's package math, which never raises. Errors:
+EvaluationError.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Vector = list["VectorItem"]
 
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _WHOLE = 2.0**52
-"""From here on every float64 is a whole number."""
+"""From here on every float64 is an integer."""
 _SECONDS_LIMIT = 2.0**63
 _DAY_SECONDS = 86_400
 _ERA_DAYS = 146_097
@@ -40,12 +40,12 @@ _EPOCH_DAY = date(1970, 1, 1).toordinal() - 1
 
 
 def floor(value: float) -> float:
-    """Return the largest whole number not above the value."""
+    """Return the largest integer not above the value."""
     return value if not abs(value) < _WHOLE else math.copysign(float(math.floor(value)), value)
 
 
 def ceil(value: float) -> float:
-    """Return the smallest whole number not below the value; of -0.3 that is -0."""
+    """Return the smallest integer not below the value; of -0.3 that is -0."""
     return value if not abs(value) < _WHOLE else math.copysign(float(math.ceil(value)), value)
 
 
@@ -61,8 +61,8 @@ def round_to(value: float, nearest: float = 1.0) -> float:
 
 
 def clamp(value: float, low: float, high: float) -> float:
-    """Return the value, or the bound it passes; no bound may pass the other."""
-    if value and low <= value <= high:  # The usual case, quickly.
+    """Return the value limited to two bounds."""
+    if value and low <= value <= high:  # Fast path for the usual case.
         return value
     return _maximum(low, _minimum(high, value))
 
@@ -91,10 +91,10 @@ def sign(value: float) -> float:
 def _tamed(
     function: Callable[[float], float], *, poles: Mapping[float, float] | None = None
 ) -> Callable[[float], float]:
-    """Return a function of Python's math that gives what Go's gives where Python raises.
+    """Return a function of Python's math with the results of Go's where Python raises.
 
-    `poles` are the places where it tends to an infinity; elsewhere out of its domain it is NaN.
-    What overflows has the sign of its argument, or is positive.
+    `poles` are the places where it tends to an infinity; elsewhere outside its domain it is NaN. An
+    overflow has the sign of its argument, or is positive.
     """
     at_poles = poles or {}
 
@@ -118,13 +118,14 @@ _AT_ZERO = {0.0: -math.inf}
 def _of_date(part: Callable[[date, int], int]) -> Callable[[float], float]:
     """Return a function of a Unix time, from one of its date and of the years to add to that.
 
-    Limits: Go leaves it to the processor what NaN and numbers beyond 63 bits become; here NaN.
+    Limits: in Go the results for NaN and numbers beyond 63 bits depend on the processor; here they
+    are NaN.
     """
 
     def of_time(value: float) -> float:
         if not abs(value) < _SECONDS_LIMIT:
             return math.nan
-        # The calendar repeats itself, weekdays included, after 400 years; `date` has only 9999.
+        # The calendar, with weekdays, repeats after 400 years; `date` ends in 9999.
         eras, day = divmod(int(value) // _DAY_SECONDS + _EPOCH_DAY, _ERA_DAYS)
         return float(part(date.fromordinal(day + 1), eras * 400))
 
@@ -173,7 +174,7 @@ ELEMENTWISE: Mapping[str, Callable[[float], float]] = {
     "tanh": math.tanh,
     "year": _of_date(lambda day, years: day.year + years),
 }
-"""Functions of each value alone; those of a date take seconds since 1970."""
+"""Functions of each value alone; date functions take seconds since 1970."""
 
 
 # --- labels and order ---
@@ -182,10 +183,10 @@ ELEMENTWISE: Mapping[str, Callable[[float], float]] = {
 def label_replacer(
     destination: str, replacement: str, source: str, pattern: str
 ) -> Callable[[Vector, Count], Vector]:
-    """Return label_replace with its texts read once; raises for those Prometheus refuses.
+    """Return label_replace with its arguments parsed once; raises for those Prometheus refuses.
 
-    `count` is told of each label before it is made: of those beside it, and of how many characters
-    it has at most. It may raise EvaluationError.
+    `count` is called for each label before it is made: with the labels next to it, and with its
+    maximum number of characters. It may raise EvaluationError.
     """
     if not _LABEL_NAME.fullmatch(destination):
         raise EvaluationError(
@@ -219,7 +220,7 @@ def label_replacer(
 def label_replace(
     items: Vector, destination: str, replacement: str, source: str, pattern: str
 ) -> Vector:
-    """Return elements with a label set from another's text where the pattern matches all of it."""
+    """Return elements with a label set from another's text if the pattern matches all of it."""
     return label_replacer(destination, replacement, source, pattern)(items, _uncounted)
 
 
@@ -255,7 +256,7 @@ def sort(items: Vector, *, descending: bool) -> Vector:
 
 
 def distinct(items: Vector) -> Vector:
-    """Return the vector as it is, unless two elements have the same name and labels."""
+    """Return the vector unchanged, unless two elements have the same name and labels."""
     if len({(name, labels) for name, labels, _ in items}) < len(items):
         raise EvaluationError("vector cannot contain metrics with the same labelset")
     return items

@@ -1,7 +1,7 @@
-"""Words of an expression: text in, tokens out.
+"""Lexer of PromQL expressions: text in, tokens out.
 
-Source: Prometheus 3, 'Querying basics', literals; for escapes
-the Go specification, string literals.
+Source: Prometheus 3, 'Querying basics', literals; for escapes the Go specification, string
+literals.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Kind = Literal["identifier", "number", "duration", "string", "operator", "end"]
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One word; `value` is a number, a duration's seconds, or a string's text."""
+    """One token; `value` is a number, a duration's seconds, or a string's text."""
 
     kind: Kind
     text: str
@@ -77,13 +77,13 @@ def position_error(text: str, position: int, message: str) -> PromqlError:
 
 
 def line_and_column(text: str, position: int) -> tuple[int, int]:
-    """Return where an offset into a text is; both count from 1."""
+    """Return line and column of an offset into a text, both from 1."""
     before = text[:position]
     return before.count("\n") + 1, position - before.rfind("\n")
 
 
 def duration_seconds(text: str) -> float | None:
-    """Return a Prometheus duration's seconds, or None where it is none.
+    """Return a Prometheus duration's seconds, or None if it is not one.
 
     Source: Prometheus, 'Querying basics', time durations: units y, w, d, h, m, s, ms, each at most
     once and in this order; years are 365 days. Limits: 63 bits of nanoseconds.
@@ -100,10 +100,10 @@ def duration_seconds(text: str) -> float | None:
 
 
 def unquote(literal: str) -> str | None:
-    r"""Return the text of a quoted string literal, or None where its escapes are wrong.
+    r"""Return the text of a quoted string literal, or None if its escapes are invalid.
 
-    Source: the Go specification, string literals; single quotes work like double ones. The bytes
-    that `\x` and octal escapes give must be UTF-8.
+    Source: the Go specification, string literals; single quotes work like double ones. The bytes of
+    `\x` and octal escapes must be UTF-8.
     """
     quote, body = literal[0], literal[1:-1]
     if quote == "`":
@@ -132,21 +132,21 @@ def unquote(literal: str) -> str | None:
 
 
 class Lexer:
-    """Reads one token after the other, so that an error is the first one in the text.
+    """Reads one token after the other, so that the first error in the text is reported.
 
-    What a character means depends on the brackets around it: in braces a word is a label, in
+    The meaning of a character depends on the brackets around it: in braces a name is a label, in
     square brackets a colon is an operator and not the beginning of a name.
     """
 
     def __init__(self, text: str) -> None:
-        """Begin at the text's first word."""
+        """Start at the first token of the text."""
         self.text = text
         self._position = 0
         self._parentheses = 0
         self._inside: Literal["", "{", "["] = ""
 
     def next(self) -> Token:
-        """Return the next token; at the end, again and again, one of kind 'end'."""
+        """Return the next token; at the end always one of kind 'end'."""
         text = self.text
         blank = _BLANK.match(text, self._position)
         start = self._position = blank.end() if blank else self._position
@@ -237,7 +237,7 @@ class Lexer:
             if _HEXADECIMAL.fullmatch(word):
                 value = float(int(word.replace("_", ""), 16))
             elif _OCTAL.fullmatch(word):
-                value = float(int(word.replace("_", ""), 8))  # As Go reads a leading zero.
+                value = float(int(word.replace("_", ""), 8))  # As Go treats a leading zero.
             elif _DECIMAL.fullmatch(word):
                 value = float(word.replace("_", ""))
             else:

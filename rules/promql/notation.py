@@ -1,4 +1,4 @@
-"""Series as unit tests write them: `up{job="node"}` and `0+10x100 _ stale 1x5`. Pure.
+"""Notation of series in unit tests: `up{job="node"}` and `0+10x100 _ stale 1x5`. Pure.
 
 Source: Prometheus, 'Unit testing for rules', <series>.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SeriesValue = float | Literal["stale"] | None
 """A value, the end of the series, or None: no sample."""
 MOST_VALUES = 1_000_000
-"""Of one series: a few characters can ask for any number."""
+"""Of one series: a few characters can expand to any number."""
 
 _NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|(?i:inf|nan)"
 _ITEM = re.compile(
@@ -74,10 +74,10 @@ def _unexpected(text: str, token: Token, expected: str) -> PromqlError:
 
 
 def values(text: str) -> list[SeriesValue]:
-    """Return the values that a text stands for, the first at the start of the test.
+    """Return the values of a text, the first at the start of the test.
 
-    `a+bxn` is a, a+b ... a+b*n; `axn` is n+1 times a; `_` is no sample, `_xn` n times none;
-    `stale` ends the series. Errors: PromqlError, also for histograms, which are not supported.
+    `a+bxn` is a, a+b ... a+b*n; `axn` is n+1 times a; `_` is no sample, `_xn` n times none; `stale`
+    ends the series. Errors: PromqlError, also for histograms, which are not supported.
     """
     found: list[SeriesValue] = []
     for word in re.finditer(r"\S+", text):

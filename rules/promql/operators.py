@@ -1,8 +1,7 @@
-"""Binary operators: between numbers, and between vectors whose elements find each other.
+"""Binary operators: between numbers, and between vectors with label matching.
 
 Source: Prometheus 3, 'Operators' and 'Vector matching'; arithmetic as Go's float64, which never
-raises.
-Errors: EvaluationError, in Prometheus's words, where a match is ambiguous.
+raises. Errors: EvaluationError, with Prometheus's message, if a match is ambiguous.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def _divide(left: float, right: float) -> float:
 def _modulo(left: float, right: float) -> float:
     try:
         return math.fmod(left, right)
-    except ValueError:  # Python's answer to an infinite left or a zero right.
+    except ValueError:  # Python's result for an infinite left or a zero right operand.
         return math.nan
 
 
@@ -71,11 +70,11 @@ TESTS: Mapping[str, Callable[[float, float], bool]] = {
     ">": operators.gt,
     ">=": operators.ge,
 }
-"""What comparison operators ask."""
+"""The tests of comparison operators."""
 
 
 def computation(operator: str) -> Callable[[float, float], float]:
-    """Return what an operator does with two numbers; a comparison gives 1 or 0, as with `bool`."""
+    """Return the function of an operator on two numbers; a comparison returns 1 or 0."""
     test = TESTS.get(operator)
     return _ARITHMETIC[operator] if test is None else lambda left, right: float(test(left, right))
 
@@ -101,7 +100,7 @@ def _key(matching: Matching) -> _Key:
 
 
 def joined(node: Binary) -> Join:
-    """Return the function that makes one vector of the two that an operator stands between."""
+    """Return the function that joins the two vectors of an operator."""
     return _set_operation(node) if node.operator in SET_OPERATORS else _matched(node)
 
 
@@ -136,7 +135,7 @@ def _matched(node: Binary) -> Join:
     side = "left" if swapped else "right"
 
     def matched(many: Vector, one: Vector) -> Vector:
-        if not many or not one:  # Prometheus does not look for duplicates then, either.
+        if not many or not one:  # Prometheus does not check for duplicates in this case either.
             return []
         if swapped:
             many, one = one, many
@@ -151,7 +150,7 @@ def _matched(node: Binary) -> Join:
                     " allowed: matching labels must be unique on one side"
                 )
             partners[group] = item
-        # What must not occur twice: a group, or with group_left and group_right a result.
+        # What must be unique: a group, or with group_left and group_right a result.
         taken: set[object] = set()
         found: Vector = []
         for item in many:
@@ -207,7 +206,7 @@ def _result_labels(
 
         return one_to_one
     include = frozenset(matching.include)
-    # Prometheus drops the name first, and a name that is asked for comes after that.
+    # Prometheus drops the name first; an included name is added after that.
     drops_name = node.returns_bool or (drops_name and METRIC_NAME not in include)
 
     def many_to_one(item: VectorItem, partner: VectorItem, _: Labels) -> tuple[str, Labels]:
@@ -222,6 +221,6 @@ def _result_labels(
 
 
 def _shown(name: str, labels: Labels) -> str:
-    """Return a series as Prometheus's messages have it."""
+    """Return a series as in Prometheus's messages."""
     pairs = ((METRIC_NAME, name), *labels) if name else labels
     return "{" + ", ".join(f"{key}={quoted(value)}" for key, value in pairs) + "}"

@@ -1,8 +1,8 @@
-"""The grammar of expressions: text in, syntax tree out, types checked.
+"""PromQL parser: text in, syntax tree out, types checked.
 
-Source: Prometheus 3, promql grammar; 'Operators', binary operator precedence.
-Limits: MAXIMUM_LENGTH, MAXIMUM_NESTING. Histograms, names in quotes, and all that a Prometheus
-server refuses unless it is told to accept experimental syntax: refused by name.
+Source: Prometheus 3, promql grammar; 'Operators', binary operator precedence. Limits:
+MAXIMUM_LENGTH, MAXIMUM_NESTING. Refused by name: histograms, quoted names, and everything that a
+Prometheus server accepts only with experimental syntax enabled.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 MAXIMUM_LENGTH = 100_000
 """Characters of an expression."""
 MAXIMUM_NESTING = 100
-"""Parentheses, calls, signs and powers inside each other: what reading needs of Python's stack."""
+"""Nested parentheses, calls, signs and powers: limits the use of Python's stack."""
 PRECEDENCE: Mapping[str, int] = {
     "or": 1,
     "and": 2,
@@ -65,7 +65,7 @@ PRECEDENCE: Mapping[str, int] = {
 UNARY_PRECEDENCE = 5
 _KEYWORDS = frozenset("bool by group_left group_right ignoring offset on without".split())
 NOT_A_METRIC = frozenset("atan2 bool group_left group_right ignoring on".split())
-"""What no metric can be called outside of braces."""
+"""Words that cannot be a metric's name outside of braces."""
 _NOT_A_FUNCTION = frozenset({*SET_OPERATORS, "by", "offset", "without"})
 _FILL = frozenset({"fill", "fill_left", "fill_right"})
 _OPERATOR_TEXTS = frozenset({*PRECEDENCE, "=~", "!~", "@"})
@@ -74,9 +74,9 @@ _TIMESTAMP_LIMIT_SECONDS = 2.0**63
 
 
 def parse(text: str) -> Node:
-    """Return the tree of an expression.
+    """Return the syntax tree of an expression.
 
-    Errors: PromqlError for what is not PromQL, and for what is not supported.
+    Errors: PromqlError for what is not valid PromQL, and for what is not supported.
     """
     if len(text) > MAXIMUM_LENGTH:
         message = f"expected at most {MAXIMUM_LENGTH} characters, got {len(text)}"
@@ -116,7 +116,7 @@ class _Parser:
         self._fail(self._token.position, f"unexpected {self._told()}{where}, expected {expected}")
 
     def _told(self) -> str:
-        """Return the present token as Prometheus names it."""
+        """Return the current token as Prometheus names it."""
         kind, text = self._token.kind, self._token.text
         word = text.lower()
         shown = json.dumps(text[:10], ensure_ascii=False) + ("..." if len(text) > 10 else "")
@@ -134,7 +134,7 @@ class _Parser:
 
     @property
     def _token(self) -> Token:
-        """The present token, read when it is asked for: errors come in the order of the text."""
+        """The current token, read on demand: errors are reported in the order of the text."""
         if self._ahead is None:
             self._ahead = self._lexer.next()
         return self._ahead
@@ -221,7 +221,7 @@ class _Parser:
         return tuple(labels)
 
     def _refuse_quoted_name(self) -> NoReturn:
-        message = "names in quotes are not supported: all names here are words of a-z, 0-9 and _"
+        message = "names in quotes are not supported: all names here consist of a-z, 0-9 and _"
         self._fail(self._token.position, message)
 
     def _unary(self) -> Node:
@@ -233,7 +233,7 @@ class _Parser:
         self._nesting -= 1
         if sign.text == "-":
             return Negation(operand, sign.position)
-        # A minus is checked with all types; nothing is left of a plus then.
+        # A minus is checked with all types; a plus leaves no node to check.
         got = "string" if isinstance(operand, Text) else ""
         if isinstance(operand, Selector | Subquery) and operand.range_seconds is not None:
             got = "range vector"
@@ -313,7 +313,7 @@ class _Parser:
         if not abs(seconds) <= _DURATION_LIMIT_SECONDS:  # NaN, too.
             self._fail(position, "duration out of range")
         self._advance()
-        # Cut to milliseconds, as the engine of Prometheus does.
+        # Truncated to milliseconds, as in Prometheus's engine.
         return sign * (round(abs(seconds) * 1_000_000) // 1000) / 1000
 
     def _offset(self, node: Node, plain: Node | None) -> Node:
@@ -392,7 +392,7 @@ class _Parser:
         return self._selector("", token.position)
 
     def _named(self) -> Node:
-        """Read what begins with a word: a metric's name, a call, an aggregation."""
+        """Read what begins with a name: a metric, a call, an aggregation."""
         word = self._keyword()
         if word in NOT_A_METRIC:
             self._unexpected("", "an expression")
@@ -459,7 +459,7 @@ class _Parser:
         if function in EXPERIMENTAL_FUNCTIONS:
             self._refuse_experimental(position, f"the function '{function}'")
         if function in HISTOGRAM_FUNCTIONS:
-            message = f"the function '{function}' is not supported: no histograms are kept here"
+            message = f"the function '{function}' is not supported: there are no histograms here"
             self._fail(position, f"{message}; leave this rule to a Prometheus server")
         arguments = self._arguments("")
         if function not in FUNCTIONS:
@@ -521,7 +521,7 @@ class _Parser:
 
 
 def _moved(node: Node, position: int) -> Node:
-    """Return a node that begins where a parenthesis or a sign before it does."""
+    """Return a node that begins at the parenthesis or sign before it."""
     return (
         replace(node, start=position)
         if isinstance(node, Binary)

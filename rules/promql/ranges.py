@@ -1,9 +1,9 @@
-"""Functions of a range: the samples of one series in a window in, one number out.
+"""PromQL functions of a range vector: the samples of one series in a window in, one number out.
 
 Source: Prometheus 3, 'Functions' and its engine: a window is open on the left; counters are
-extrapolated to its edges unless more than 1.1 times the mean spacing is missing there.
-Units: seconds. None: the window gives no answer.
-Limits: sums are exact before they are rounded, where Prometheus carries one correction along.
+extrapolated to its edges unless more than 1.1 times the mean spacing is missing there. Units:
+seconds. None: no result for the window. Limits: sums are exact before they are rounded, where
+Prometheus carries one correction along.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Function = Callable[[array[float], array[float], float, float], float | None]
 
 _EXTRAPOLATION_THRESHOLD = 1.1
-"""How many mean spacings a window's edge may be away from the next sample."""
+"""Maximum distance of a window's edge to the next sample, in mean spacings."""
 
 
 # --- counters and gauges ---
@@ -37,7 +37,7 @@ def _extrapolated(
     *,
     counter: bool,
 ) -> float | None:
-    """Return the growth over the whole window, as if samples were at its edges."""
+    """Return the increase over the whole window, as if there were samples at its edges."""
     if len(values) < 2:
         return None
     growth = values[-1] - values[0]
@@ -51,7 +51,7 @@ def _extrapolated(
     to_end = end - timestamps[-1]
     if to_start >= spacing * _EXTRAPOLATION_THRESHOLD:
         to_start = spacing / 2
-    if counter and growth > 0 and values[0] >= 0:  # It was not below zero, ever.
+    if counter and growth > 0 and values[0] >= 0:  # A counter was never below zero.
         to_start = min(to_start, sampled * (values[0] / growth))
     if to_end >= spacing * _EXTRAPOLATION_THRESHOLD:
         to_end = spacing / 2
@@ -102,7 +102,7 @@ def _idelta(
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """What a regression needs of the timestamps, which many series share."""
+    """Sums over the timestamps for a regression, which many series share."""
 
     offsets: Sequence[float]
     """The timestamps, as seconds from an origin near them."""
@@ -117,7 +117,7 @@ def moments(timestamps: array[float], origin: float) -> Moments:
 
 
 def line(values: array[float], times: Moments) -> tuple[float, float]:
-    """Return slope and value at the origin of the line with the least squares.
+    """Return slope and value at the origin of the least squares line.
 
     Limits: at least two samples.
     """
@@ -127,7 +127,7 @@ def line(values: array[float], times: Moments) -> tuple[float, float]:
     count, sum_of_values = len(values), _sum(values)
     covariance = _sum(list(map(mul, times.offsets, values))) - times.sum * sum_of_values / count
     variance = times.sum_of_squares - times.sum * times.sum / count
-    # Timestamps that differ less than a float can tell have none.
+    # Timestamps that differ by less than the resolution of a float have no line.
     slope = covariance / variance if variance else math.nan
     return slope, sum_of_values / count - slope * times.sum / count
 
@@ -138,7 +138,7 @@ def line(values: array[float], times: Moments) -> tuple[float, float]:
 def _sum(values: Sequence[float]) -> float:
     try:
         return math.fsum(values)
-    except (OverflowError, ValueError):  # too large on the way, or infinities of both signs
+    except (OverflowError, ValueError):  # intermediate overflow, or infinities of both signs
         return total(values)
 
 
@@ -151,7 +151,7 @@ def _average(values: array[float]) -> float:
 
 def _largest(values: array[float]) -> float:
     found = max(values)
-    return largest(values) if math.isnan(found) else found  # NaN wins only in the first place
+    return largest(values) if math.isnan(found) else found  # NaN only if it comes first
 
 
 def _smallest(values: array[float]) -> float:
@@ -161,7 +161,7 @@ def _smallest(values: array[float]) -> float:
 
 def _changes(values: array[float]) -> float:
     changed = sum(map(ne, values, values[1:]))
-    if changed and any(map(math.isnan, values)):  # NaN differs from itself, but is no change
+    if changed and any(map(math.isnan, values)):  # NaN differs from itself, but is not a change
         changed -= sum(
             math.isnan(previous) and math.isnan(value) for previous, value in pairwise(values)
         )
@@ -169,7 +169,7 @@ def _changes(values: array[float]) -> float:
 
 
 def _of_values(function: Callable[[array[float]], float]) -> Function:
-    """Return a function that does not ask when the samples were; it has one at least."""
+    """Return a function of at least one value that does not use the timestamps."""
 
     def of_values(
         _timestamps: array[float], values: array[float], _end: float, _range_seconds: float

@@ -1,11 +1,11 @@
-r"""RE2's regular expressions, translated to Python's `re`.
+r"""Translates RE2's regular expressions to Python's `re`.
 
 Source: RE2, 'Syntax', with the Perl flags that Go's regexp sets. What RE2 does not have
 (look-around, back-references, possessive quantifiers) is refused, so that no rule works here and
-fails elsewhere.
-Limits: `\p{...}` is refused because `re` has no such classes. Time grows with the text's length
-times the pattern's, groups or not: where `re` could try more ways than a pattern has states, or
-takes others than RE2 (a loop whose turns may be empty), all ways are followed at once.
+fails elsewhere. Limits: `\p{...}` is refused because `re` has no such classes. Time grows with the
+text's length times the pattern's, groups or not: if `re` could try more alternatives than a pattern
+has states, or would choose others than RE2 (a loop with empty iterations), all alternatives are
+followed in parallel (automaton.py).
 """
 
 from __future__ import annotations
@@ -54,11 +54,12 @@ _FLAG_NAMES: Mapping[str, str] = {
 _MAXIMUM_REPEAT = 1000
 _MAXIMUM_DEPTH = 50
 _TRIES_PER_STATE = 64
-"""So many ways `re` may try at most for each state of a pattern; it is as much faster at one."""
+"""Maximum alternatives that `re` may try for each state of a pattern, because it is so much faster
+per try."""
 _MOST_CHOICES = 3
-"""Beyond, nobody counts them: all ways are followed."""
+"""With more choices they are not counted: all alternatives are followed in parallel."""
 _FIND_STEPS = 100
-"""What a search by `re` counts at least."""
+"""Minimum cost of a search by `re`."""
 _LAST = 0x10FFFF
 _QUANTIFIER = re.compile(r"[*+?]|\{([0-9]{1,9})(?:(,)([0-9]{1,9})?)?\}")
 _GROUP = re.compile(r"\?(?:P?<([A-Za-z_0-9]+)>|([imsU]*)(?:-([imsU]+))?([:)]))")
@@ -106,9 +107,9 @@ class Anchored:
 
     matches: Callable[[str], bool]
     fullmatch: Callable[[str], Match | None]
-    """Also where the groups are."""
+    """Also returns the groups."""
     states: int = 0
-    """How many ways at most are followed through a value at once; 0: `re` tries a few."""
+    """Maximum number of parallel states; 0: `re` tries a few alternatives."""
 
 
 def compile_anchored(pattern: str) -> Anchored:
@@ -137,7 +138,7 @@ def compile_anchored(pattern: str) -> Anchored:
 def compile_search(pattern: str) -> Callable[[str, int, Steps], Match | None]:
     """Compile a pattern as Go's `regexp.MustCompile` does.
 
-    What is returned finds the first match from a place of a text on, and counts what that costs.
+    The returned function finds the first match from a position of a text on, and counts its cost.
     Errors: RegexError, also of a search that costs too much.
     """
     piece, names, regex = _compile(pattern, _Flags())
@@ -186,22 +187,22 @@ class _Piece:
     text: str
     tree: Tree
     choices: int = 0
-    """In how many places `re` may come back to try another way."""
+    """Number of places where `re` may backtrack."""
     repeats: int = 1
-    """How often its innermost part is repeated at most, by numbers in braces."""
+    """Maximum repetition of its innermost part, by numbers in braces."""
     tangled: bool = False
-    """Whether a turn of a loop may be empty: `re` and RE2 do not agree on what is in its groups."""
+    """Whether a loop may have an empty iteration: `re` and RE2 differ in the groups then."""
     branches: int = 1
-    """How many alternatives there are at most in one place."""
+    """Maximum number of alternatives in one place."""
 
     def tries(self, text: str, begin: int = 0) -> float:
-        """Return how many ways `re` may try at most through a text, each at most once over it."""
+        """Return how many alternatives `re` may try at most in a text, each once over it."""
         if self.choices > _MOST_CHOICES:
             return math.inf
         return float(max(len(text) - begin + 1, self.branches)) ** self.choices
 
     def repeated(self, quantifier: str, low: int, high: int | None, *, lazy: bool) -> _Piece:
-        # What \Q quotes is the only chain outside of a group: its last character repeats.
+        # A \Q quotation is the only chain outside of a group: its last character repeats.
         match self.tree:
             case Chain(items=(*first, last)):
                 tree: Tree = Chain((*first, Repeat(last, low, high, lazy)))
@@ -237,9 +238,9 @@ def _class(ranges: Ranges, *, negated: bool = False) -> str:
 
 
 class _Translator:
-    """Reads the pattern once, from left to right; flags are written out at each atom.
+    """Reads the pattern once, from left to right; flags are written at each atom.
 
-    Python takes `(?i)` only at the start of a pattern, RE2 anywhere.
+    Python accepts `(?i)` only at the start of a pattern, RE2 anywhere.
     """
 
     def __init__(self, pattern: str, flags: _Flags) -> None:
@@ -264,7 +265,7 @@ class _Translator:
         return self._pattern[self._position : self._position + 1]
 
     def _alternatives(self) -> _Piece:
-        """Read up to the group's end; flags set inside end with it."""
+        """Read up to the group's end; flags that are set inside end with it."""
         outer = self._flags
         self._depth += 1
         if self._depth > _MAXIMUM_DEPTH:
@@ -279,7 +280,7 @@ class _Translator:
             if quantifier:
                 self._fail(f"missing argument to repetition operator {quantifier[0]!r}")
             atom = self._atom()
-            if atom is not None:  # None: only set flags.
+            if atom is not None:  # None: it only set flags.
                 branches[-1].append(self._quantified(atom))
         self._depth -= 1
         self._flags = outer
@@ -304,7 +305,7 @@ class _Translator:
             low = int(match[1])
             high = low if not match[2] else int(match[3]) if match[3] else None
             most = low if high is None else high
-            # RE2 multiplies what is repeated inside of what is repeated.
+            # RE2 multiplies nested repetitions.
             atom = replace(atom, repeats=atom.repeats * max(most, 1))
             if max(low, atom.repeats) > _MAXIMUM_REPEAT or (high is not None and low > high):
                 self._fail(f"invalid repeat count {quantifier!r}")
@@ -383,7 +384,7 @@ class _Translator:
     def _escape(self) -> _Piece:
         character = self._pattern[self._position + 1 : self._position + 2]
         if character in _PERL or character.lower() in _PERL:
-            return _one(_class(self._perl(character)))  # ASCII; case makes no difference to them.
+            return _one(_class(self._perl(character)))  # ASCII; case makes no difference to these.
         if character and character in "bBAz":
             self._position += 2
             # Python's \B does not match an empty text before 3.14.

@@ -1,6 +1,6 @@
-"""One evaluation of an expression: what it reads, what it may cost, what its parts return.
+"""One evaluation of an expression: its input, its cost limit, its intermediate results.
 
-Units: times are seconds of the store's clock; a unit of work is a sample of a window.
+Units: times are seconds of the store's clock; a unit of cost is a sample of a window.
 """
 
 from __future__ import annotations
@@ -15,37 +15,39 @@ if TYPE_CHECKING:
     from array import array
 
 MOST_WORK = 10_000_000
-"""What one evaluation may cost; a unit is about 0.1 microseconds of a slow core, so it ends in 2 s.
+"""Cost limit of one evaluation; a unit takes about 0.1 microseconds on a slow core, so it ends in 2
+s.
 
-The loop waits for it. A unit is a sample of a window; the others are measured in that:
+The loop waits for it. A unit is a sample of a window; the other costs are measured in that:
 """
 SERIES_COST, ELEMENT_COST, STEP_COST = 15, 5, 3
-"""Of finding a series, of an element in an operation, of a node in a step of a subquery."""
+"""For finding a series, for an element in an operation, for a node in a step of a subquery."""
 GROUPED_COST, RELABELLED_COST, ROW_COST = 10, 25, 50
-"""Beside that of an element: to group it, to give it other labels, to begin a subquery's series."""
+"""In addition to that of an element: to group it, to change its labels, to begin a subquery's
+series."""
 STATE_COST = 8
-"""Of a state of a regular expression's automaton, for each value that it may match."""
+"""For a state of a regular expression's automaton, for each value to match."""
 
 
 class Budget:
-    """What some evaluations may cost together, because the same loop waits for all of them."""
+    """Cost limit that several evaluations share, because the same loop waits for all of them."""
 
     __slots__ = ("left",)
 
     def __init__(self, most: int = MOST_WORK) -> None:
-        """Begin with nothing spent."""
+        """Start with an unused budget."""
         self.left = most
 
 
 class Run:
-    """One evaluation: where it reads, the times that `@` names, and what it may still cost."""
+    """One evaluation: its store, the times for `@`, and its remaining budget."""
 
     __slots__ = ("end", "found", "left", "most", "start", "step_seconds", "store")
 
     def __init__(
         self, store: Store, start: float, end: float, step_seconds: float, budget: Budget
     ) -> None:
-        """Begin; it may cost what is left of the budget."""
+        """Start with the remaining budget."""
         self.store = store
         self.start = start
         self.end = end
@@ -55,13 +57,13 @@ class Run:
         """Series by selector, found once for all the steps of a subquery."""
 
     def spend(self, cost: int) -> None:
-        """Count work, before it is done where that is known.
+        """Add a cost, before the work where the cost is known then.
 
-        Errors: EvaluationError where it is too much.
+        Errors: EvaluationError if the limit is exceeded.
         """
         self.left -= cost
         if self.left < 0:
-            beside = "" if self.most >= MOST_WORK else " beside what else is asked now"
+            beside = "" if self.most >= MOST_WORK else " (after the other expressions due now)"
             raise TooExpensiveError(
                 f"too expensive: one evaluation may read{beside} "
                 f"{self.most:,} samples, or find {self.most // SERIES_COST:,} series;"
@@ -69,9 +71,9 @@ class Run:
             )
 
     def relabel(self, labels: Labels, characters: int) -> None:
-        """Count a label of so many characters beside others, before it is made.
+        """Add the cost of a label of so many characters next to others, before it is made.
 
-        Errors: EvaluationError where it is too much: each `$1$1` doubles a text.
+        Errors: EvaluationError if the limit is exceeded: each `$1$1` doubles a text.
         """
         self.spend(RELABELLED_COST + len(labels) + characters)
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def _matches(matcher: Matcher) -> tuple[Callable[[Labels], bool], int]:
-    """Return the test of one matcher, and what it costs where that is much.
+    """Return the test of one matcher, and its cost if that is high.
 
-    A label that is missing is one that is empty.
+    A missing label counts as empty.
     """
     pair = (matcher.label, matcher.value)
     name, empty = matcher.label, matches_empty(matcher)
@@ -57,7 +57,7 @@ def _matches(matcher: Matcher) -> tuple[Callable[[Labels], bool], int]:
 
 
 def selects(node: Selector) -> Callable[[Labels], bool]:
-    """Return the test whether a series with these labels is among a selector's; not of its name."""
+    """Return the test whether labels match a selector; the name is not tested."""
     tests = [_matches(one)[0] for one in node.matchers]
     return lambda labels: all(test(labels) for test in tests)
 
@@ -115,7 +115,7 @@ def before(at: float, seconds: float) -> float:
 
 
 def moment_of(node: Selector | Subquery) -> ScalarFunction:
-    """Return the time that `offset` and `@` say."""
+    """Return the time that `offset` and `@` specify."""
     offset, fixed = node.offset_seconds, node.at
     match fixed:
         case None if not offset:
@@ -139,7 +139,7 @@ def newest(node: Selector) -> VectorFunction:
         oldest = at - LOOKBACK_SECONDS
         items: Vector = []
         for name, series in find(run):
-            # The newest sample is what nearly every rule wants: no call for it.
+            # Nearly every rule reads only the newest sample: no function call for it.
             if oldest < series.timestamp_seconds <= at:
                 if not series.stale:
                     items.append((name, series.labels, series.value))

@@ -1,4 +1,4 @@
-"""What operators and functions take and give; whether an expression keeps to it.
+"""Types of operators and functions, and the type check of expressions.
 
 Source: Prometheus 3, 'Functions', 'Operators' and 'Feature flags' (what is experimental).
 """
@@ -34,7 +34,7 @@ METRIC_NAME = "__name__"
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 SET_OPERATORS = frozenset({"and", "or", "unless"})
 MAXIMUM_DEPTH = 200
-"""Nodes above each other: what evaluating the tree may need of Python's stack."""
+"""Nested nodes: limits the use of Python's stack during evaluation."""
 
 Type = Literal["scalar", "string", "instant vector", "range vector"]
 
@@ -46,7 +46,7 @@ class Signature:
     arguments: tuple[Type, ...]
     result: Type = "instant vector"
     last: Literal["required", "optional", "repeated"] = "required"
-    """How often the last argument is given: once, at most once, any number of times."""
+    """How often the last argument occurs: once, at most once, any number of times."""
 
 
 _OF_VECTOR = Signature(("instant vector",))
@@ -103,7 +103,7 @@ EXPERIMENTAL_AGGREGATIONS = frozenset({"limit_ratio", "limitk"})
 
 
 def result_type(node: Node) -> Type:
-    """Return what evaluating a node yields."""
+    """Return the type of a node's result."""
     match node:
         case Number():
             return "scalar"
@@ -132,9 +132,9 @@ def matches_empty(matcher: Matcher) -> bool:
 
 
 def check(text: str, root: Node) -> None:
-    """Check types, depth and regular expressions of an expression that is well formed.
+    """Check types, depth and regular expressions of a well-formed expression.
 
-    Errors: PromqlError, the first that Prometheus would name. Limits: MAXIMUM_DEPTH.
+    Errors: PromqlError, the first that Prometheus would report. Limits: MAXIMUM_DEPTH.
     """
     for node, depth in _walk(root):
         if depth > MAXIMUM_DEPTH:
@@ -168,7 +168,7 @@ def _check_selector(text: str, node: Selector) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """The types of a tree, checked in Prometheus's order."""
+    """Checks the types of a tree in Prometheus's order."""
 
     text: str
 
@@ -226,7 +226,7 @@ class _Check:
             if got not in {"scalar", "instant vector"}:
                 message = "binary expression must contain only scalar and instant vector types"
                 self.fail(begin(side), f"{message}, got {got}")
-        # `1 + on() 2` says nothing that could be lost; Prometheus lets an empty list pass, too.
+        # `1 + on() 2` has no labels that could be lost; Prometheus also accepts an empty list.
         if any(scalars) and matching.labels:
             self.fail(node.start, "vector matching only allowed between instant vectors")
         if operator in SET_OPERATORS and matching.many and not any(scalars):

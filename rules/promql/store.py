@@ -1,4 +1,4 @@
-"""The samples that expressions read: each series' newest, and history where rules ask for it.
+"""Sample store that expressions read: the newest sample of each series, and history for rules.
 
 Units: timestamps are seconds of one clock, chosen by the caller.
 """
@@ -24,12 +24,13 @@ Row = tuple[str, Labels, "array[float]", "array[float]"]
 """Part of a series: metric name, labels, timestamps in order, their values."""
 
 LOOKBACK_SECONDS = 300.0
-"""A sample counts while it is younger than this. Source: Prometheus 3: left-open (t - 5 min, t]."""
+"""A sample is valid while it is younger than this. Source: Prometheus 3: left-open (t - 5 min,
+t]."""
 
 MOST_SAMPLES = 8_000_000
-"""Of all history: about 150 MB. A day of 1,000 series where it is thinned, of 90 else."""
+"""Limit of all history: about 150 MB. A day of 1,000 series if thinned, else of 90."""
 LONG_SECONDS, WHOLE_SECONDS, THINNED_SECONDS = 7200.0, 900.0, 15.0
-"""Where more than the first is asked for, what is older than the second has one sample a third."""
+"""If more than the first is needed, samples older than the second are thinned to one per third."""
 
 # A quiet NaN with a payload of its own, as Prometheus marks the end of a series: arithmetic never
 # yields it, and an array of floats can hold it.
@@ -42,9 +43,9 @@ def _is_stale(value: float) -> bool:
 
 
 class Series:
-    """One series: newest sample, and older ones if its metric has a retention.
+    """One series: its newest sample, and older ones if its metric has a retention.
 
-    A plain slotted class because the daemon writes to a thousand of them each second.
+    A plain class with slots because the daemon writes to a thousand of them each second.
     """
 
     __slots__ = (
@@ -58,38 +59,38 @@ class Series:
     )
 
     def __init__(self, labels: Labels, timestamp: float, value: float, *, history: bool) -> None:
-        """Begin with one sample."""
+        """Start with one sample."""
         self.labels = labels
         self.timestamp_seconds = timestamp
         self.value = value
         self.stale = False
         self.ended_seconds = -math.inf
-        """When a stale marker was written last."""
+        """When a stale marker was last written."""
         self.timestamps: array[float] | None = None
         self.values: array[float] | None = None
         if history:
             self.remember()
 
     def remember(self) -> None:
-        """Keep samples from the newest one on."""
+        """Store history from the newest sample on."""
         if self.timestamps is None:
             self.timestamps = array("d", (self.timestamp_seconds,))
             self.values = array("d", (_STALE if self.stale else self.value,))
 
     def forget(self) -> None:
-        """Keep only the newest sample."""
+        """Drop the history, except for the newest sample."""
         self.timestamps = self.values = None
 
     def thin(self, begin: float, end: float) -> None:
-        """Thin the samples between these two times."""
+        """Thin the samples between two times."""
         if self.timestamps is not None and self.values is not None:
             first, last = bisect_right(self.timestamps, begin), bisect_right(self.timestamps, end)
             thin(self.timestamps, self.values, first, last)
 
     def prepend(self, timestamps: array[float], values: array[float]) -> None:
-        """Put samples before those kept here, as far as they are older.
+        """Insert samples before the present ones, if they are older.
 
-        Limits: the arrays may be changed, or taken.
+        Limits: the arrays may be changed or reused.
         """
         if self.timestamps is None or self.values is None:
             return
@@ -135,7 +136,7 @@ class Series:
 
 
 def thin(timestamps: array[float], values: array[float], first: int, last: int) -> None:
-    """Of the samples from `first` to before `last` keep each slot's last, and where it ended.
+    """Keep the last sample of each slot from `first` to before `last`; return where that ended.
 
     A slot is a multiple of THINNED_SECONDS.
     """
@@ -155,13 +156,13 @@ def thin(timestamps: array[float], values: array[float], first: int, last: int) 
 class Store:
     """Series by metric name and labels.
 
-    Limits: a metric without retention keeps only its newest sample, so it cannot be evaluated at
-    an earlier time. A series is forgotten once its newest sample is older than look-back and
-    retention; that is looked after every look-back period, so the store cannot grow for ever.
-    A sample of history takes 16 bytes; an eighth more of them is kept than asked for. Where all of
-    it is more than MOST_SAMPLES, the metrics with most of them are `overfull`: no history is kept
-    of them until other rules are loaded. A store that `thins` keeps of what is long ago only what
-    a scrape each 15 s would have: a day of all that is read each second would be too much.
+    Limits: a metric without retention has only its newest sample, so it cannot be evaluated at an
+    earlier time. A series is dropped once its newest sample is older than look-back and retention;
+    this is checked every look-back period, so the store cannot grow without limit. A sample of
+    history takes 16 bytes; an eighth more is stored than needed. If the total exceeds MOST_SAMPLES,
+    the metrics with most samples are `overfull`: they have no history until other rules are loaded.
+    A store that `thins` reduces old samples to those of a scrape every 15 s: a day of data read
+    each second would be too much.
     """
 
     def __init__(
@@ -171,7 +172,7 @@ class Store:
         *,
         thins: bool = False,
     ) -> None:
-        """Keep history for these metrics, and for any, for as long as their rules ask."""
+        """Store history for these metrics, and for any, for as long as the rules need it."""
         self._thins = thins
         self._thinned_seconds = -math.inf
         self.overfull: frozenset[str] = frozenset()
@@ -180,7 +181,7 @@ class Store:
         self._set_retention(retention_seconds or {}, any_retention_seconds)
         self._tables: dict[str, dict[Labels, Series]] = {}
         self._live: dict[str, set[tuple[str, Labels]]] = {}
-        """What each writer wrote last."""
+        """The series that each writer wrote last."""
         self._sweep_due_seconds = -math.inf
 
     def _set_retention(self, retention_seconds: Mapping[str, float], any_seconds: float) -> None:
@@ -195,9 +196,9 @@ class Store:
     def retain(
         self, retention_seconds: Mapping[str, float], any_retention_seconds: float = 0
     ) -> None:
-        """Keep other history from now on, because other rules were loaded; what is there stays.
+        """Change the stored history after a change of the rules; existing samples stay.
 
-        Limits: a metric that had no history begins it with its newest sample.
+        Limits: a metric without history starts with its newest sample.
         """
         self._set_retention(retention_seconds, any_retention_seconds)
         for name, table in self._tables.items():
@@ -209,7 +210,7 @@ class Store:
                     series.forget()
 
     def retention_seconds(self, name: str) -> float:
-        """Return how long samples of a metric are kept; 0 is only the newest."""
+        """Return how long samples of a metric are stored; 0: only the newest one."""
         if name in self.overfull:
             return 0.0
         return self._retention_seconds.get(name, self._any_retention_seconds)
@@ -217,7 +218,7 @@ class Store:
     def share(self, other: Store, name: str) -> None:
         """Read a metric from another store from now on.
 
-        Limits: nothing may be appended to it here.
+        Limits: it must not be appended to here.
         """
         if table := other._tables.get(name):
             self._tables[name] = table
@@ -229,7 +230,7 @@ class Store:
     def append_many(self, timestamp: float, samples: Iterable[tuple[str, Labels, float]]) -> None:
         """Store samples of one moment.
 
-        Limits: one as old as the series' newest replaces it; an older one is ignored.
+        Limits: a sample as old as the series' newest one replaces it; an older one is ignored.
         """
         tables = self._tables
         for name, labels, value in samples:
@@ -245,7 +246,7 @@ class Store:
             if series.timestamps is not None:
                 self._remember(series, timestamp, float(value), self.retention_seconds(name))
             series.timestamp_seconds = timestamp
-            series.value = float(value)  # a template tells 1 from 1.0
+            series.value = float(value)  # a template distinguishes 1 from 1.0
             series.stale = False
         if timestamp >= self._sweep_due_seconds:
             self._sweep(timestamp)
@@ -253,7 +254,7 @@ class Store:
     def write(
         self, writer: str, timestamp: float, samples: Sequence[tuple[str, Labels, float]]
     ) -> None:
-        """Store all that a writer has at one moment; what it has no longer is marked stale."""
+        """Store a writer's samples of one moment; its series without a sample are marked stale."""
         before = self._live.get(writer)
         if not samples and before is None:
             return
@@ -274,7 +275,7 @@ class Store:
         series.stale = True
 
     def end_older(self, until: float, timestamp: float) -> None:
-        """End at a time all series that had no sample since another one."""
+        """End all series at a time that had no sample since another one."""
         for name, table in self._tables.items():
             for series in table.values():
                 if series.timestamp_seconds <= until and not series.stale:
@@ -294,13 +295,13 @@ class Store:
         return rows
 
     def restore(self, rows: Sequence[Row]) -> None:
-        """Take back what `tail` gave before a restart, where history is kept.
+        """Restore what `tail` returned before a restart, for metrics with history.
 
-        Limits: only what is older than a series' own samples. It is thinned already, and its arrays
-        are taken. No marker says where it ended: as in Prometheus, which goes on where it was, what
-        came before a short stop is the newest until something is newer. Whoever knows what is gone
-        ends it (`end_older`).
-        Source: Prometheus, scrape/scrape.go, endOfRunStaleness: no markers at a shutdown.
+        Limits: only samples older than a series' own. They are thinned already, and the arrays are
+        reused. There is no marker at the end: as in Prometheus, a series continues after a short
+        stop, and its last sample stays the newest until there is another. `end_older` ends the
+        series that are missing. Source: Prometheus, scrape/scrape.go, endOfRunStaleness: no markers
+        at a shutdown.
         """
         for name, labels, timestamps, values in rows:
             if not timestamps or self.retention_seconds(name) <= 0:
@@ -315,7 +316,7 @@ class Store:
 
     @property
     def retention(self) -> Mapping[str, float]:
-        """Return how long samples of each metric are kept; '' is any."""
+        """Return how long samples of each metric are stored; '' is any."""
         return {**self._retention_seconds, "": self._any_retention_seconds}
 
     def names(self) -> set[str]:
@@ -343,7 +344,7 @@ class Store:
             return
         timestamps.append(timestamp)
         values.append(value)
-        # Cut in slices of an eighth: moving the whole array for each sample would cost more.
+        # Trimmed by an eighth: moving the whole array for each sample would cost more.
         if timestamps[0] < timestamp - retention * 1.125:
             cut = bisect_right(timestamps, timestamp - retention)
             del timestamps[:cut], values[:cut]
@@ -368,7 +369,7 @@ class Store:
         self._thinned_seconds = until
 
     def _bound(self) -> None:
-        """Forget the history of the metrics with most of it, as long as it is too much."""
+        """Drop the history of the metrics with most samples, until it is below the limit."""
         counts = {
             name: sum(len(series.timestamps or ()) for series in table.values())
             for name, table in self._tables.items()

@@ -1,4 +1,4 @@
-"""Numbers and addresses as people read them, exactly as Prometheus's template functions do.
+"""Formats numbers and addresses for users, exactly as Prometheus's template functions do.
 
 Source: Prometheus 3, 'Template reference', functions.
 """
@@ -93,7 +93,7 @@ def humanize_timestamp(value: float) -> str:
         return _four_digits(value)
     if not -_NANOSECONDS_LIMIT <= value * 1e9 <= _NANOSECONDS_LIMIT:
         raise ValueError(f"{shortest(value)} cannot be represented as a nanoseconds timestamp")
-    # Milliseconds towards zero, as Prometheus keeps time.
+    # Milliseconds are truncated towards zero, as in Prometheus.
     moment = _EPOCH + dt.timedelta(milliseconds=int(int(value * 1e9) / 1e6))
     fraction = f".{moment.microsecond:06d}".rstrip("0").rstrip(".")
     return f"{moment:%Y-%m-%d %H:%M:%S}{fraction} +0000 UTC"
@@ -141,7 +141,7 @@ def strip_port(text: str) -> str:
 
 
 def strip_domain(text: str) -> str:
-    """Return a host's name, with port or without, without its domain; an address as it is."""
+    """Return a host's name, with or without port, without its domain; an address unchanged."""
     host, port = _host_and_port(text) or (text, "")
     try:
         if "%" not in host:

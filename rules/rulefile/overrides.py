@@ -1,7 +1,7 @@
-"""What a user changes of a shipped rule without copying it. Pure.
+"""Overrides: changes of shipped rules in the configuration, without copying the rules. Pure.
 
-Prometheus refuses keys of our own in rule files, so overrides stand in the configuration.
-A rule is named as its alert or record; of several alerts of one name, 'Name/severity' is one.
+Prometheus refuses unknown keys in rule files, so overrides are in the configuration. A rule is
+named by its alert or record; 'Name/severity' selects one of several alerts of one name.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 AnyRule = Rule | RecordingRule
 _MENTION = re.compile(r'(alertname="([^"]*)",\s*severity=")([^"]*)')
-"""How a shipped rule names another's alerts."""
+"""A reference of a shipped rule to another rule's alerts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """What is to be different about one rule; None: as it is."""
+    """The changes of one rule; None: unchanged."""
 
     rule: str
     place: str
@@ -45,13 +45,13 @@ class Override:
     keep_firing_for_seconds: float | None = None
     expression: str | None = None
     thresholds: tuple[tuple[str, float], ...] = ()
-    """By metric; '' is the comparison that gives the alert its value."""
+    """By metric; '' is the comparison whose result is the alert's value."""
     column: int = 1
     """Of the rule's name in its line."""
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Return what it changes, as the configuration calls it."""
+        """Return the changed fields, by their names in the configuration."""
         changed = {
             "enabled": not self.enabled,
             "severity": self.severity is not None,
@@ -68,7 +68,7 @@ class _OverrideError(Exception):
 
 
 def replaced(overrides: Iterable[Override], names: Renames = NAMES) -> list[tuple[str, str]]:
-    """Return the place of each override that says a word which was replaced, and the new one."""
+    """Return the place of each override that uses a renamed name, and the new name."""
     found = []
     for each in overrides:
         now, place = _renamed(each, names), f"{each.place}:{each.column}"
@@ -85,12 +85,12 @@ def replaced(overrides: Iterable[Override], names: Renames = NAMES) -> list[tupl
 
 
 def _renamed(override: Override, names: Renames) -> Override:
-    """Return an override in the words of today: what it said before it says still."""
+    """Return an override with current names; its meaning does not change."""
     name, slash, severity_ = override.rule.partition("/")
     of_alert = names.alert(name)
     return replace(
         override,
-        # A recording rule is named as the metric that it makes.
+        # A recording rule is named by the metric that it records.
         rule=(names.current(Kind.METRIC, name) if of_alert == name else of_alert)
         + slash
         + severity_,
@@ -103,15 +103,15 @@ def _renamed(override: Override, names: Renames) -> Override:
 def apply(
     groups: Sequence[RuleGroup], overrides: Sequence[Override], renames: Renames = NAMES
 ) -> list[RuleGroup]:
-    """Return the groups with their rules changed; one that is not enabled is left out.
+    """Return the groups with their rules changed, without rules that are disabled.
 
-    Errors: RuleFileError with all that is wrong.
+    Errors: RuleFileError with all errors.
     """
     overrides = [_renamed(each, renames) for each in overrides]
     rules: list[AnyRule | None] = [rule for group in groups for rule in group.rules]
     names = [(_name(rule), _full_name(rule)) for group in groups for rule in group.rules]
     problems: list[tuple[int, str]] = []
-    # What is said of one of several rules of a name is said after what is said of all of them.
+    # An override of one of several rules of a name is applied after one of all of them.
     for number, override in sorted(enumerate(overrides), key=lambda one: "/" in one[1].rule):
         try:
             for index in _chosen(override, names):
@@ -141,7 +141,7 @@ def _name(rule: AnyRule) -> str:
 
 
 def severity(rule: AnyRule) -> str:
-    """Return the severity that a rule gives its alerts, or '' where their series bring one."""
+    """Return the severity of a rule's alerts, or '' if it comes from their series."""
     labels = rule.labels if isinstance(rule, Rule) else ()
     return next((text.text for name, text in labels if name == "severity"), "")
 
@@ -151,7 +151,7 @@ def _full_name(rule: AnyRule) -> str:
 
 
 def _chosen(override: Override, names: Sequence[tuple[str, str]]) -> list[int]:
-    """Return the indices of the rules that an override is about."""
+    """Return the indices of the rules that an override selects."""
     chosen = [index for index, known in enumerate(names) if override.rule in known]
     if not chosen:
         known = sorted({name for pair in names for name in pair if not name.endswith("/")})
@@ -163,8 +163,8 @@ def _chosen(override: Override, names: Sequence[tuple[str, str]]) -> list[int]:
     particular = {"severity", "expr", "threshold"} & set(override.keys)
     if len(chosen) > 1 and particular and override.enabled:
         raise _OverrideError(
-            f"{len(chosen)} rules have this name and {_listed(sorted(particular))} is of one; name"
-            f" one: {' or '.join(repr(names[index][1]) for index in chosen)}"
+            f"{len(chosen)} rules have this name and {_listed(sorted(particular))} applies to"
+            f" one only; name it: {' or '.join(repr(names[index][1]) for index in chosen)}"
         )
     return chosen
 
@@ -192,7 +192,7 @@ def _changed(rule: AnyRule, override: Override) -> AnyRule:
 
 
 def _following(rule: AnyRule, severities: Mapping[tuple[str, str], str]) -> AnyRule:
-    """Return a rule that counts another's firings with that one's severity as it is now."""
+    """Return a rule that counts another's firings, with the current severity of that one."""
 
     def follow(text: str) -> str:
         return _MENTION.sub(
@@ -212,7 +212,7 @@ def _following(rule: AnyRule, severities: Mapping[tuple[str, str], str]) -> AnyR
 
 
 def _check_alone(rules: Sequence[AnyRule | None], index: int) -> None:
-    """Refuse a rule whose alerts nobody could tell from another's."""
+    """Refuse a rule whose alerts could not be distinguished from another's."""
     rule = rules[index]
     if isinstance(rule, Rule) and any(
         isinstance(other, Rule) and _full_name(other) == _full_name(rule)
@@ -220,8 +220,8 @@ def _check_alone(rules: Sequence[AnyRule | None], index: int) -> None:
         if place != index
     ):
         raise _OverrideError(
-            f"there is another alert {rule.alert!r} of severity {severity(rule)!r}; take another"
-            " severity, or 'enabled: false' for one of the two first"
+            f"there is another alert {rule.alert!r} of severity {severity(rule)!r}; set another"
+            " severity, or 'enabled: false' for one of them"
         )
 
 
@@ -241,7 +241,7 @@ def _expression(expression: Expression, override: Override) -> Expression:
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """A number that something is compared with, and where it stands in the text."""
+    """A number in a comparison, and its position in the text."""
 
     begin: int
     end: int
@@ -283,14 +283,14 @@ def _with_threshold(text: str, metric: str, value: float) -> str:
 
 
 def _main_comparison(node: Node) -> Binary | None:
-    """Return the comparison that gives the result its value."""
+    """Return the comparison whose result is the value of the expression."""
     while isinstance(node, Binary) and node.operator in {"and", "unless"}:
         node = node.left
     return node if isinstance(node, Binary) and node.operator in COMPARISONS else None
 
 
 def _limits(node: Node, text: str, *, deep: bool = True) -> Iterator[_Limit]:
-    """Give the numbers that a tree compares with; not `deep`: that the node itself does."""
+    """Yield the numbers in comparisons of a tree; not `deep`: only those of the node itself."""
     if isinstance(node, Binary) and node.operator in COMPARISONS:
         for side, other in ((node.right, node.left), (node.left, node.right)):
             span = _number(side, text)
@@ -307,7 +307,7 @@ def _limits(node: Node, text: str, *, deep: bool = True) -> Iterator[_Limit]:
 
 
 def _number(node: Node, text: str) -> tuple[int, int, float] | None:
-    """Return begin, end and value of a number's literal."""
+    """Return begin, end and value of a number literal."""
     number = node.operand if isinstance(node, Negation) else node
     if not isinstance(number, Number):
         return None
@@ -319,7 +319,7 @@ def _number(node: Node, text: str) -> tuple[int, int, float] | None:
         token = lexer.next()
     end = token.position + len(token.text)
     if isinstance(node, Negation):
-        if text[node.position + 1 : token.position].strip():  # -(5): not worth a rule
+        if text[node.position + 1 : token.position].strip():  # -(5): not supported
             return None
         return node.position, end, -number.value
     return token.position, end, number.value

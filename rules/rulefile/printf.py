@@ -1,7 +1,7 @@
-"""Go's way to write values: what fmt's verbs make of strings, numbers, maps and lists.
+"""Formats values as Go does: fmt's verbs for strings, numbers, maps and lists.
 
-Source: Go, package fmt, 'Printing', and strconv.FormatFloat.
-Limits: no `*` for width or precision, no argument indexes; `#` only with %x.
+Source: Go, package fmt, 'Printing', and strconv.FormatFloat. Limits: no `*` for width or precision,
+no argument indexes; `#` only with %x.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ def plain(value: Value) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Directive:
-    """What stands between % and the verb."""
+    """The text between % and the verb."""
 
     flags: str
     width: int
     precision: int | None
 
     def text(self, verb: str, value: Value) -> str:
-        """Return one argument as a verb writes it."""
+        """Return one argument formatted by a verb."""
         if verb == "T":
             return self._padded(type_name(value))
         if verb == "v" and value is None:
@@ -172,7 +172,7 @@ def sprint(values: Sequence[Value]) -> str:
 
 
 def sprintf(template: str, values: Sequence[Value]) -> str:
-    """Return values as the template's verbs say; what does not fit is written as Go does."""
+    """Return values formatted by the template's verbs; errors are written as Go does."""
     used = 0
 
     def one(match: re.Match[str]) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 MAXIMUM_RULES = 10_000
-"""Anchors can repeat a list; this bounds what a small file can ask for."""
+"""Anchors can repeat a list; this limits what a small file can expand to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Rule:
     file: str
     line: int
     overridden: tuple[str, ...] = ()
-    """What the configuration changed of it."""
+    """What the configuration changed in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class RecordingRule:
 
 @dataclass(frozen=True, slots=True)
 class RuleGroup:
-    """Rules that are evaluated together, in order; `limit` 0 is none."""
+    """Rules that are evaluated together, in order; `limit` 0 means none."""
 
     name: str
     interval_seconds: float | None
@@ -90,7 +90,7 @@ _ANY_CHARACTER = re.compile(r".", re.DOTALL)
 def parse_rule_file(text: str, file: str) -> tuple[RuleGroup, ...]:
     """Return the groups of a rule file; `file` is its name, for messages.
 
-    Errors: RuleFileError with all that is wrong.
+    Errors: RuleFileError with all errors of the file.
     """
     root = compose(text, file)
     nodes = Nodes(text, file)
@@ -100,9 +100,9 @@ def parse_rule_file(text: str, file: str) -> tuple[RuleGroup, ...]:
 
 
 def expression_place(text: str, rule: Rule | RecordingRule, offset: int) -> tuple[int, int]:
-    """Return line and column, in its file's text, of a character of a rule's expression.
+    """Return line and column of a character of a rule's expression in the text of its file.
 
-    Errors: RuleFileError. Limits: where the text is no longer that of the rule, its first line.
+    Errors: RuleFileError. Limits: if the text is no longer that of the rule, its first line.
     """
     todo = [compose(text, rule.file)]
     while todo:
@@ -123,7 +123,7 @@ def expression_place(text: str, rule: Rule | RecordingRule, offset: int) -> tupl
 
 
 class _Reader:
-    """Walks the nodes and collects what is wrong, so that all of it is said at once."""
+    """Walks the nodes and collects all errors, so that they are reported at once."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
@@ -238,9 +238,9 @@ class _Reader:
         names: tuple[str, str, str],
         labels: list[tuple[str, yaml.ScalarNode]],
     ) -> None:
-        """Refuse a rule that says the same as one before it.
+        """Refuse a rule that repeats an earlier one.
 
-        The same name and labels with another expression are two ways to the same alert.
+        The same name and labels with another expression are two conditions for the same alert.
         """
         identity = (*names, tuple(sorted((name, str(value.value)) for name, value in labels)))
         if identity in self._seen:
@@ -279,7 +279,7 @@ class _Reader:
             elif isinstance(value, yaml.ScalarNode):
                 result.append((name, value))
             else:
-                self._nodes.string(value, f"{what}: {key}: {name}")  # Says what is wrong.
+                self._nodes.string(value, f"{what}: {key}: {name}")  # Reports the error.
         return result
 
     def _expression(self, node: yaml.Node, what: str) -> Expression | None:
@@ -306,14 +306,14 @@ class _Reader:
         return tuple(result)
 
     def _wrong_inside(self, node: yaml.Node, error: PromqlError | TemplateError, what: str) -> None:
-        """Report an error at its place in the file, whatever YAML made of the text."""
+        """Report an error at its position in the file, however YAML transformed the text."""
         lines = str(node.value).split("\n")
         offset = sum(len(line) + 1 for line in lines[: error.line - 1]) + error.column - 1
         self._nodes.wrong(_source_index(self._nodes.text, node, offset), f"{what}: {error.message}")
 
 
 def _source_index(text: str, node: yaml.Node, offset: int) -> int:
-    """Return where a character of a scalar's value stands in the file.
+    """Return the position in the file of a character of a scalar's value.
 
     YAML folds, strips and indents blanks, but leaves the other characters in order: the n-th of
     them in the value is the n-th in the file.

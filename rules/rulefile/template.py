@@ -1,9 +1,9 @@
-"""Texts with `{{ ... }}` in labels and annotations: Prometheus's subset of Go templates.
+"""Templates: texts with `{{ ... }}` in labels and annotations, a subset of Prometheus's.
 
 Source: Prometheus 3, 'Template reference' and 'Template examples'; Go, package text/template.
 Limits: no define, template, block, break, continue; no HTML and link functions. `$value`,
-`$labels`, `$externalLabels` and `$externalURL` are as in Prometheus; the last two are empty but in
-unit tests. What is not supported is refused at load.
+`$labels`, `$externalLabels` and `$externalURL` are as in Prometheus; the last two are empty except
+in unit tests. What is not supported is refused at load.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MOST_STEPS = 1_000_000
-"""Of the searches of a text: a second's work."""
+"""Limit for the regular expressions in one text: about one second of work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A text ready to be filled in."""
+    """A compiled template."""
 
     text: str
 
@@ -40,7 +40,7 @@ class Template:
     ) -> str:
         """Return the text for one alert.
 
-        Errors: none; what cannot be expanded is said in the text, so that no alert is lost.
+        Errors: none; an error is written into the text, so that no alert is lost.
         """
         own, external = dict(labels), dict(external_labels or {})
         root = Struct(
@@ -52,7 +52,7 @@ class Template:
                 "Value": value,
             },
         )
-        if "{{" not in self.text:  # Most labels.
+        if "{{" not in self.text:  # The usual case for labels.
             return self.text
         write, slots = _compiled(self.text)
         variables: list[Value] = [root, own, external, external_url, value, *[None] * slots]
@@ -67,12 +67,12 @@ class Template:
 def compile_template(text: str) -> Template:
     """Compile a text.
 
-    Errors: TemplateError with line and column; also for a constant query that is no PromQL.
+    Errors: TemplateError with line and column; also for a constant query that is not valid PromQL.
     """
     if "{{" in text:
-        compile_text(text)  # For what is wrong with it: most alerts are never told.
+        compile_text(text)  # Only to find errors: most alerts never fire.
     return Template(text)
 
 
 _compiled = functools.lru_cache(maxsize=256)(compile_text)
-"""Only those that are rendered are kept: all of the shipped rules' together take over 2 MB."""
+"""Only rendered templates are cached: those of all shipped rules would take over 2 MB."""

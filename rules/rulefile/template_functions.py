@@ -1,4 +1,4 @@
-"""Functions of templates: Go's own (eq, index, printf ...) and Prometheus's (humanize, first ...).
+"""Template functions: Go's own (eq, index, printf ...) and Prometheus's (humanize, first ...).
 
 Source: Prometheus 3, 'Template reference'; Go, package text/template, 'Functions'.
 """
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class RenderError(Exception):
-    """A template that has no result for these values."""
+    """A template that cannot be rendered with these values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """How a function is called; `parameters` names Go types, the last one repeats if `variadic`."""
+    """Signature of a function; `parameters` names Go types, the last one repeats if `variadic`."""
 
     parameters: tuple[str, ...]
     call: Callable[..., Value]
@@ -32,7 +32,7 @@ class Function:
     minimum: int = 0
     """Arguments that a variadic function must have."""
     searches: bool = False
-    """Whether its first argument is what searches of the text may still cost."""
+    """Whether its first argument is the budget for regular expressions."""
 
 
 _GO_FLOAT = re.compile(
@@ -41,7 +41,7 @@ _GO_FLOAT = re.compile(
 
 
 def _number(value: Value) -> float:
-    """Return what the humanize functions take for a number: a string that holds one, too."""
+    """Return the number that the humanize functions use: also a string that contains one."""
     if isinstance(value, str):
         if _GO_FLOAT.fullmatch(value):
             return float(value)
@@ -52,7 +52,7 @@ def _number(value: Value) -> float:
 
 
 def is_true(value: Value) -> bool:
-    """Return what `if` makes of a value."""
+    """Return the truth value of a value, as `if` uses it."""
     return True if isinstance(value, Struct) else bool(value)
 
 

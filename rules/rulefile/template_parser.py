@@ -1,7 +1,7 @@
-"""Template text in, closure out: lexer and recursive descent parser of `{{ ... }}`.
+"""Lexer and recursive descent parser of templates: compiles `{{ ... }}` to closures.
 
-Source: Go, package text/template, 'Actions', 'Pipelines', 'Variables'.
-Limits: `MAXIMUM_NESTING`; `MOST_PARTS` of a text that is rendered.
+Source: Go, package text/template, 'Actions', 'Pipelines', 'Variables'. Limits: `MAXIMUM_NESTING`;
+`MOST_PARTS` of a text that is rendered.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Query = Callable[[str], "list[Sample]"]
 
 MAXIMUM_NESTING = 50
 MOST_PARTS = 100_000
-"""Of a text; each turn of a 'range' is one. Some in one another could run for hours."""
+"""Of a text; each iteration of a 'range' is one. Nested ones could run for hours."""
 
 
 class TemplateError(Exception):
     """A template that cannot be loaded; line and column count from 1."""
 
     def __init__(self, message: str, line: int, column: int) -> None:
-        """Keep what is wrong and where."""
+        """Store the error and its position."""
         super().__init__(f"{line}:{column}: {message}")
         self.message = message
         self.line = line
@@ -48,7 +48,7 @@ class TemplateError(Exception):
 
 @dataclass(slots=True)
 class Scope:
-    """What the actions of one rendering see."""
+    """The data that the actions of one rendering can read."""
 
     dot: Value
     variables: list[Value]
@@ -58,7 +58,7 @@ class Scope:
 
 _Evaluate = Callable[[Scope], Value]
 Write = Callable[[Scope, list[str]], None]
-"""Appends what an action or a text comes to."""
+"""Appends the output of an action or a text."""
 
 
 _PREDEFINED = ("$", "$labels", "$externalLabels", "$externalURL", "$value")
@@ -82,7 +82,7 @@ _COMMENT = re.compile(r"\{\{(?:-[ \t\r\n]+)?/\*.*?\*/(?:[ \t\r\n]+-)?\}\}", re.D
 
 
 def compile_text(text: str) -> tuple[Write, int]:
-    """Return what writes a text, and how many variables it needs beside the predefined ones.
+    """Return a function that writes a text, and how many variables it needs in addition.
 
     Errors: TemplateError.
     """
@@ -105,7 +105,7 @@ _ACTIONS = frozenset({"else", "end", "if", "range", "with"})
 def _run_query(scope: Scope, text: Value) -> list[Struct]:
     expression = checked("query", "string", text)
     if scope.query is None:
-        raise RenderError("error calling query: no metrics to ask here")
+        raise RenderError("error calling query: queries are not available here")
     try:
         results = scope.query(str(expression))
     except (PromqlError, EvaluationError) as error:
@@ -158,7 +158,7 @@ class _Parser:
     # Text and actions.
 
     def _body(self) -> tuple[Write, str]:
-        """Read until an action that ends or divides a block; return it, too ('' at the end)."""
+        """Read up to an action that ends or divides a block; return that as well, or ''."""
         writes: list[Write] = []
         known = len(self._names)
         self._nesting += 1
@@ -185,7 +185,7 @@ class _Parser:
         return write_all, word
 
     def _text_before_action(self) -> tuple[str, bool]:
-        """Return the text up to the next action, and whether there is one; read its first word."""
+        """Return the text up to the next action, and whether there is one; read its first token."""
         collected = ""
         while True:
             start = self._position
@@ -208,7 +208,7 @@ class _Parser:
             return collected, True
 
     def _advance(self) -> None:
-        """Read the next word of an action."""
+        """Read the next token of an action."""
         blank = False
         while True:
             if self._position >= len(self._text):
@@ -237,7 +237,7 @@ class _Parser:
         return self._error(self._token.position, f"unexpected {self._token.text!r} in {where}")
 
     def _closed(self, where: str) -> None:
-        """The action must end here; the text after it is read by whoever comes next."""
+        """Require the end of the action; the caller reads the text after it."""
         if not self._is("close"):
             raise self._unexpected(where)
 
@@ -297,7 +297,7 @@ class _Parser:
         self._advance()
         following = self._word()
         if following == word and word in {"if", "with"}:
-            # The block inside takes the {{end}} for both.
+            # The nested block consumes the {{end}} of both.
             self._nesting += 1
             if self._nesting > MAXIMUM_NESTING:
                 raise self._error(
@@ -351,7 +351,7 @@ class _Parser:
         raise self._error(position, f"undefined variable {name!r}")
 
     def _pipeline(self, where: str) -> tuple[_Evaluate, bool]:
-        """Read a pipeline; say whether it only sets a variable."""
+        """Read a pipeline; return whether it only sets a variable."""
         if self._is("variable"):
             start, token = self._position, self._token
             self._advance()
@@ -520,7 +520,7 @@ def _dot(scope: Scope) -> Value:
 
 
 def _go_number(text: str) -> Value:
-    """Return an int or a float: Go decides by the look."""
+    """Return an int or a float: Go decides by the notation."""
     if text.lower().lstrip("+-").startswith("0x"):
         return int(text, 16)
     return float(text) if set(text) & set(".eE") else int(text)
@@ -572,7 +572,7 @@ def _range(evaluate: _Evaluate, slots: list[int], body: Write, otherwise: Write)
             case _:
                 raise RenderError(f"range can't iterate over {type_name(value)}")
         for pair in pairs:
-            parts.append("")  # a turn that writes nothing takes time as well
+            parts.append("")  # an iteration without output takes time as well
             if len(parts) > MOST_PARTS:
                 raise RenderError(f"more than {MOST_PARTS} parts of text; range over less")
             for slot, element in zip(reversed(slots), reversed(pair), strict=False):

@@ -1,6 +1,6 @@
-"""Selectors that can find no series here, whatever happens: a typo, another host. Pure.
+"""Finds selectors that can never match a series on this host, because of a typo for example. Pure.
 
-Prometheus cannot know; here all names are known that there will ever be.
+Prometheus cannot check this; here all possible names are known.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TARGET_LABELS = ("instance", "job")
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What there can be: names, how names of other exporters begin, and their `scraped` labels."""
+    """What can exist: names, the name prefixes of other exporters, and their `scraped` labels."""
 
     names: frozenset[str]
     prefixes: tuple[str, ...]
@@ -37,7 +37,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Unmatched:
-    """A selector that finds nothing: its offset in the rule's expression, and why."""
+    """A selector that matches nothing: its offset in the rule's expression, and the reason."""
 
     rule: Rule | RecordingRule
     position: int
@@ -45,7 +45,7 @@ class Unmatched:
 
 
 def renamed(groups: Iterable[RuleGroup], names: Renames = NAMES) -> list[Unmatched]:
-    """Return the selectors that use a word which was replaced, and the new word."""
+    """Return the selectors that use a renamed name, and the new name."""
     if not names:
         return []
     return [
@@ -70,7 +70,7 @@ def _replaced(selector: Selector, names: Renames) -> Iterator[str]:
 
 
 def unmatched(groups: Iterable[RuleGroup], known: Known) -> list[Unmatched]:
-    """Return the selectors by name that can never find a series."""
+    """Return the selectors by name that can never match a series."""
     rules = [rule for group in groups for rule in group.rules]
     records = {rule.record for rule in rules if isinstance(rule, RecordingRule)}
     return [
@@ -106,7 +106,7 @@ def _reason(selector: Selector, known: Known, records: set[str]) -> str:
             if close
             else "names are those of '/metrics' and the node_exporter's that the README lists"
         )
-        return f"nothing here is named '{name}', so this finds nothing; {hint}"
+        return f"there is no metric '{name}', so this never matches; {hint}"
     asked = [one for one in selector.matchers if one.label in _TARGET_LABELS]
     of = known.targets.values() if name == UP else (known.targets.get(exporter(name), ()),)
     if any(all(_fits(one, dict(own)) for one in asked) for own in of):
@@ -118,7 +118,7 @@ def _reason(selector: Selector, known: Known, records: set[str]) -> str:
         else "these series have neither 'job' nor 'instance'; leave them out"
     )
     shown = ", ".join(f'{one.label}{one.operator}"{one.value}"' for one in asked)
-    return f"'{name}' never has {shown}, so this finds nothing; {hint}"
+    return f"'{name}' never has {shown}, so this never matches; {hint}"
 
 
 def _fits(matcher: Matcher, labels: Mapping[str, str]) -> bool:

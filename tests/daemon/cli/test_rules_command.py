@@ -94,9 +94,9 @@ groups:
 """
 QUEUED = "iowarden_writeback_queued_byte"
 NOTES = (
-    "7:18: note: Backup: nothing here is named 'mysql_up', so this finds nothing; names are those",
-    f"8:16: note: Backup: nothing here is named '{QUEUED}', so this finds nothing; did you mean '",
-    "9:31: note: Other: 'node_load1' never has job=\"node-exporter\", so this finds nothing; here",
+    "7:18: note: Backup: there is no metric 'mysql_up', so this never matches; names are those",
+    f"8:16: note: Backup: there is no metric '{QUEUED}', so this never matches; did you mean '",
+    "9:31: note: Other: 'node_load1' never has job=\"node-exporter\", so this never matches; here",
     '10:35: note: Ours: \'iowarden_uevents_total\' never has job=~"iowarden|x", instance!="", so ',
 )
 CURES = (
@@ -136,7 +136,7 @@ def test_the_service_says_which_rule_can_never_find_anything(home: Path) -> None
     program = Played(home, feed)
     program.start()
     feed.give(2)
-    note = "note: Backup: nothing here is named 'mysql_up'"
+    note = "note: Backup: there is no metric 'mysql_up'"
     program.until(lambda: note in program.text(), "the note")
     assert "; and more: see 'iowarden rules check'" in program.text()
     own.unlink()

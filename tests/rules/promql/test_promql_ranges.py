@@ -512,7 +512,9 @@ def test_what_some_evaluations_cost_is_bounded_together() -> None:
     expression, budget = compile_expression("x"), Budget(500)
     assert expression.evaluate(store, 0.0, budget=budget)
     assert budget.left == 500 - 20 * (SERIES_COST + ELEMENT_COST)
-    with pytest.raises(TooExpensiveError, match="beside what else is asked now 100 samples"):
+    with pytest.raises(
+        TooExpensiveError, match=r"\(after the other expressions due now\) 100 samples"
+    ):
         expression.evaluate(store, 0.0, budget=budget)
     assert budget.left < 0
 

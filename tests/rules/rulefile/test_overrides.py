@@ -91,8 +91,11 @@ def test_a_threshold_is_changed_where_it_stands(text: str, index: int, expected:
     [
         ("Ful: {enabled: false}", "got 'Ful'; did you mean 'Full'"),
         ("Qwertz: {enabled: false}", "got 'Qwertz'; see 'rules list'"),
-        ("Full: {threshold: 0.9}", "2 rules have this name and 'threshold' is of one; name one:"),
-        ("Full: {severity: info}", "name one: 'Full/warning' or 'Full/critical'"),
+        (
+            "Full: {threshold: 0.9}",
+            "2 rules have this name and 'threshold' applies to one only; name it:",
+        ),
+        ("Full: {severity: info}", "name it: 'Full/warning' or 'Full/critical'"),
         ("Full/warning: {severity: critical}", "another alert 'Full' of severity 'critical'"),
         ("Either: {threshold: 7}", "got 'a_seconds > 5', 'a_seconds > 10'; name a metric"),
         ("Either: {threshold: {a_seconds: 7}}", "expected one number, got 'a_seconds > 5'"),
