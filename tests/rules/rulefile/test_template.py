@@ -208,7 +208,7 @@ def test_a_fault_in_a_text_never_loses_the_alert(text: str, reason: str) -> None
 
 def test_a_query_without_a_store_is_said_in_the_text() -> None:
     """A rule's check on the command line has no metrics."""
-    assert "no metrics" in compile_template('{{ query "up" }}').render({}, 1.0, None)
+    assert "queries are not available" in compile_template('{{ query "up" }}').render({}, 1.0, None)
 
 
 @pytest.mark.parametrize(
