@@ -1,6 +1,6 @@
-"""Incidents R0, R1, R2 and R4 as recordings, made of the numbers in which they were told.
+"""Recordings of four observed incidents, built from the published numbers.
 
-What was not told (counts of requests, sizes of memory) is chosen to agree with what was.
+Values that were not published (counts of requests, sizes of memory) are consistent with them.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class Story:
 
 
 R0_ROWS = [(0, 4)] * 19 + [(8, 3), (0, 4), (1928, 5)]
-"""R0, the seconds of the lull: KiB written, tasks blocked."""
+"""The seconds of the frozen server's stall: KiB written, tasks blocked."""
 R0_DIRTY_KIB, R0_WRITEBACK_KIB = 6_640, 3_230_792
 R0_BYTES_PER_SECOND = 78.3 * MB
 """Of each half of the mirror, while it works."""
@@ -303,11 +303,11 @@ def r0() -> list[tuple[float, Files]]:
 
 
 PARALLEL_READERS = Load(640, 40.96 * MB, 0, 0, 1.0, 5, 5 / 640)
-"""R1: five readers in pieces of 64 kB, the disks seeking from one to the next."""
+"""Five readers in pieces of 64 kB, the disks seeking from one to the next."""
 
 
 def r1() -> Story:
-    """R1 (2010): an Areca 1280ML volume reads ahead 64 kB; load in the hundreds; 8 MB cures it."""
+    """2010: an Areca 1280ML volume reads ahead 64 kB; load in the hundreds; 8 MB resolves it."""
     story = Story(kernel="2.6.32-5-amd64")
     story.add_host(0, "arcmsr", 128)
     story.add_disk(
@@ -337,7 +337,7 @@ STARVED = Load(2, 16 * KIB, 2, 16 * KIB, 1.0, 3, 0.75)
 
 
 def r2() -> Story:
-    """R2 (2006): two 3ware 8506-4; a busy disk takes all 254 commands of one; 32 each cure it."""
+    """2006: two 3ware 8506-4; a busy disk takes all 254 commands of one; 32 each resolve it."""
     story = Story(kernel="2.6.16-2-686", memory_bytes=2 << 30)
     names = iter("abcdefgh")
     for host in (0, 1):
@@ -362,7 +362,7 @@ def r2() -> Story:
 
 
 def r4() -> Story:
-    """R4 (2023): a database that only writes makes its SSD read 45 MB/s; MADV_RANDOM cures it."""
+    """2023: a database that only writes makes its SSD read 45 MB/s; MADV_RANDOM resolves it."""
     story = Story(memory_bytes=64 << 30)
     story.add_disk("nvme0n1", rotational=0, model="NVME SSD")
     writes = Load(0, 0, 600, 40 * MB, 0.3, 2, 0.001)

@@ -233,7 +233,7 @@ def test_a_setting_of_a_volume_is_no_matter_of_its_sick_disk() -> None:
 
 
 def test_a_controllers_error_explains_that_of_its_volume() -> None:
-    """The kernel reports the volume first, the controller's log the disk minutes later."""
+    """The kernel names the volume first, the controller's log the disk minutes later."""
     machine = behind()
     machine.state = replace(
         machine.state, clocks={"areca 1": Clock(offset=4 * HOUR, way=Way.ERRORS)}
@@ -249,7 +249,7 @@ def test_a_controllers_error_explains_that_of_its_volume() -> None:
 
 
 def test_errors_that_the_kernel_does_not_see_are_told_as_well() -> None:
-    """The controller recovered from them, or hides them."""
+    """The controller recovered them, or masks them."""
     machine = behind()
     machine.state = replace(machine.state, clocks={"areca 1": Clock(offset=0.0, way=Way.ERRORS)})
     machine.tell(*(machine.reading_error(2, number=n) for n in range(10)))
@@ -449,7 +449,7 @@ def test_noise_is_told_nowhere() -> None:
 
 
 def test_the_kernels_error_on_a_volume_that_its_controller_does_not_tell() -> None:
-    """Minutes later its log still has no error; a disk at another adapter is unrelated."""
+    """Minutes later its log has nothing of it; a disk at another adapter is unrelated."""
     machine = behind()
     machine.state = replace(machine.state, clocks={"areca 1": Clock()})
     machine.tell(machine.medium_error("sdc"))

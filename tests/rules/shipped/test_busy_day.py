@@ -1,4 +1,4 @@
-"""GA9: a day on a busy machine, recorded where it is busy, held still where it is idle: no mail."""
+"""A day on a busy host, recorded where it is busy and constant where it is idle: no mail."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Day(Host):
         self._at_rest: dict[str, Reading] = {}
 
     def read(self, source: Source, now: float) -> Reading:
-        """Return what a source says; in an idle hour always the same."""
+        """Return the data of a data source; in an idle hour always the same."""
         if source.name in self._at_rest:
             return replace(self._at_rest[source.name], monotonic_seconds=now)
         reading = super().read(source, now)
@@ -84,7 +84,7 @@ class Day(Host):
         """Let the machine stay as it is until an uptime; return when it ended."""
         until = min(until, frame.monotonic_seconds + shift + self._longest_rest)
         self.resting = True
-        # A request that was under way in the last frame has ended long before the hour is over.
+        # A request in flight in the last frame has completed long before the hour ends.
         counters = _IN_FLIGHT.sub(r"\1 0", self.memory.read(diskstats.PATH))
         self.memory.write({diskstats.PATH: counters})
         while frame.monotonic_seconds + shift + STEP_SECONDS < until:
@@ -131,7 +131,7 @@ def day(request: pytest.FixtureRequest) -> Day:
 
 
 def test_a_busy_day_sends_no_mail(day: Day) -> None:
-    """GA9: backup, check, trim, upgrade, database, restore, copies: nothing to get up for."""
+    """Backup, check, trim, upgrade, database, restore, copies: nothing to get up for."""
     assert day.mails == []
     assert day.names("critical") | day.names("warning") | day.names("notice") == set()
 
@@ -143,7 +143,7 @@ def test_the_day_has_24_hours(day: Day) -> None:
 
 
 def test_the_day_has_no_gap(day: Day) -> None:
-    """It is judged tick after tick."""
+    """It is evaluated tick after tick."""
     times = [uptime for uptime, _ in day.history]
     assert max(after - before for before, after in itertools.pairwise(times)) < GAP_SECONDS
 
@@ -157,7 +157,7 @@ def test_the_day_is_as_busy_as_it_says(day: Day) -> None:
 
 
 def test_every_source_told_all_day(day: Day) -> None:
-    """What no source could read would have been silent for the wrong reason."""
+    """A data source that was never read would have been silent for the wrong reason."""
     silent = {
         series
         for _, signals in day.history

@@ -1,4 +1,4 @@
-"""What is said of RAID controllers: nothing of healthy ones, and each fault by its own alert."""
+"""Alerts about RAID controllers: none for healthy ones, and each fault has its own alert."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ Fired = set[tuple[str, str]]
 
 
 class Machine:
-    """The engine with the shipped rules, given what controllers say."""
+    """The engine with the shipped rules, with the data of controllers."""
 
     def __init__(self) -> None:
         self.now = START
@@ -97,12 +97,12 @@ class Machine:
 
 
 def told(*found: Controller) -> Fired:
-    """Return what is told of a state that lasts, but for information."""
+    """Return the alerts of a lasting state, without informational ones."""
     return {(name, level) for name, level in Machine().look(*found) if level != "info"}
 
 
 def areca_of(name: str) -> Controller:
-    """Return an Areca as its files tell it."""
+    """Return an Areca controller from its recorded files."""
     sets, disks = (corpus(CHECK_RAID + file).read_text() for file in ARECAS[name])
     arrays = cli64.parse_raid_sets(sets)
     bays = tuple(bay.disk for bay in cli64.parse_bays(disks, arrays) if bay.disk)
@@ -110,7 +110,7 @@ def areca_of(name: str) -> Controller:
 
 
 def threewares() -> dict[str, Controller]:
-    """Return what each file of a 3ware's state tells."""
+    """Return the state of a 3ware controller in each recorded file."""
     found = {}
     for path in sorted((CORPUS / "3ware").rglob("*")):
         if path.is_file():
@@ -159,7 +159,7 @@ def test_every_3ware_that_was_captured_says_nothing() -> None:
 
 
 def megacli_of(text: str) -> list[Controller]:
-    """Return what an output of MegaCli tells, its volumes, disks or battery; its end is added."""
+    """Return the volumes, disks or battery in an output of MegaCli; its end is added."""
     text += "\n\nExit Code: 0x00\n"
     found = Controller("megaraid c0", "megaraid")
     with suppress(ParseError):
@@ -172,7 +172,7 @@ def megacli_of(text: str) -> list[Controller]:
 
 
 def mpt_of(text: str) -> list[Controller]:
-    """Return what sas2ircu or mpt-status tells."""
+    """Return the controller in an output of sas2ircu or mpt-status."""
     try:
         return [sasircu.parse_display(text, "mpt 0")]
     except ParseError:
@@ -191,7 +191,7 @@ READERS: dict[str, Callable[[str], list[Controller]]] = {
 
 
 def captured(folder: str) -> dict[str, list[Controller]]:
-    """Return what each file of a maker's controllers tells; others are read by other parsers."""
+    """Return the controllers in each file of a vendor; others are read by other parsers."""
     found = {}
     for path in sorted((CORPUS / folder).rglob("*")):
         if path.is_file():
@@ -204,7 +204,7 @@ def captured(folder: str) -> dict[str, list[Controller]]:
 
 
 def is_well(found: Controller) -> bool:
-    """Whether a controller says that nothing is wrong with it and its parts."""
+    """Whether a controller reports no fault of itself and its parts."""
     parts = (*found.arrays, *found.disks, *found.batteries, *found.sensors, found)
     states = [part.state for part in parts if part.state is not None]
     return all(each.health in {Health.OK, Health.BUSY, Health.ABSENT} for each in states)
@@ -223,10 +223,9 @@ CACHES = {
     "hp": {"netdata+netdata/hpssa/testdata/ssacli-P400ar.txt": {DISKS_CACHE}},
     "megacli": {"glensc+nagios-plugin-check_raid/issue65/pdlist": {ERRORS_FOUND}},
 }
-"""Machines that are well, but somebody set a write cache on that no battery keeps, or those of the
-disks; or a disk of theirs has three media errors. Of two that write through though they are set to
-write back nobody knows that they ever had a battery: their captures are of virtual drives alone.
-"""
+"""Healthy hosts where a write cache without battery protection, or that of the disks, was switched
+on; or a disk has three media errors. Two write through although they are set to write back, and may
+never have had a battery: their captures contain virtual drives only."""
 
 
 @pytest.mark.parametrize(
@@ -236,7 +235,7 @@ write back nobody knows that they ever had a battery: their captures are of virt
 def test_what_others_captured_raises_what_is_wrong_and_nothing_else(
     folder: str, files: int
 ) -> None:
-    """Whoever made it: the healthy are silent, each of the others is told."""
+    """Whatever the vendor: healthy ones cause no alert, each of the others does."""
     corpus(folder)
     found = captured(folder)
     assert len(found) >= files
@@ -251,7 +250,7 @@ def test_what_others_captured_raises_what_is_wrong_and_nothing_else(
 
 
 def array(word: str, vendor: str) -> Array:
-    """Return an array of which a controller says this."""
+    """Return an array in a state that a controller reports."""
     if vendor == "areca":
         line = f" 1  Raid Set # 00  3 3000.0GB 0.0GB 123  {word}"
         return cli64.parse_raid_sets(f"{SETS}{line}\n{DONE}")[0]
@@ -282,7 +281,7 @@ def array(word: str, vendor: str) -> Array:
     ],
 )
 def test_each_word_for_an_array_has_its_alert(vendor: str, word: str, expected: Fired) -> None:
-    """A word that nobody knows is not left out, and is shown."""
+    """An unknown state is not left out, and is shown."""
     machine = Machine()
     name = "areca 1" if vendor == "areca" else "c0"
     fired = machine.look(Controller(name, vendor, arrays=(array(word, vendor),)))
@@ -318,7 +317,7 @@ def test_only_what_is_well_busy_or_absent_is_silent(what: str, health: Health) -
     """No state of anything is left out: a new one would be seen here."""
     state = State(health, "Word")
     quiet = {Health.OK, Health.BUSY, Health.ABSENT}
-    if what == "disk":  # its array is told
+    if what == "disk":  # its array is reported
         quiet.add(Health.REBUILDING)
     card = Controller("x0", "acme")
     found = {
@@ -332,7 +331,7 @@ def test_only_what_is_well_busy_or_absent_is_silent(what: str, health: Health) -
 
 
 def test_a_degraded_array_stays_critical_until_it_is_rebuilt() -> None:
-    """One alert from the first to the last; the rebuild is information beside it."""
+    """One alert from the first to the last; the rebuild is additional information."""
     machine = Machine()
     for word in ("Degraded", "Rebuilding(1.0%)", "Rebuilding(99.9%)"):
         fired = machine.look(Controller("areca 1", "areca", arrays=(array(word, "areca"),)))
@@ -422,7 +421,7 @@ BAD = ("ControllerBatteryBad", "warning")
 def test_a_write_cache_that_nothing_keeps_is_critical(
     vendor: str, own: Battery | None, expected: Fired
 ) -> None:
-    """L11. 3ware writes through while it charges or tests; of no battery at all nobody knows."""
+    """3ware writes through while it charges or tests; without any battery the reason is unknown."""
     assert told(caching(own, vendor, write_back=True)) == expected
     assert told(caching(own, vendor, write_back=False)) == expected - {UNPROTECTED}
 
@@ -442,9 +441,9 @@ def test_a_write_cache_that_nothing_keeps_is_critical(
 def test_an_adaptec_whose_module_was_never_bought_is_no_alarm_at_night(
     own: Battery, forced: bool | None, expected: Fired
 ) -> None:
-    """Somebody set its cache on for good. A module that is not well is one.
+    """Its cache was switched on for good. A module with a fault does raise one.
 
-    So is a cache that is on though it is set to be so only with a battery.
+    So does a cache that is on although it is set to be on only with a battery.
     """
     policy = {} if forced is None else {"forced": forced}
     assert told(caching(own, "adaptec", write_back=True, **policy)) == expected
@@ -511,7 +510,7 @@ def test_a_battery_that_is_never_done_with_charging_is_a_warning() -> None:
     )
 
 
-# --- who is not read
+# --- controllers that are not read
 
 
 def test_a_controller_that_nobody_reads_is_told_after_half_an_hour() -> None:
@@ -529,7 +528,7 @@ def test_a_controller_that_nobody_reads_is_told_after_half_an_hour() -> None:
 
 
 def test_controllers_that_cannot_even_be_listed_are_told() -> None:
-    """Nobody knows their names: it is a matter of the adapter that the kernel has."""
+    """Their names are unknown: the alert is about the adapter that the kernel lists."""
     machine = Machine()
     nobody = Problem("", "3ware controller at host3: 'tw_cli': install it", "3ware", "host3")
     assert machine.look(problems=(nobody,), seconds=1900.0) == {("ControllerNotRead", "warning")}
@@ -593,7 +592,7 @@ def test_a_part_that_is_not_read_is_no_mail() -> None:
 
 
 def test_what_was_wrong_with_a_controller_that_falls_silent_is_unknown_and_not_over() -> None:
-    """It hangs; only when it says that the array is whole, it is."""
+    """It hangs; the alert resolves only when the controller reports the array as healthy."""
     machine = Machine()
     degraded = Controller("areca 1", "areca", arrays=(array("Degraded", "areca"),))
     machine.look(degraded)
@@ -607,7 +606,7 @@ def test_what_was_wrong_with_a_controller_that_falls_silent_is_unknown_and_not_o
 
 
 def test_a_controller_that_is_gone_is_told_and_what_was_wrong_with_it_is_unknown() -> None:
-    """Two cards, of which one is not listed any more."""
+    """Two controllers, of which one is no longer listed."""
     machine = Machine()
     one = Controller("c0", "3ware")
     two = Controller("c1", "3ware", arrays=(array("DEGRADED", "3ware"),))
@@ -663,7 +662,7 @@ def test_before_controllers_are_asked_nothing_is_said_of_them() -> None:
 
 
 def says(machine: Simulation, state: str, *usage: str, second: str = "S2") -> None:
-    """Have an Areca say this of its raid set and of its disks; `second` is a serial number."""
+    """Set the states of an Areca's raid set and disks; `second` is a serial number."""
     disks = "".join(
         f"  {n}  {n}  ACME DISK-9           1000.0GB  {used}\n" for n, used in enumerate(usage, 1)
     )
@@ -690,7 +689,7 @@ def says(machine: Simulation, state: str, *usage: str, second: str = "S2") -> No
 
 
 def test_an_areca_loses_a_disk_and_a_spare_takes_its_place() -> None:
-    """From the tool's text to the mail: degraded, rebuilt, normal; the dead disk is told on."""
+    """From the tool's output to the mail: degraded, rebuilt, normal; the dead disk remains."""
     machine = Simulation()
     machine.add_disk("sda", "S-OF-THE-SYSTEM")
     member = "Raid Set # 00"
@@ -713,7 +712,7 @@ def test_an_areca_loses_a_disk_and_a_spare_takes_its_place() -> None:
     assert "channel 2 has failed, ACME DISK-9, serial S2" in alert.annotation("summary")
     assert "a spare took its place" in alert.annotation("description")
     assert "S2" in alert.object
-    # The place has a new disk: what was told of it is over, and its mail says so.
+    # The slot has a new disk: the alerts of the old one are resolved, as its mail says.
     says(machine, "Normal", member, "HotSpare", member, second="S9")
     machine.run(700, step=4)
     assert not any(a.label("controller") for a in machine.host.engine.rules.alerts() if a.active)

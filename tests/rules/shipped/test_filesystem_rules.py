@@ -1,4 +1,4 @@
-"""File systems that fill, fail or turn read-only, on whole machines: who is told what, and when."""
+"""File systems that fill up, fail or become read-only, on whole hosts: which alerts, and when."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Machine(Looks):
 
 @pytest.fixture
 def machine() -> Machine:
-    """A healthy machine that was looked at for a minute."""
+    """A healthy host, observed for a minute."""
     machine = Machine()
     machine.look(4)
     assert machine.fired == []
@@ -86,7 +86,7 @@ def machine() -> Machine:
 
 
 def test_a_healthy_day_is_silent(machine: Machine) -> None:
-    """Half full, breathing, no errors: nothing fires and nobody is mailed."""
+    """Half full, varying, no errors: no alert and no mail."""
     for number in range(24 * 4):
         machine.used(0.5 + 0.01 * (number % 3))
         machine.look(every=900.0)
@@ -115,7 +115,7 @@ def test_an_error_of_ext4_is_critical_until_e2fsck_has_cleared_it(machine: Machi
 
 
 def test_errors_from_before_are_a_warning() -> None:
-    """First sight is baseline: what was counted before is told, but as what it is."""
+    """Errors at baseline are reported, but as older ones."""
     machine = Machine()
     machine.errors(3)
     machine.look(3)
@@ -136,7 +136,7 @@ def test_an_error_in_a_crash_is_new_after_the_restart(machine: Machine) -> None:
 
 
 def test_another_disk_under_the_name_brings_old_errors(machine: Machine) -> None:
-    """Names are dealt anew at boot: errors of last year are not new ones."""
+    """Device names may change at boot: errors of last year are not new ones."""
     machine.now -= 3e7
     machine.errors(5)
     machine.now += 3e7 + 60.0
@@ -153,7 +153,7 @@ def test_another_disk_under_the_name_brings_old_errors(machine: Machine) -> None
 def test_a_file_system_the_kernel_turned_read_only_is_critical(
     machine: Machine, superblock: str
 ) -> None:
-    """The mount still says rw; what the file system says differs from kernel to kernel."""
+    """The mount still says rw; what the file system reports depends on the kernel."""
     machine.mount(superblock=superblock)
     machine.look(2)
     assert machine.fired == [("FileSystemReadOnly", "critical")]
@@ -199,7 +199,7 @@ def test_what_fstab_has_as_read_only_is_left_alone() -> None:
 
 
 def test_a_root_that_was_writable_only_for_an_upgrade_is_left_alone() -> None:
-    """'/etc/fstab' has it read-only; somebody mounted it writable for an hour and back."""
+    """'/etc/fstab' has it read-only; it was mounted writable by hand for an hour."""
     machine = Machine()
     machine.write({"/etc/fstab": "UUID=1 / ext4 ro,noatime 0 1\n"})
     machine.look(2)
@@ -224,7 +224,7 @@ def test_a_mount_without_fstab_is_judged_by_what_it_was() -> None:
 
 
 def test_a_mount_without_fstab_that_turns_read_only_by_command_is_a_notice() -> None:
-    """Nothing says how it should be: no mail."""
+    """It is not known how it should be: no mail."""
     machine = Machine()
     extra = "30 25 8:2 / /mnt {},relatime - ext4 /dev/sda2 {}\n"
     machine.used(0.1, where="/mnt")
@@ -237,7 +237,7 @@ def test_a_mount_without_fstab_that_turns_read_only_by_command_is_a_notice() -> 
 
 
 def test_an_unmounted_file_system_is_unknown_and_not_well(machine: Machine) -> None:
-    """It was forced read-only and then unmounted: only a writable mount says that it is over."""
+    """It was forced read-only and then unmounted: only a writable mount resolves the alert."""
     extra = "30 25 8:2 / /mnt rw,relatime - ext4 /dev/sda2 {}\n"
     machine.used(0.1, where="/mnt")
     machine.mount(more=extra.format("rw"))
@@ -256,7 +256,7 @@ def test_an_unmounted_file_system_is_unknown_and_not_well(machine: Machine) -> N
 def test_a_full_file_system_that_is_unmounted_or_turned_read_only_is_not_well(
     machine: Machine,
 ) -> None:
-    """Neither frees anything: unmounted nobody can tell, read-only it is as full as before."""
+    """Neither frees space: unmounted it is unknown, read-only it is as full as before."""
     extra = "30 25 8:2 / /mnt rw,relatime - ext4 /dev/sda2 {}\n"
     machine.used(0.85, where="/mnt")
     machine.mount(more=extra.format("rw"))
@@ -291,7 +291,7 @@ def test_a_file_system_that_fills_in_ten_hours(machine: Machine) -> None:
 
 
 def test_eighty_per_cent_does_not_flap(machine: Machine) -> None:
-    """79.9, 80.1, 79.9 ...: one mail; below 78 % it is over."""
+    """79.9, 80.1, 79.9 ...: one mail; below 78 % it is resolved."""
     for number in range(40):
         machine.used(0.801 if number % 2 else 0.799)
         machine.look(every=60.0)
@@ -304,7 +304,7 @@ def test_eighty_per_cent_does_not_flap(machine: Machine) -> None:
 
 @pytest.mark.parametrize(("tebibytes", "fires"), [(1, False), (0.4, True)])
 def test_a_large_file_system_has_a_floor(machine: Machine, tebibytes: float, fires: bool) -> None:
-    """85 % of 1 TiB leaves 165 GB that nobody uses up: silent. 64 GB left: told."""
+    """85 % of 1 TiB leaves 165 GB, which is enough: no alert. 64 GB left: alert."""
     machine.used(0.85, size=int(tebibytes * 2**40))
     machine.look(30)
     assert bool(machine.fired) is fires
@@ -370,7 +370,7 @@ def test_btrfs_errors_stay_until_they_are_reset(machine: Machine) -> None:
 
 
 def test_access_times_are_information(machine: Machine) -> None:
-    """Mounted with strictatime: the weekly digest says so, no mail does."""
+    """Mounted with strictatime: in the weekly digest, not in a mail of its own."""
     machine.write(
         {"/proc/1/mountinfo": "25 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw,errors=remount-ro\n"}
     )
@@ -380,7 +380,7 @@ def test_access_times_are_information(machine: Machine) -> None:
 
 
 def test_a_backup_disk_that_is_read_only_by_day_is_no_warning(machine: Machine) -> None:
-    """Mounted by hand (noauto), writable for the backup only; an error is told as ever."""
+    """Mounted by hand (noauto), writable for the backup only; an error is still reported."""
     machine.write({"/etc/fstab": "UUID=1 / ext4 defaults 0 1\n/dev/sda2 /b ext4 noauto 0 0\n"})
     backup = "26 1 8:2 / /b {mount} shared:1 - ext4 /dev/sda2 {super}\n"
     machine.used(0.5, where="/b")
@@ -394,7 +394,7 @@ def test_a_backup_disk_that_is_read_only_by_day_is_no_warning(machine: Machine) 
 
 
 def test_errors_end_with_their_file_system(machine: Machine) -> None:
-    """Saved, made anew as XFS and restored: e2fsck will never clear that count."""
+    """Saved, created again as XFS and restored: e2fsck will never clear that count."""
     machine.errors(2)
     machine.look(4)
     machine.memory.remove("/sys/fs/ext4/sda1")

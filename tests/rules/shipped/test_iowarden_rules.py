@@ -1,4 +1,4 @@
-"""What iowarden tells about itself, so that nothing of its own falls silent unnoticed."""
+"""Alerts about iowarden itself, so that none of its own failures goes unnoticed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CASES: tuple[tuple[str, Labels, float, float, str, str], ...] = (
 
 
 class Program:
-    """The shipped rules over what the program says of itself."""
+    """The shipped rules over the program's own metrics."""
 
     def __init__(self, *sources: Source) -> None:
         self.now = START
@@ -68,7 +68,7 @@ def test_what_goes_wrong_in_the_program_is_an_alert_until_it_is_over(
 
 
 def test_a_collector_that_falls_silent_is_told_with_what_became_of_it() -> None:
-    """meminfo cannot be read from the start: told a minute after three of its periods."""
+    """meminfo cannot be read from the start: reported a minute after three of its periods."""
     meminfo = next(source for source in registry.SOURCES if source.name == "meminfo")
     program = Program(meminfo)
     told = []

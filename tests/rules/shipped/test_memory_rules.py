@@ -52,7 +52,7 @@ AT_ONCE = ("io_bytes", "blocked", "running", "huge", "drops", "total")
 
 @dataclass
 class Memory:
-    """What a second of the machine of incident R3 shows: 128 GiB. Units: kB, pages, counts."""
+    """Values of each second on a host with 128 GiB. Units: kB, pages, counts."""
 
     total: float = 128 * GIB_KB
     free: float = GIB_KB
@@ -114,7 +114,7 @@ class Memory:
         }
 
     def collapse(self) -> dict[str, float]:
-        """What R3 looks like: 8 GiB of cache become free, I/O all but stops, tasks wait."""
+        """A reclaim stall: 8 GiB of cache become free, I/O nearly stops, tasks wait."""
         return {
             "cached": self.cached - 8 * GIB_KB,
             "free": self.free + 8 * GIB_KB,
@@ -144,7 +144,7 @@ class Signals:
         self.history: list[dict[str, float]] = []
 
     def run(self, seconds: int, **ends: float) -> list[dict[str, float]]:
-        """Let seconds pass in which these fields go to these values; return what was told."""
+        """Let seconds pass in which these fields change to these values; return the alerts."""
         begin = vars(self.now).copy()
         for number in range(1, seconds + 1):
             self.now.towards(begin, ends, number / seconds)
@@ -158,7 +158,7 @@ class Signals:
         return self.history[-seconds:]
 
     def longest_stall(self) -> int:
-        """Return for how many seconds on end a stall was told."""
+        """Return the longest time in seconds for which a stall was reported without a break."""
         longest = current = 0
         for told in self.history:
             current = current + 1 if told.get("reclaim_stall_ratio", 0.0) > 0 else 0
@@ -231,7 +231,7 @@ def test_each_sign_of_reclaim_alone_makes_a_stall(signals: Signals, how: dict[st
 def test_what_only_looks_like_a_stall_is_none(
     signals: Signals, also: dict[str, float], why: str
 ) -> None:
-    """The same collapse with the one thing changed that tells it from a stall."""
+    """The same collapse with the one thing changed that distinguishes it from a stall."""
     if "shared" in also:
         signals.now.shared = 8.5 * GIB_KB
         signals.run(70)
@@ -289,7 +289,7 @@ def test_until_usual_io_is_known_nobody_can_tell_a_collapse(signals: Signals) ->
 
 
 def test_direct_reclaims_are_counted_over_a_minute(signals: Signals) -> None:
-    """C2: 120 a second; in the first 10 s after the start, and after a reboot, nobody can tell."""
+    """120 a second; unknown in the first 10 s after the start, and after a reboot."""
     assert "direct_reclaims_per_second" not in signals.history[5]
     told = signals.run(60, allocstall=5000 + 60 * 120)
     assert told[-1]["direct_reclaims_per_second"] == pytest.approx(120, rel=0.02)
@@ -298,7 +298,7 @@ def test_direct_reclaims_are_counted_over_a_minute(signals: Signals) -> None:
 
 
 def test_swapping_is_timed_while_it_never_pauses_for_ten_seconds(signals: Signals) -> None:
-    """L5: 100 pages a second; then every half minute a burst, as of memory that is merely cold."""
+    """100 pages a second; then a burst every half minute, as of cold memory."""
     signals.run(600, swap_free=4 * GIB_KB, swapped_out=60_000)
     assert signals.history[-1]["swapping_out_seconds"] == 599.0
     for _ in range(4):
@@ -311,12 +311,12 @@ def test_swapping_is_timed_while_it_never_pauses_for_ten_seconds(signals: Signal
 def hung_task(
     *, detected: int | None = None, left: int | None = 10, timeout: int = 120
 ) -> HungTask:
-    """What '/proc/sys/kernel/hung_task_*' say."""
+    """The contents of '/proc/sys/kernel/hung_task_*'."""
     return HungTask(detected, left, timeout)
 
 
 def reports(*readings: HungTask, blocked: int = 3, pause: float = 15.0) -> list[float | None]:
-    """Return what was told of hung tasks after each reading; None: nobody can tell."""
+    """Return the reported hung tasks after each reading; None: unknown."""
     stat = parse_stat(Memory(blocked=blocked).files()["/proc/stat"])
     state: Mapping[str, Growth] = growth.EMPTY
     told: list[float | None] = []
@@ -328,13 +328,13 @@ def reports(*readings: HungTask, blocked: int = 3, pause: float = 15.0) -> list[
 
 
 def test_hung_tasks_are_those_that_were_seen_to_be_reported() -> None:
-    """B4 on 6.13 and later: 7 before the first look are no news, nor is a reboot."""
+    """On 6.13 and later: 7 at the first reading are not new, nor is a reboot a change."""
     counts = (7, 7, 8, 10, 10, 0, 1)
     assert reports(*(hung_task(detected=n) for n in counts)) == [0, 0, 1, 3, 3, 0, 1]
 
 
 def test_before_6_13_each_line_of_the_log_counts_down() -> None:
-    """B4 on 6.1: hung_task_warnings; raised by the administrator it is no report."""
+    """On 6.1: hung_task_warnings; an increase by the administrator is not a report."""
     assert reports(*(hung_task(left=n) for n in (5, 10, 8, 8))) == [0, 0, 2, 2]
     assert reports(hung_task(left=-1)) == [None]
     assert reports(hung_task(left=None)) == [None]
@@ -370,7 +370,7 @@ def scsi(address: str, name: str | None, timeouts: int | None) -> Scsi:
 
 
 def test_commands_that_time_out_are_told_of_their_disk_for_ten_minutes() -> None:
-    """B5: first sight, two time-outs, then another disk of that name with more of its own."""
+    """First reading, two timeouts, then another disk of that name with more of its own."""
     steps = (
         (0.0, scsi("0:0:1:0", "sda", 4), 0.0),
         (15.0, scsi("0:0:1:0", "sda", 6), 2.0),
@@ -395,7 +395,7 @@ def test_commands_that_time_out_are_told_of_their_disk_for_ten_minutes() -> None
     ],
 )
 def test_what_libata_aborts_is_no_time_out(driver: str | None, told: bool) -> None:
-    """A SATA disk has no log that smartctl asks for: the counter rises with each poll."""
+    """A SATA disk lacks a log that smartctl requests: the counter rises with each poll."""
     state: Mapping[str, Growth] = growth.EMPTY
     samples: list[Sample] | None = []
     for now, timeouts in ((0.0, 4), (15.0, 6)):
@@ -477,9 +477,9 @@ class Server:
 
 
 def test_cache_that_becomes_free_while_nothing_is_read_is_a_stall() -> None:
-    """GC1: cache 100 to 92 GiB, free 1 to 9 in 30 s, 400 to 5 MB/s, allocstall +2000, 40 wait.
+    """Cache 100 to 92 GiB, free 1 to 9 in 30 s, 400 to 5 MB/s, allocstall +2000, 40 wait.
 
-    R3: that again and again is critical the third time.
+    The third time this is critical.
     """
     server = Server()
     server.run(70)
@@ -502,7 +502,7 @@ def test_cache_that_becomes_free_while_nothing_is_read_is_a_stall() -> None:
 
 
 def test_emptying_the_cache_is_information() -> None:
-    """GC1 with drop_pagecache +1: condition page_cache_dropped and nothing else."""
+    """The same with drop_pagecache +1: only page_cache_dropped."""
     server = Server()
     server.run(70)
     server.run(30, **{**server.now.collapse(), "drops": 1})
@@ -535,7 +535,7 @@ def test_the_settings_that_likely_cause_a_stall_are_named_with_their_cure() -> N
 
 
 def test_allocations_that_wait_for_memory_are_information() -> None:
-    """C2: 120 direct reclaims a second; all tasks waited for 12 % of the last minute."""
+    """120 direct reclaims a second; all tasks waited for 12 % of the last minute."""
     for ends in ({"allocstall": 7400}, {"pressure_full": 12.0}):
         server = Server()
         server.run(20, **ends)
@@ -544,7 +544,7 @@ def test_allocations_that_wait_for_memory_are_information() -> None:
 
 @pytest.mark.parametrize(("area", "told"), [("sda2", {"Swapping"}), ("zram0", set())])
 def test_swapping_for_ten_minutes_without_a_break_is_a_warning(area: str, told: set[str]) -> None:
-    """L5: some pages every second, swap used; compressed memory (zram) is no disk."""
+    """Some pages every second, swap used; compressed memory (zram) is not on a disk."""
     server = Server()
     areas = f"Filename Type Size Used Priority\n/dev/{area} partition 8000000 3000000 -2\n"
     server.memory.write({"/proc/swaps": areas})
@@ -555,7 +555,7 @@ def test_swapping_for_ten_minutes_without_a_break_is_a_warning(area: str, told: 
 
 
 def test_a_machine_without_swap_is_told_so_and_a_small_one_is_not() -> None:
-    """L5: 128 GiB and no swap; 4 GiB and none."""
+    """128 GiB and no swap; 4 GiB and none."""
     for name, kilobytes in (("large", 128 * GIB_KB), ("small", 4 * GIB_KB)):
         server = Server()
         server.now.swap_total = server.now.swap_free = 0
@@ -575,7 +575,7 @@ def test_a_machine_without_swap_is_told_so_and_a_small_one_is_not() -> None:
     ],
 )
 def test_risky_settings_are_information(settings: dict[str, int], expected: set[str]) -> None:
-    """L1, L2, L6, L9 on a machine with memory in one of two nodes, and disks nobody measured."""
+    """dirty_ratio, zone_reclaim_mode, bdflush, swappiness; memory in one of two nodes."""
     server = Server()
     server.set("vm/", **settings)
     server.run(2)
@@ -583,7 +583,7 @@ def test_risky_settings_are_information(settings: dict[str, int], expected: set[
 
 
 def test_a_large_dirty_ratio_is_a_warning_once_the_disks_are_known_to_be_too_slow() -> None:
-    """L1: 40 % and 21 s to write it for an hour, not for a copy; 19 s stay information."""
+    """40 % and 21 s to write it for an hour, not for a copy; at 19 s it stays information."""
     families = tuple(
         Family(f"iowarden_{name}", "gauge", "Said in a test.")
         for name in ("vm_dirty_ratio", "writeback_full_drain_seconds")
@@ -605,7 +605,7 @@ def test_a_large_dirty_ratio_is_a_warning_once_the_disks_are_known_to_be_too_slo
 
 
 def test_a_task_the_kernel_reports_as_hung_is_critical_until_it_is_seen_to_be_over() -> None:
-    """B4 on 6.1: the last line of the log is out and tasks wait, so nobody can tell; then none."""
+    """On 6.1: hung_task_warnings is used up and tasks wait, so it is unknown; then none wait."""
     server = Server()
     server.set("kernel/hung_task_", timeout_secs=120, warnings=1)
     server.run(20, blocked=3)
@@ -625,7 +625,7 @@ def test_a_task_the_kernel_reports_as_hung_is_critical_until_it_is_seen_to_be_ov
 
 
 def test_a_disk_whose_commands_time_out_is_a_warning() -> None:
-    """B5: iotmo_cnt 0x1 to 0x3."""
+    """iotmo_cnt 0x1 to 0x3."""
     server = Server()
     base = "/sys/class/scsi_device/0:0:1:0/device"
     files: dict[str, str | None] = {f"{base}/block/sda": None, f"{base}/state": "running\n"}

@@ -1,4 +1,4 @@
-"""What is said of other programs at the same disks (L14)."""
+"""Alerts about other monitoring programs at the same disks (competing_monitor)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_smartd_at_an_areca_is_a_warning() -> None:
 
 
 def test_the_vendors_own_program_at_an_areca_has_other_words() -> None:
-    """Started by hand: there is no unit, so its process is named; iowarden goes on asking."""
+    """Started by hand: there is no unit, so its process is named; iowarden continues to poll."""
     beside = Beside("archttp64", "0::/user.slice/session-2.scope\n", "arcmsr")
     alert = beside.alerts()["OtherMonitorAreca"]
     assert "  kill 812\n" in alert.annotation("advice")
@@ -77,7 +77,7 @@ def test_the_vendors_own_program_at_an_areca_has_other_words() -> None:
 
 @pytest.mark.parametrize("driver", ["3w-xxxx", "3w-9xxx", "3w-sas"])
 def test_3dm2_takes_the_alarms_of_a_3ware(driver: str) -> None:
-    """The list of tw_cli may be empty although disks fail: a warning that says who has them."""
+    """The list of tw_cli may be empty although disks fail: a warning names the other program."""
     beside = Beside("3dm2", "0::/system.slice/3dm2.service\n", driver)
     alert = beside.alerts()["OtherMonitorThreeware"]
     assert driver in alert.annotation("summary")
@@ -94,7 +94,7 @@ def test_at_another_controller_it_only_asks_twice(command: str, driver: str) -> 
 
 
 def test_where_processes_are_hidden_an_alert_is_unknown_and_not_over() -> None:
-    """Somebody mounts /proc with hidepid: that smartd has ended is not known."""
+    """/proc is mounted with hidepid: whether smartd has ended is unknown."""
     beside = Beside("smartd", "0::/\n", "arcmsr")
     beside.machine.memory.remove("/proc/1/comm")
     beside.machine.memory.remove("/proc/812/comm")

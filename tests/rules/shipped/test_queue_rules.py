@@ -1,4 +1,4 @@
-"""Rules about request queues on whole machines: incidents R1, R2 and R4, and what is none."""
+"""Rules about request queues on whole hosts: recorded incidents, and healthy hosts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ QUEUE = ("queue",)
 
 
 def play(story: Story, memory: Memory | None = None, groups: Collection[str] = ()) -> Host:
-    """Return the host after a story; `memory` is what it has learnt before."""
+    """Return the host after a sequence of loads; `memory` is its stored state before."""
     host = Host(groups=groups)
     if memory is not None:
         host.engine = Engine(host.rules, registry.SOURCES, 0.0)
@@ -173,7 +173,7 @@ def test_without_memory_for_it_no_larger_read_ahead_is_advised() -> None:
 
 
 def test_read_ahead_is_never_advised_where_phantoms_are_read() -> None:
-    """The cure of one is the cause of the other: only the reads of a writing load are told."""
+    """A larger read-ahead would add phantom reads: only the phantom reads are reported."""
     story = array()
     load = PARALLEL_READERS._replace(writes=300, written_bytes=30 * MB)
     story.run(500, {"sda": load}, refaults=1000)
@@ -193,7 +193,7 @@ def test_read_ahead_is_never_advised_where_phantoms_are_read() -> None:
 def test_read_ahead_has_to_span_the_disks_twice(
     kilobytes: int, optimal: int, alerts: set[str]
 ) -> None:
-    """From the settings alone; a volume that tells no stripe should not have the bare default."""
+    """From the settings alone; a volume without a reported stripe needs more than the default."""
     story = array(read_ahead_kb=kilobytes, optimal_bytes=optimal)
     story.run(80)
     assert told(story) == alerts
@@ -209,7 +209,7 @@ def test_a_largest_transfer_given_as_the_best_makes_no_array_of_a_disk(block: in
 
 
 def test_software_raid_is_told_on_the_device_that_holds_the_file_system() -> None:
-    """RAID5 of four disks in chunks of 512 kB: 3 MB span it twice; its disks are not told of."""
+    """RAID5 of four disks in chunks of 512 kB: 3 MB span it twice; its disks are not reported."""
     story = Story()
     for name in ("sda", "sdb", "sdc", "sdd"):
         story.add_disk(name)
@@ -261,7 +261,7 @@ def test_ge1_requests_above_the_chunk_are_told_only_while_readers_are_held_down(
 
 
 def test_requests_no_larger_than_the_chunk_are_as_advised() -> None:
-    """What the advice says is told neither as too large nor, later, as split."""
+    """A recommended value is reported neither as too large nor, later, as split."""
     story = array(chunk_bytes=64 * KIB, max_sectors_kb=64)
     story.run(400, {"sda": PARALLEL_READERS})
     assert told(story) == TOO_SMALL
@@ -368,7 +368,7 @@ VICTIMS = {"sdb": STARVED, "sdc": STARVED, "sdd": STARVED}
 def test_f2_a_victim_has_a_neighbour_that_takes_its_turn(
     why: str, loads: dict[str, Load], seconds: int, *, starved: bool
 ) -> None:
-    """Util 100 %, under 5 requests a second, beside 50 MB/s; a slow disk alone is its own fault."""
+    """Utilization 100 %, under 5 requests a second, next to 50 MB/s; not a disk slow by itself."""
     story = adapter()
     story.run(seconds, loads)
     assert (STARVES in told(story)) == starved, why
@@ -417,7 +417,7 @@ def test_gg1_a_written_device_that_reads(
 def test_g_reading_on_purpose_faults_no_pages_in(
     scarce: dict[str, float], alerts: set[str]
 ) -> None:
-    """With memory to spare and no faults it is somebody who reads."""
+    """With enough memory and no faults a program reads on purpose."""
     story = Story()
     story.add_disk("nvme0n1", rotational=0)
     story.run(400, {"nvme0n1": PHANTOMS}, **scarce)

@@ -1,4 +1,4 @@
-"""Arrays that lose members and disks that change, on whole machines: who is told what."""
+"""Arrays that lose members and disks that change, on whole hosts: which alerts, and when."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Machine(Looks):
     def disk(
         self, name: str, *, sectors: int = SECTORS, read_only: int = 0, state: str = "running"
     ) -> None:
-        """Set what the kernel says of a disk."""
+        """Set the kernel's data of a disk."""
         base, address = f"/sys/block/{name}", f"{DISKS.index(name)}:0:0:0"
         serial = f"S-{name}".encode()
         self.write(
@@ -68,7 +68,7 @@ class Machine(Looks):
         name: str = "md0",
         metadata: str = "1.2",
     ) -> None:
-        """Set what the kernel says of an array."""
+        """Set the kernel's data of an array."""
         path = f"/sys/block/{name}/md"
         self.write(
             {
@@ -97,7 +97,7 @@ class Machine(Looks):
         fresh: str = "",
         filled: bool = False,
     ) -> None:
-        """Set what the kernel says of a member of md0; `filled`: it is recovered onto."""
+        """Set the kernel's data of a member of md0; `filled`: it is being recovered onto."""
         path = f"/sys/block/md0/md/dev-{name}"
         in_place = filled or state == "in_sync"
         slot = f"{self.members.index(name)}\n" if in_place else "none\n"
@@ -124,7 +124,7 @@ class Machine(Looks):
 
 @pytest.fixture
 def machine() -> Machine:
-    """A healthy raid5 of three that was looked at for two minutes."""
+    """A healthy raid5 of three, observed for two minutes."""
     machine = Machine()
     machine.look(8)
     assert machine.fired == []
@@ -132,7 +132,7 @@ def machine() -> Machine:
 
 
 def test_an_array_that_loses_a_member_is_rebuilt_and_is_well_again(machine: Machine) -> None:
-    """One incident of the array: critical at once, the rebuild is said, then the all clear."""
+    """One incident of the array: critical at once, the rebuild is mentioned, then resolved."""
     machine.member("sdb1", "faulty")
     machine.array(state="active", degraded=1)
     machine.look(2)
@@ -301,7 +301,7 @@ def test_an_array_that_lost_more_than_it_bears_does_not_run(
 
 
 def test_a_second_member_that_is_lost_is_told_although_the_first_is_known() -> None:
-    """raid6, pulled and not failed: nothing is listed as faulty, the count alone says it."""
+    """raid6, pulled and not failed: no member is listed as faulty, only the count shows it."""
     machine = Machine("raid6", 4)
     machine.look(8)
     for number, name in enumerate(("sdb1", "sdc1"), 1):
@@ -333,7 +333,7 @@ def test_a_rebuild_at_first_sight_that_leaves_one_missing_is_told() -> None:
 
 @pytest.mark.parametrize("state", ["clean", "active", "active-idle", "write-pending", "read-auto"])
 def test_the_states_of_a_healthy_array_are_silent(machine: Machine, state: str) -> None:
-    """Auto-read-only is what an array is until somebody writes."""
+    """An array is auto-read-only until the first write."""
     machine.array(state=state)
     machine.look(30)
     assert machine.fired == []
@@ -392,7 +392,7 @@ def test_a_broken_array_is_critical_at_once(machine: Machine) -> None:
 
 
 def test_a_member_that_waits_to_record_a_bad_block_has_not_failed(machine: Machine) -> None:
-    """Then the kernel lists it as faulty beside 'in_sync', for as long as the superblock takes."""
+    """The kernel then lists it as faulty next to 'in_sync', until the superblock is written."""
     machine.member("sdb1", "faulty,in_sync,blocked,write_error,want_replacement")
     machine.look(2)
     assert machine.fired == [("ArrayMemberFailing", "warning")]
@@ -406,7 +406,7 @@ def test_an_array_that_turns_read_only_is_a_warning(machine: Machine) -> None:
 
 
 def test_corrected_read_errors_are_a_warning_for_a_day(machine: Machine) -> None:
-    """What the counter said at first sight is no news; what is added is, until a day is quiet."""
+    """The count at baseline is not new; an increase is reported until a day passes without one."""
     machine.member("sdb1", errors=3)
     machine.look(2)
     assert machine.fired == [("ArrayMemberErrors", "warning")]
@@ -487,7 +487,7 @@ def test_parity_that_does_not_fit_is_critical_once_the_check_is_done(machine: Ma
 def test_what_the_first_resync_of_an_array_counts_is_no_difference(
     *, seen: bool, told: bool
 ) -> None:
-    """A raid6 just made: all of its parity was wrong and was put right, as the kernel says."""
+    """A raid6 just created: all of its parity was wrong and was corrected."""
     machine = Machine("raid6", 4)
     if told:
         machine.write({"/sys/block/md0/md/last_sync_action": "resync\n"})
@@ -525,7 +525,7 @@ def test_an_interrupted_check_clears_nothing(machine: Machine) -> None:
 
 
 def test_five_weeks_without_a_check_are_information(machine: Machine) -> None:
-    """The clock starts at first sight, goes on over a restart, and a check sets it back."""
+    """The clock starts when it is first seen, continues over a restart, and a check resets it."""
     machine.look(34, every=DAY)
     machine.restart()
     assert "ArrayUnchecked" not in machine.host.names()
@@ -572,7 +572,7 @@ def test_a_disk_in_error_recovery_has_a_minute(machine: Machine) -> None:
 
 
 def test_a_disk_that_turns_read_only_is_critical(machine: Machine) -> None:
-    """An SSD at its end; one that was read-only at first sight is as somebody wanted it."""
+    """An SSD at its end of life; one that was read-only at baseline is so on purpose."""
     machine.disk("sdb", read_only=1)
     machine.look(6)
     assert machine.fired == [("DiskReadOnly", "critical")]
@@ -582,7 +582,7 @@ def test_a_disk_that_turns_read_only_is_critical(machine: Machine) -> None:
 
 
 def test_a_write_protected_disk_at_first_sight_is_silent() -> None:
-    """First sight is baseline."""
+    """It was read-only at baseline."""
     machine = Machine()
     machine.disk("sdb", read_only=1)
     machine.look(20)
@@ -604,7 +604,7 @@ def test_a_disk_that_shrinks_is_critical_and_one_that_grows_a_notice(machine: Ma
 
 
 def test_another_disk_of_the_name_has_its_own_size(machine: Machine) -> None:
-    """Replaced by a smaller one: its serial number says that it is another."""
+    """Replaced by a smaller one: its serial number shows that it is another disk."""
     machine.disk("sdb", sectors=8192)
     machine.write({"/sys/block/sdb/device/vpd_pg80": b"\0\x80\0\x03NEW"})
     machine.look(20)

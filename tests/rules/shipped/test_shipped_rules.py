@@ -1,4 +1,4 @@
-"""The shipped rules on whole machines: what they say, and above all when they say nothing."""
+"""The shipped rules on whole hosts: which alerts they raise, and above all when none."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STALLED = "iowarden_device_stalled_seconds"
 
 
 def test_a_writer_held_at_the_limit_is_information(machine: Simulation) -> None:
-    """GA4: 20/10, 87.5 % of the threshold for a minute, the writer itself blocked: no mail."""
+    """20/10, 87.5 % of the threshold for a minute, the writer itself blocked: no mail."""
     machine.run(60, queued=QUEUED, blocked=1, writes={"sda": 100_000_000}, in_flight={"sda": 32})
     assert machine.host.names() == {"WriteThrottle"}
     machine.run(120)
@@ -47,7 +47,7 @@ def test_a_writer_held_at_the_limit_is_information(machine: Simulation) -> None:
 def test_the_same_with_a_lull_and_twenty_seconds_to_drain_is_a_warning(
     machine: Simulation,
 ) -> None:
-    """GA4, second half: a trickle of 0.9 MB/s where 100 MB/s were, and tasks wait."""
+    """In addition a trickle of 0.9 MB/s instead of 100 MB/s, and tasks wait."""
     machine.run(20, queued=QUEUED, blocked=1, writes={"sda": 900_000}, in_flight={"sda": 32})
     assert ("WriteStall", "warning") in {(name, level) for _, name, level in machine.host.fired}
     assert machine.host.names("critical") == set()
@@ -56,13 +56,13 @@ def test_the_same_with_a_lull_and_twenty_seconds_to_drain_is_a_warning(
 
 
 def test_below_freerun_nothing_is_said(machine: Simulation) -> None:
-    """GA5: 74.9 % of the threshold, whatever the disks do."""
+    """74.9 % of the threshold, whatever the disks do."""
     machine.run(90, queued=749_000_000, blocked=2, writes={"sda": 100_000_000})
     assert machine.host.fired == []
 
 
 def test_the_dip_of_four_seconds_after_the_cure_is_silent(machine: Simulation) -> None:
-    """GA7: limits lowered; four slow seconds, then on."""
+    """Limits lowered; four slow seconds, then normal again."""
     for _ in range(5):
         machine.run(4, queued=QUEUED, blocked=3, writes={"sda": 2_000_000}, in_flight={"sda": 9})
         machine.run(12, queued=QUEUED, blocked=1, writes={"sda": 62_000_000}, in_flight={"sda": 9})
@@ -71,19 +71,19 @@ def test_the_dip_of_four_seconds_after_the_cure_is_silent(machine: Simulation) -
 
 
 def test_two_minutes_to_drain_and_three_tasks_waiting_is_a_stall(machine: Simulation) -> None:
-    """A slow disk takes its 2 MB/s steadily: no lull, but 7 minutes of backlog and others wait."""
+    """A slow disk writes 2 MB/s steadily: progress, but 7 minutes of backlog and others wait."""
     machine.run(60, queued=QUEUED, blocked=3, writes={"sda": 2_000_000}, in_flight={"sda": 9})
     assert "WriteStall" in machine.host.names("warning")
 
 
 def test_two_tasks_waiting_is_still_only_the_writers_own_business(machine: Simulation) -> None:
-    """Harm to somebody else is what makes it a warning."""
+    """It becomes a warning when other programs are affected."""
     machine.run(90, queued=QUEUED, blocked=2, writes={"sda": 2_000_000}, in_flight={"sda": 9})
     assert machine.host.names("warning") == set()
 
 
 def test_half_a_minute_at_the_threshold_is_a_stall(machine: Simulation) -> None:
-    """Writers are stopped there, not paused; who they are nobody can tell."""
+    """There the kernel stops writers instead of pausing them; which ones is unknown."""
     machine.run(
         40, queued=1_000_100_000, blocked=1, writes={"sda": 100_000_000}, in_flight={"sda": 9}
     )
@@ -91,7 +91,7 @@ def test_half_a_minute_at_the_threshold_is_a_stall(machine: Simulation) -> None:
 
 
 def test_a_threshold_that_came_down_to_the_level_is_no_stall(machine: Simulation) -> None:
-    """Programs took memory: the limit fell by half in the minute, nobody wrote more."""
+    """Programs allocated memory: the limit fell by half in the minute, without more writes."""
     machine.run(5, queued=600_000_000, threshold=1_000_000_000, writes={"sda": 10**8})
     machine.run(
         45, queued=600_000_000, threshold=590_000_000, background=295_000_000, writes={"sda": 10**8}
@@ -109,7 +109,7 @@ def test_the_first_two_minutes_after_boot_are_not_judged_by_a_lull() -> None:
 
 
 def test_laptop_mode_puts_writing_off_on_purpose() -> None:
-    """What is written late by choice is no lull."""
+    """Writing late on purpose is not a stall."""
     simulation = Simulation(laptop_mode=5)
     simulation.add_disk("sda")
     simulation.run(20, writes={"sda": 10**8}, in_flight={"sda": 4})
@@ -120,7 +120,7 @@ def test_laptop_mode_puts_writing_off_on_purpose() -> None:
 def test_a_stall_of_a_minute_while_the_disk_hangs_is_critical_and_one_thread(
     machine: Simulation,
 ) -> None:
-    """A and B2 belong to the disk that completes nothing; the host gets no thread of its own."""
+    """write_stall and writeback_no_progress belong to the hung disk; the host gets no thread."""
     machine.run(90, queued=QUEUED, blocked=5, in_flight={"sda": 32})
     assert {"DeviceStall", "WriteLull", "WriteStall"} <= machine.host.names("critical")
     assert {mail.due.incident.key for mail in machine.host.mails} == {"disk  SIMULATED HDD S1"}
@@ -138,7 +138,7 @@ def test_the_third_stall_in_two_hours_is_critical(machine: Simulation) -> None:
 
 
 def test_the_incidents_rows_fire_at_the_tenth() -> None:
-    """GB1: 22 seconds of the frozen server as completed writes of one disk."""
+    """22 seconds of a frozen server as completed writes of one disk."""
     simulation = Simulation(follow=[LULL])
     simulation.add_disk("sda")
     kilobytes_of = {"queued": 3_237_432, "threshold": 3_269_816, "background": 817_454}
@@ -158,7 +158,7 @@ def test_the_incidents_rows_fire_at_the_tenth() -> None:
 
 
 def test_a_frozen_file_system_is_a_hung_device_after_ten_seconds(machine: Simulation) -> None:
-    """GB2: 96 requests in flight, none completed, 50 MB of write-back, hardly any pressure."""
+    """96 requests in flight, none completed, 50 MB of write-back, hardly any pressure."""
     began = machine.second
     machine.run(13, queued=50_000_000, blocked=2, in_flight={"sda": 96})
     stalled = [signals[STALLED + '{device="sda"}'] for _, signals in machine.host.history[began:]]
@@ -170,7 +170,7 @@ def test_a_frozen_file_system_is_a_hung_device_after_ten_seconds(machine: Simula
 
 
 def test_a_device_that_vanishes_in_a_stall_is_not_well(machine: Simulation) -> None:
-    """Pulled out while it hung: the incident stays open and says that nobody can read it."""
+    """Pulled while it hung: the incident stays open with its data unavailable."""
     machine.run(45, in_flight={"sda": 9})
     del machine.disks["sda"]
     machine.memory.remove("/sys/block/sda")
@@ -181,7 +181,7 @@ def test_a_device_that_vanishes_in_a_stall_is_not_well(machine: Simulation) -> N
 def test_nobody_vouches_for_a_disk_that_is_gone_or_a_source_that_is_silent(
     machine: Simulation,
 ) -> None:
-    """An alert that is over counts as seen to be over only while it could be seen to fire."""
+    """An alert counts as resolved only while it could be seen to fire."""
     engine = machine.host.engine
     assert engine is not None
     alert = (("alertname", "DeviceStall"), ("device", "sda"), ("severity", "warning"))
@@ -196,7 +196,7 @@ def test_nobody_vouches_for_a_disk_that_is_gone_or_a_source_that_is_silent(
 
 
 def test_a_lull_nobody_can_tell_after_a_restart_is_unknown_and_not_over() -> None:
-    """Restarted in a lull without its memory: the alert waits for good data."""
+    """Restarted in a stall without stored state: the alert waits for valid data."""
     simulation = Simulation()
     simulation.add_disk("sda")
     waiting = {"queued": QUEUED, "blocked": 2, "in_flight": {"sda": 4}}
@@ -217,7 +217,7 @@ def test_a_lull_nobody_can_tell_after_a_restart_is_unknown_and_not_over() -> Non
 
 
 def test_the_recorded_stall_forecasts_its_drain_and_is_one_thread() -> None:
-    """The corpus's stall: 300 to 400 s from ten seconds after A1 begins until uptime 96 s."""
+    """A recorded stall: 300 to 400 s from ten seconds after it begins until uptime 96 s."""
     host = Host(follow=[ABOVE, FORECAST])
     host.play(stall(corpus(STALL)), idle=700)
     began = next(u for u, s in host.history if s.get(ABOVE))
@@ -241,7 +241,7 @@ def test_our_own_recorded_stall_is_one_thread_that_ends() -> None:
 
 @pytest.mark.parametrize("name", ["healthy-copy", "idle"])
 def test_a_healthy_machine_sends_no_mail(name: str) -> None:
-    """GA8: two copies of five times the threshold and a reader; and a machine that does nothing."""
+    """Two copies of five times the threshold and a reader; and an idle host."""
     host = played(fixture(name), idle=700)
     assert host.mails == []
     assert host.names() <= {"WriteThrottle", "DirtyLimitTooLarge", "DirtyRatioLarge"}
@@ -287,7 +287,7 @@ def test_every_shipped_alert_tells_a_tired_person_what_to_do() -> None:
 
 
 def test_the_reference_incident_is_in_our_fixture_numbers() -> None:
-    """The rows of GB1 are those of the incident's own vmstat, where that is at hand."""
+    """The rows are those of the incident's own vmstat, where that is available."""
     golden = json.loads(corpus("reference/golden.json").read_text())["B"]
     written = [row[9] for row in golden["unhealthy"]]
     assert written == [0] * 19 + [8, 0, 1928]

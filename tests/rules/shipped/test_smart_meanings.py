@@ -1,4 +1,4 @@
-"""Numbers of drives that mean something else than on most, or that are no first sight."""
+"""Attributes of drives with an unusual meaning, or without a valid first reading."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_the_drive_database_calls_otherwise_is_no_error(
 
 
 def test_an_old_database_that_knows_no_name_hides_no_error(rack: Rack) -> None:
-    """smartctl 5.40 called 188 'Unknown_Attribute' on Samsung's disks; the number says what it is.
+    """smartctl 5.40 called 188 'Unknown_Attribute' on Samsung's disks; the number identifies it.
 
     So does a count that a vendor's SSD has under its own name.
     """
@@ -55,7 +55,7 @@ def test_an_old_database_that_knows_no_name_hides_no_error(rack: Rack) -> None:
 
 @pytest.mark.parametrize("raw", [2**32 - 1, 2**48 - 1, 2**64 - 1])
 def test_all_bits_set_is_no_count(raw: int, rack: Rack) -> None:
-    """What the firmware does not know it fills with ones."""
+    """Firmware sets all bits for an unknown value."""
     rack.poll(ata("A"), times=2)
     rack.poll(ata("A", {5: raw, 187: raw, 197: raw, 198: raw, 199: raw}), times=4)
     assert rack.fired == set()
@@ -150,7 +150,7 @@ def test_every_number_has_a_name_under_which_it_is_believed() -> None:
 def test_what_comes_and_goes_all_day_is_one_incident(
     polls: list[dict[str, Any]], rack: Rack
 ) -> None:
-    """A mail each hour, 'again' and 'all clear' in turns, is one that nobody reads."""
+    """A mail each hour, reopened and resolved in turn, would not be read."""
     rack.poll(ata("A"), times=2)
     for _ in range(12):
         for fields in polls:
@@ -160,7 +160,7 @@ def test_what_comes_and_goes_all_day_is_one_incident(
 
 
 def test_commands_to_copy_bear_any_serial_number(rack: Rack) -> None:
-    """A name may have blanks ('wwn 5000...'), and a drive may say 'S1;reboot'."""
+    """A name may have blanks ('wwn 5000...'), and a drive may report 'S1;reboot'."""
     serial = "S1;reboot"
     rack.poll(ata(serial), times=2)
     rack.poll(ata(serial, {5: 20, 187: 4, 197: 1, 199: 7}, passed=False), times=3)

@@ -105,7 +105,7 @@ def test_seagates_packed_command_timeouts_are_not_billions(rack: Rack) -> None:
 
 
 def test_four_command_timeouts_in_a_day_are_not_told(rack: Rack) -> None:
-    """AnalogJ/scrutiny#255: with 9000 drives, growth counts; this is slow."""
+    """AnalogJ/scrutiny#255: with 9000 drives, only the increase counts; this is slow."""
     for day in range(10):
         rack.poll(ata("A", {188: 4 * day}), times=4, every=DAY / 4)
     assert rack.fired == set()
@@ -164,7 +164,7 @@ def test_a_trip_temperature_that_is_none_is_no_alarm(rack: Rack, trip: float | N
 
 
 def test_a_vendors_own_sense_code_is_no_failure(rack: Rack) -> None:
-    """smartmontools#326: Oracle's ascq 0x96 means 'slow response'; smartctl says it warns."""
+    """smartmontools#326: Oracle's ascq 0x96 means 'slow response'; smartctl shows a warning."""
     rack.poll(replace(sas(asc=0x0B, ascq=0x96), passed=False), times=4)
     assert rack.mails == []
     assert rack.fired == {("DiskWarns", "notice", "SAS1")}
@@ -295,7 +295,7 @@ def test_the_same_counters_behind_a_controller(rack: Rack) -> None:
 
 
 def test_an_nvme_drive_that_no_longer_opens_is_not_well(rack: Rack) -> None:
-    """smartctl_exporter#309: 'the exporter did not signal anything': what was told is unknown."""
+    """smartctl_exporter#309: 'the exporter did not signal anything': its alerts are unknown."""
     rack.poll(nvme(), times=2)
     rack.poll(nvme(media_errors_total=4), times=2)
     assert rack.firing() == {("NvmeMediaErrorsGrow", "warning")}
@@ -331,7 +331,7 @@ def test_a_self_test_that_failed_years_ago_is_less_than_one_of_today(rack: Rack)
 
 
 def test_a_second_attribute_is_not_swallowed_by_the_first(rack: Rack) -> None:
-    """smartd S3: 187 within 24 h of a mail about 5 is dropped."""
+    """smartd drops a warning about 187 within 24 h of a mail about 5; iowarden sends it."""
     rack.poll(ata("A"), times=2)
     rack.poll(ata("A", {5: 2}), times=3)
     assert rack.poll(ata("A", {5: 2, 187: 1}), times=2) == ["worse"]
@@ -339,14 +339,14 @@ def test_a_second_attribute_is_not_swallowed_by_the_first(rack: Rack) -> None:
 
 
 def test_from_one_pending_sector_to_5000_in_an_hour_is_told_at_once(rack: Rack) -> None:
-    """smartd S4: the interval between its mails ignores that it gets worse."""
+    """The interval between smartd's mails ignores an escalation; iowarden's does not."""
     rack.poll(ata("A", {197: 1}), times=2)
     assert rack.poll(ata("A", {197: 5000})) == ["worse"]
     assert rack.poll(ata("A", {197: 5000}), times=6, every=DAY / 4) == []
 
 
 def test_at_the_same_severity_too_what_doubles_is_told(rack: Rack) -> None:
-    """smartd S4 once more, between two warnings, two criticals, and while it is acknowledged."""
+    """The same between two warnings, two criticals, and while acknowledged."""
     rack.poll(ata("A", {197: 1}), times=2)
     assert rack.poll(ata("A", {197: 3}), times=2) == ["worse"]
     rack.acknowledge()
@@ -364,7 +364,7 @@ def test_an_acknowledged_count_that_stands_is_silent_for_ever(rack: Rack) -> Non
 
 
 def test_a_second_failure_after_a_recovery_is_mailed(rack: Rack) -> None:
-    """smartd S5: with '-M once' a health failure after a recovery is never mailed."""
+    """With '-M once' smartd never mails a second failure after a recovery; iowarden does."""
     rack.poll(ata("A"), times=2)
     assert rack.poll(ata("A", passed=False)) == ["opened"]
     assert rack.poll(ata("A"), times=2) == ["all clear"]
@@ -372,7 +372,7 @@ def test_a_second_failure_after_a_recovery_is_mailed(rack: Rack) -> None:
 
 
 def test_a_sector_more_each_day_is_critical_long_before_sixteen(rack: Rack) -> None:
-    """Domain H2: 197 that grows daily."""
+    """197 that increases daily."""
     for day in range(4):
         rack.poll(ata("A", {197: 1 + day}), times=4, every=DAY / 4)
     assert ("DiskSectorsUnreadable", "critical") in rack.firing()
@@ -408,7 +408,7 @@ def test_a_restart_forgets_nothing_and_repeats_nothing(rack: Rack) -> None:
 
 
 def test_a_drive_not_yet_asked_after_a_restart_is_as_it_was(rack: Rack) -> None:
-    """Its turn comes in the first minutes; when it does not come, nobody can tell any more."""
+    """It is polled in the first minutes; if that does not happen, its alerts become unknown."""
     rack.poll(ata("A", {187: 0}), times=2)
     rack.poll(ata("A", {187: 2}), times=2)
     before, mails = rack.firing(), list(rack.mails)
@@ -421,11 +421,11 @@ def test_a_drive_not_yet_asked_after_a_restart_is_as_it_was(rack: Rack) -> None:
     assert rack.firing("unknown") == before
 
 
-# --- H1, H6, H8
+# --- disk_failing, disk_temperature, nvme_health
 
 
 def test_a_value_at_its_threshold_by_what_the_attribute_is(rack: Rack) -> None:
-    """H1: pre-failure critical, wear a warning; a threshold of 0 is none; temperature is H6's."""
+    """Pre-failure critical, wear a warning; a threshold of 0 is none; temperature is separate."""
     table = (
         attribute(5, 0, value=36, threshold=36, name="Reallocated_Sector_Ct"),
         attribute(233, 0, value=1, threshold=5, name="Media_Wearout_Indicator"),
@@ -457,7 +457,7 @@ def test_a_value_at_its_threshold_by_what_the_attribute_is(rack: Rack) -> None:
 def test_heat_by_the_drives_own_limit(
     rack: Rack, limit: float | None, rotation: int, celsius: float, level: str | None
 ) -> None:
-    """H6: 5 degrees below its own limit, else 55 C or 70 C; not by one poll alone."""
+    """5 degrees below its own limit, else 55 C or 70 C; not after a single poll."""
     drive = ata(
         "A",
         temperature_celsius=celsius,
@@ -474,7 +474,7 @@ def test_heat_by_the_drives_own_limit(
 
 
 def test_nvme_warnings_spare_and_wear(rack: Rack) -> None:
-    """H8: each bit in words; spare at the threshold; endurance used up."""
+    """Each bit as text; spare at the threshold; endurance used up."""
     rack.poll(nvme(), times=2)
     assert rack.firing() == set()
     worn = nvme(critical_warning=0b1001, available_spare_ratio=0.1, percentage_used_ratio=1.02)
@@ -512,7 +512,7 @@ def test_flash_that_is_worn_behind_sata(
     assert {each for each in rack.firing() if each[0] == "DiskWorn"} == expected
 
 
-# --- H4, H4b: the reference incident
+# --- normalized_drop, normalized_low_at_baseline: values of an observed failure
 
 
 def areca(serial: str, name: str) -> Drive:
@@ -522,7 +522,7 @@ def areca(serial: str, name: str) -> Drive:
 
 
 def values(rack: Rack) -> dict[str, float]:
-    """Return what the alerts on normalised values say, by attribute."""
+    """Return the values of the alerts on normalized values, by attribute."""
     return {
         alert.label("id"): alert.value
         for alert in rack.engine.rules.alerts()
@@ -533,14 +533,14 @@ def values(rack: Rack) -> dict[str, float]:
 def test_the_failing_disk_alone_at_first_sight_alerts_on_exactly_two_attributes(
     rack: Rack,
 ) -> None:
-    """GH1: 197 and 198 at 193, threshold 0, 'State OK'."""
+    """197 and 198 at 193, threshold 0, 'State OK'."""
     rack.poll(areca("2", "drv2-failing"))
     assert values(rack) == {"197": 7.0, "198": 7.0}
     assert {level for _, level in rack.firing()} == {"warning", "notice"}
 
 
 def test_the_good_disk_alone_is_silent(rack: Rack) -> None:
-    """GH1: 3 at 152 and 194 at 102 are no counts of errors."""
+    """3 at 152 and 194 at 102 are not error counts."""
     rack.poll(areca("1", "drv1-good"), times=4)
     assert rack.fired == set()
 
@@ -548,7 +548,7 @@ def test_the_good_disk_alone_is_silent(rack: Rack) -> None:
 def test_the_history_from_good_to_failing_is_a_fall_of_seven_of_two_attributes(
     rack: Rack,
 ) -> None:
-    """GH1: exactly 197 and 198 by 7; 3 and 194 never."""
+    """Exactly 197 and 198 by 7; 3 and 194 never."""
     rack.poll(areca("1", "drv1-good"), times=2)
     rack.poll(areca("1", "drv2-failing"), times=2)
     assert values(rack) == {"197": 7.0, "198": 7.0}
@@ -556,7 +556,7 @@ def test_the_history_from_good_to_failing_is_a_fall_of_seven_of_two_attributes(
 
 
 def test_a_low_value_is_worse_where_a_peer_has_lost_nothing(rack: Rack) -> None:
-    """H4b: attribute 5 at 96 is a notice; a warning beside one of the same model at 100."""
+    """Attribute 5 at 96 is a notice; a warning next to one of the same model at 100."""
     low = attribute(5, None, value=96)
     rack.poll(ata("A", attributes=(low,)), times=2)
     assert rack.firing() == {("DiskValueLow", "notice")}
@@ -575,7 +575,7 @@ def bogus() -> Drive:
 
 
 def test_what_a_controller_makes_up_is_neither_health_nor_failure(rack: Rack) -> None:
-    """GI1: the sample of the incident raises one notice that names the way to the disks."""
+    """The captured data raise one notice that names the access method for the disks."""
     volume = Target("/dev/sda", device="sda", driver="arcmsr", controller="host0")
     rack.poll(bogus(), times=6, target=volume)
     assert rack.mails == []
@@ -586,7 +586,7 @@ def test_what_a_controller_makes_up_is_neither_health_nor_failure(rack: Rack) ->
 
 
 def test_a_genuine_sas_drive_is_trusted(rack: Rack) -> None:
-    """GI1: trip 65 C, 30 C now, 50000 cycles specified."""
+    """Trip 65 C, 30 C now, 50000 cycles specified."""
     rack.poll(sas(), times=4)
     assert rack.fired == set()
 
@@ -600,9 +600,9 @@ UNWELL = {
     "smart-ata-date2.json": {"DiskTooHot"},
     "smart-nvme-failed.json": {"DiskErrorsFound"},
 }
-"""Real captures (two of them altered by their tools' authors) with something to tell, and what."""
+"""Real captures (two of them altered by their tools' authors) with faults, and the alerts."""
 WORN = {"DiskErrorsFound", "DiskCableErrorsFound"}
-"""What solid-state drives and old cables show at first sight: below a warning."""
+"""Usual baseline findings of solid-state drives and old cables: below a warning."""
 
 
 @pytest.mark.parametrize(
@@ -629,7 +629,7 @@ def test_healthy_drives_raise_nothing(path: Path, rack: Rack) -> None:
 
 
 def test_a_count_that_fell_and_rises_again_within_the_week_is_growth(rack: Rack) -> None:
-    """3 sectors at first sight, 5, none after a rewrite, then 2: they are new, and fewer than 3."""
+    """3 sectors at baseline, 5, none after a rewrite, then 2: they are new, and fewer than 3."""
     for sectors in (3, 5, 0):
         rack.poll(ata("A", {198: sectors}), times=2)
     rack.wait(6 * HOUR)
@@ -642,7 +642,7 @@ def test_a_count_that_fell_and_rises_again_within_the_week_is_growth(rack: Rack)
 
 
 def test_a_mail_about_a_disk_shows_the_attributes_that_matter() -> None:
-    """A disk has thirty; at three in the morning somebody looks for the four that say how bad."""
+    """A disk has thirty; at night the reader needs the four that show the severity."""
     machine = Machine(device("sda", "S1"))
     for sectors in (0, 40):
         said = ata("S1", {9: 20_000, 197: sectors, 198: 0, 241: 7})

@@ -91,7 +91,7 @@ class Watch:
         )
 
     def restart(self) -> None:
-        """Start anew with what is kept."""
+        """Restart with the stored state."""
         kept = device.remember(self.state)
         self.state = device.recall(device.EMPTY, kept)
 
@@ -112,7 +112,7 @@ def test_stalled_seconds_are_those_since_the_last_completion_with_requests_in_fl
 
 
 def test_a_counter_that_falls_is_another_disk_of_that_name() -> None:
-    """Its stall begins anew, with the patience that a disk gets which may spin up."""
+    """Its stall begins again, with the longer limit of a disk that may have to spin up."""
     watch = Watch(HDD)
     watch.looks(2, block("sda", writes=9))
     watch.look(block("sda", writes=10, in_flight=1))
@@ -176,7 +176,7 @@ def test_a_disks_own_wake_ups_tell_how_long_the_next_may_take(
 
 
 def test_a_suspended_machine_lets_every_disk_spin_up() -> None:
-    """After resume the disk that was busy is asleep: the clock starts anew, with patience."""
+    """After resume the disk that was busy is asleep: the clock restarts, with a longer limit."""
     watch = Watch(HDD)
     watch.looks(2, block("sda", writes=1))
     watch.looks(8, block("sda", writes=2, in_flight=1))
@@ -230,7 +230,7 @@ def test_requests_that_never_leave_while_others_complete_have_leaked() -> None:
         (32, 3200, 31_900),  # a queue that is always full
         (29, 1, 9000),  # a slow disk: what completes has waited for seconds
         (4, 200, 3600),
-        (4, 200, 0),  # a driver that does not tell how long requests took
+        (4, 200, 0),  # a driver that does not report how long requests took
     ],
 )
 def test_a_full_queue_that_hangs_is_a_hang(in_flight: int, each: int, milliseconds: int) -> None:
@@ -390,7 +390,7 @@ def test_a_stick_with_an_encrypted_volume_of_fstab_is_a_disk() -> None:
 def test_critical_is_the_command_timeout_within_reason(
     timeout: float | None, critical: float
 ) -> None:
-    """A disk with a time-out of an hour is still told in three minutes."""
+    """A disk with a timeout of an hour is still reported after three minutes."""
     limits = stall_limits.kinds(topology(disk("sda", timeout_seconds=timeout))).limits["sda"]
     assert limits.critical_seconds == critical
 
@@ -416,7 +416,7 @@ def test_a_queue_of_discards_is_given_two_minutes() -> None:
 
 
 def test_a_late_look_proves_the_stall_once_another_has_seen_the_same() -> None:
-    """The loop was starved for 40 s: unchanged totals are no progress, whoever looked."""
+    """The loop was starved for 40 s: unchanged totals mean no progress."""
     watch = Watch()
     watch.look(block("sda", writes=1))
     watch.looks(5, block("sda", writes=2, in_flight=3))
@@ -466,7 +466,7 @@ def test_a_stall_goes_on_over_a_restart_of_the_program() -> None:
     still = hung(watch)
     watch.restart()
     watch.look(still, after=20.0)
-    assert watch.stalled() == 30.0  # what was known; nobody has looked twice yet
+    assert watch.stalled() == 30.0  # the stored state; not confirmed by a second sample yet
     assert watch.limits()[1] == 10.0
     watch.looks(2, still)
     assert watch.stalled() == 52.0
@@ -532,7 +532,7 @@ def scsi(now: float, state: str, uptime: float = 1e6) -> View:
 def test_a_disk_that_is_not_running_is_so_since_before_the_restart(
     uptime: float, expected: float
 ) -> None:
-    """Offline for a minute when the program was started anew; after a boot it is so anew."""
+    """Offline for a minute when the program restarted; after a boot it starts again."""
     state, _ = device_state.scsi_step({}, scsi(BOOTED, "offline"))
     kept = device_state.scsi_remember(state)
     _, samples = device_state.scsi_step(

@@ -1,4 +1,4 @@
-"""Device-mapper devices that somebody suspends: for a snapshot, or for good."""
+"""Device-mapper devices that are suspended: for a snapshot, or permanently."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Volumes(Simulation):
         )
 
     def suspend(self, value: int) -> None:
-        """Set what the kernel says of the volume."""
+        """Set the kernel's data of the volume."""
         self.memory.write({"/sys/block/dm-0/dm/suspended": f"{value}\n"})
 
     def wait(self, seconds: int, *places: str) -> None:
@@ -48,7 +48,7 @@ class Volumes(Simulation):
         self.run(seconds, blocked=len(places))
 
     def severities(self) -> list[str]:
-        """Return the severities of what was said of it, in order."""
+        """Return the severities of its alerts, in order."""
         return [level for _, name, level in self.host.fired if name == "DeviceSuspended"]
 
 
@@ -61,7 +61,7 @@ def machine() -> Volumes:
 
 
 def test_a_volume_that_stays_suspended_is_told_by_its_name(machine: Volumes) -> None:
-    """A tool broke off: two tasks wait, nothing is in flight, and one mail says which volume."""
+    """A tool was aborted: two tasks wait, nothing is in flight, and one mail names the volume."""
     machine.suspend(1)
     machine.wait(110, "dm-0", "/dev/mapper/vg-data")
     assert machine.severities() == ["warning"]
@@ -90,7 +90,7 @@ def test_a_volume_that_stays_suspended_is_told_by_its_name(machine: Volumes) -> 
 def test_only_who_waits_for_the_volume_makes_it_urgent(
     machine: Volumes, places: tuple[str, ...], expected: int | None, urgent: str
 ) -> None:
-    """That somebody waits for a disk somewhere else proves nothing."""
+    """A task that waits for another disk proves nothing."""
     machine.add_disk("dm-1")
     machine.memory.write({"/sys/block/dm-1/slaves/dm-0": None})
     machine.run(70)
@@ -146,7 +146,7 @@ def test_the_stall_of_writers_is_the_volumes(machine: Volumes) -> None:
 
 
 def test_what_can_no_longer_be_read_is_not_over(machine: Volumes) -> None:
-    """The kernel stops telling while the alert is on: unknown, and no all clear."""
+    """The kernel's data disappear while the alert is active: unknown, not resolved."""
     machine.suspend(1)
     machine.wait(100, "dm-0", "dm-0")
     machine.memory.remove("/sys/block/dm-0/dm/suspended")
@@ -160,7 +160,7 @@ def test_what_can_no_longer_be_read_is_not_over(machine: Volumes) -> None:
 
 
 def test_a_restart_forgets_nothing(machine: Volumes) -> None:
-    """The program is started anew while a volume is suspended: it knows since when."""
+    """The program is restarted while a volume is suspended: the start time is stored."""
     machine.suspend(1)
     machine.wait(100, "dm-0", "dm-0")
     before = machine.host.engine
@@ -212,7 +212,7 @@ def test_what_was_suspended_before_a_boot_is_so_anew() -> None:
 
 
 def test_a_look_between_is_the_end() -> None:
-    """It ran, or the kernel did not say: the next time counts from its own beginning."""
+    """It ran, or was not reported: the next time counts from its own beginning."""
     for between in (False, None):
         state, _ = look(suspended.EMPTY, 0, MappedDevice("dm-0", "a", suspended=True))
         state, samples = look(state, 5, MappedDevice("dm-0", "a", suspended=between))
@@ -222,6 +222,6 @@ def test_a_look_between_is_the_end() -> None:
 
 
 def test_between_two_looks_nothing_is_said() -> None:
-    """What the last one found is held by whoever holds samples."""
+    """Samples of the last reading stay valid where they are stored."""
     state, _ = look(suspended.EMPTY, 0, MappedDevice("dm-0", "a", suspended=True))
     assert look(state, 3, fresh=False) == (state, None)

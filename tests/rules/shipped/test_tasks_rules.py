@@ -1,4 +1,4 @@
-"""What the probe adds: who waits where in the kernel (A3), and programs of its own that hang."""
+"""Alerts from the probe's data: tasks blocked in the kernel, and hung programs of its own."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 BDI_THROTTLE = "iowarden_bdi_throttle_seconds"
 WRITER = Task(812, 4000, "postgres", "balance_dirty_pages", (), 0, 1_288_490_189)
 QUEUED, THRESHOLD = 206_288 * 1024, 4_670_116 * 1024
-"""GA6: a device with strict_limit; 4.4 % of what the machine may queue."""
+"""A device with strict_limit; 4.4 % of what the host may queue."""
 
 
 class Strict:
-    """A machine with one disk, whose writers the kernel holds as a test says."""
+    """A host with one disk, whose writers the kernel pauses as the test sets it."""
 
     def __init__(self, *, uptime: float = 1000.0, laptop_mode: int = 0) -> None:
         self.machine = Simulation(uptime=uptime, laptop_mode=laptop_mode)
@@ -77,14 +77,14 @@ class Strict:
 
 @pytest.fixture
 def strict() -> Strict:
-    """Long after boot, nobody waits yet."""
+    """Long after boot, no task waits yet."""
     machine = Strict()
     machine.wait(6)
     return machine
 
 
 def test_a_strict_limit_of_one_device_holds_a_writer(strict: Strict) -> None:
-    """GA6: 206288 of 4670116 kB queued, a task in D in balance_dirty_pages: only A3, no mail."""
+    """206288 of 4670116 kB queued, a task in balance_dirty_pages: only bdi_throttle, no mail."""
     strict.wait(9, WRITER)
     assert strict.host.names() == set()
     strict.wait(8, WRITER)
@@ -135,7 +135,7 @@ def test_programs_that_take_turns_are_not_one_that_waits(strict: Strict) -> None
 
 
 def test_while_the_machine_is_at_its_limit_that_is_the_reason(strict: Strict) -> None:
-    """A1 holds: its alert tells, and for a minute after it what still waits has waited for that."""
+    """During write_stall its alert fires, and for a minute after it tasks may wait for that."""
     strict.wait(60, WRITER, queued=THRESHOLD * 9 // 10)
     strict.wait(50, WRITER)
     assert "WriteThrottle" in strict.host.names()
@@ -154,7 +154,7 @@ def test_after_boot_and_on_a_laptop_nothing_is_concluded(start: dict[str, int]) 
 
 
 def test_without_a_probe_nothing_is_said_and_nothing_is_over(strict: Strict) -> None:
-    """It was there and told; then it is not: the alert is unknown, neither firing nor over."""
+    """The probe answered, then it does not: the alert is unknown, neither firing nor resolved."""
     strict.wait(20, WRITER)
     strict.machine.memory.remove("/.probe/tasks")
     strict.machine.run(100, queued=QUEUED, threshold=THRESHOLD, background=10**9, blocked=1)
@@ -162,7 +162,7 @@ def test_without_a_probe_nothing_is_said_and_nothing_is_over(strict: Strict) -> 
     assert alert is not None
     assert alert.state is State.UNKNOWN
     assert "iowarden_bdi_throttle_seconds" not in strict.host.signals()
-    strict.wait(80)  # nobody is blocked: that needs no probe
+    strict.wait(80)  # no task is blocked: that needs no probe
     assert strict.alert() is None
 
 
@@ -180,13 +180,13 @@ def test_a_machine_without_probe_is_silent_about_it() -> None:
     [
         ((0, 5), [0, 0]),
         ((0, 5, 10), [0, 0, 10]),
-        ((0, 11), [0, 0]),  # the look between was missed
+        ((0, 11), [0, 0]),  # the sample in between is missing
         ((0, 11, 16), [0, 0, 16]),
-        ((0, 5, 18, 23, 28), [0, 0, 0, 0, 10]),  # two were missed
+        ((0, 5, 18, 23, 28), [0, 0, 0, 0, 10]),  # two are missing
     ],
 )
 def test_three_looks_in_a_row_make_evidence(looks: tuple[int, ...], seconds: list[int]) -> None:
-    """A look may come late or be missed: then fewer seconds are told, never more than were seen."""
+    """A sample may be late or missing: then fewer seconds are reported, never too many."""
     state, told_seconds = bdi_throttle.EMPTY, []
     for at in looks:
         state, samples = bdi_throttle.step(state, view(at, above=0.0))
@@ -272,7 +272,7 @@ def test_a_mail_about_a_stall_names_who_waits() -> None:
     ],
 )
 def test_nobody_is_named_where_nobody_is_known_or_hurt(member: Member, tasks: Tasks | None) -> None:
-    """No probe, nobody waits, a full disk, a stall that is over."""
+    """No probe, no waiting task, a full disk, a resolved stall."""
     assert told(member, tasks=tasks) == []
 
 
@@ -291,7 +291,7 @@ def test_who_waited_is_kept_from_the_moment_of_firing() -> None:
 
 @pytest.mark.parametrize("probe", [True, False])
 def test_what_is_not_known_of_a_stall_depends_on_the_probe(*, probe: bool) -> None:
-    """Where the evidence names who waits, the mail does not say that nobody knows."""
+    """If the evidence names the waiting tasks, the mail does not list them as unknown."""
     strict = Strict()
     strict.machine.run(10, queued=QUEUED, threshold=THRESHOLD, background=THRESHOLD // 2)
     answer = json.dumps(to_json(Tasks((WRITER,) * 3, 3)))
@@ -315,7 +315,7 @@ STUCK: Labels = (
 
 
 class Program:
-    """The shipped rules over what the program says of its probe."""
+    """The shipped rules over the program's metrics of its probe."""
 
     def __init__(self) -> None:
         self.now = 1_800_000_000.0

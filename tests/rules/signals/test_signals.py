@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.diskstats import BlockIo
 
 KIB = 1024
-REFERENCE_KB = {  # incident R0: an 8 GB database server with 3.2 GB queued, kernel 2.6.18
+REFERENCE_KB = {  # an 8 GB database server with 3.2 GB queued, kernel 2.6.18
     "MemTotal": 8174540,
     "MemFree": 62076,
     "Buffers": 21724,
@@ -78,7 +78,7 @@ class TestLimits:
     """The kernel's real limits, each generation its own way."""
 
     def test_the_frozen_server_stood_at_99_percent_of_a_share_of_all_memory(self) -> None:
-        """GA1: 2.6.18 at 40/10 stops writers at 3,269,816 kB; the level was 0.9901 of it."""
+        """2.6.18 at 40/10 stops writers at 3,269,816 kB; the level was 0.9901 of it."""
         found = limits.dirty_limits(None, reference_meminfo(), sysctl())
         level = limits.level_bytes(None, reference_meminfo())
         assert found is not None
@@ -89,13 +89,13 @@ class TestLimits:
         assert found.onset_bytes <= level < found.threshold_bytes
 
     def test_ten_percent_of_memory_with_the_cure_applied(self) -> None:
-        """GA2: the same server at 10/5."""
+        """The same server at 10/5."""
         found = limits.dirty_limits(None, reference_meminfo(), sysctl(10, 5))
         assert found is not None
         assert found.threshold_bytes == 817_454 * KIB
 
     def test_what_the_kernel_exports_is_not_recomputed(self) -> None:
-        """GA3: the same memory on a kernel from 3.14 on, which counts no anonymous pages."""
+        """The same memory on a kernel from 3.14 on, which counts no anonymous pages."""
         found = limits.dirty_limits(
             vmstat(624_271, 312_135), reference_meminfo(), sysctl(kernel=(3, 14, 0))
         )
@@ -111,7 +111,7 @@ class TestLimits:
         assert found == limits.Limits(1000 * 4096, 500 * 4096, 750 * 4096)
 
     def test_a_background_limit_above_the_threshold_is_half_of_it(self) -> None:
-        """The kernel does so when somebody sets them the wrong way round."""
+        """The kernel does so if the two are set the wrong way round."""
         found = limits.dirty_limits(vmstat(1000, 1000), None, sysctl(kernel=(6, 1, 0)))
         assert found is not None
         assert found.background_bytes == 500 * 4096
@@ -132,12 +132,12 @@ class TestLimits:
         assert found.threshold_bytes == base * 20 // 100
 
     def test_an_unknown_limit_is_none_and_not_zero(self) -> None:
-        """Neither an exported threshold nor a ratio: nothing can be judged."""
+        """Neither an exported threshold nor a ratio: nothing can be computed."""
         assert limits.dirty_limits(None, reference_meminfo(), sysctl(None, None)) is None
         assert limits.dirty_limits(None, None, sysctl()) is None
 
     def test_drain_times_of_the_incident(self) -> None:
-        """20.5 s was said for two disks added up; a mirror needs 42.3 s at its real 78.3 MB/s."""
+        """20.5 s was the sum of two disks; a mirror needs 42.3 s at its real 78.3 MB/s."""
         assert limits.drain_seconds(3.2e9, 2 * 78e6) == pytest.approx(20.5, abs=0.05)
         assert limits.drain_seconds(3_230_792 * KIB, 78.3e6) == pytest.approx(42.3, abs=0.06)
         assert limits.drain_seconds(1.0, 0.0) is None
@@ -166,7 +166,7 @@ class TestWriteback:
 
     @given(st.lists(st.sampled_from([0.0, 749.0, 750.0, 1000.0]), max_size=60))
     def test_seconds_above_freerun_are_those_of_the_last_fifteen(self, levels: list[float]) -> None:
-        """Whatever the level did before, the window tells the last 15 s alone."""
+        """Whatever the level was before, the window contains the last 15 s only."""
         state = writeback.WritebackState()
         for second, level in enumerate(levels):
             state, value = writeback.step(state, float(second), level, LIMITS)
@@ -219,7 +219,7 @@ class TestBlocked:
 
     @given(st.lists(st.integers(0, 4), min_size=1, max_size=40))
     def test_blocked_seconds_count_the_last_ten_samples(self, counts: list[int]) -> None:
-        """Each second counts as the sample at its end says."""
+        """Each second counts with the sample at its end."""
         state = blocked.BlockedState()
         for second, count in enumerate(counts):
             state, samples = blocked.step(state, float(second), count)
@@ -228,7 +228,7 @@ class TestBlocked:
         assert values == {"1": sum(c >= 1 for c in recent), "3": sum(c >= 3 for c in recent)}
 
     def test_tasks_that_wait_at_both_ends_of_a_gap_waited_in_it(self) -> None:
-        """Each look 7 s late, and each finds somebody: told with the look after."""
+        """Each sample is 7 s late, and each has blocked tasks: reported with the next sample."""
         state, told = blocked.BlockedState(), []
         for number, count in enumerate((2, 2, 2, 4, 4)):
             state, samples = blocked.step(state, 7.0 * number, count)
@@ -280,7 +280,7 @@ class TestBandwidth:
         assert ("iowarden_writeback_drain_seconds", (), math.inf) in bandwidth.samples(rates, 1e9)
 
     def test_a_disk_that_is_only_read_takes_no_part(self) -> None:
-        """A scan keeps a disk busy and says nothing about writing."""
+        """A scan keeps a disk busy and shows nothing about writing."""
         state = history(
             *((float(t), {"sda": block("sda", reads=t, in_flight=2)}) for t in range(12))
         )
@@ -331,7 +331,7 @@ class TestBandwidth:
 def play_lull(
     rows: list[tuple[int, int]], *, in_flight: int = 4, queued_ratio: float = 0.99
 ) -> list[dict[str, float]]:
-    """Return the lull seconds by kind after each second of (kB written, tasks blocked)."""
+    """Return the stall seconds by kind after each second of (kB written, tasks blocked)."""
     state, seen, written = lull.EMPTY, leaves.LeafHistory(), 0
     result = []
     for now, (kilobytes, tasks) in enumerate(rows):
@@ -353,7 +353,7 @@ class TestLull:
     """Writers wait while next to nothing reaches the disks."""
 
     def test_the_twenty_second_freeze_is_seen_in_its_tenth_second(self) -> None:
-        """GB1: 21 of 22 rows at most 1 % of 65,500 kB/s with 3 to 5 tasks blocked."""
+        """21 of 22 rows at most 1 % of 65,500 kB/s with 3 to 5 tasks blocked."""
         values = [max(v.values()) for v in play_lull(HEALTHY + INCIDENT)]
         frozen = values[len(HEALTHY) :]
         assert frozen[9] == 10.0
@@ -366,7 +366,7 @@ class TestLull:
         assert all(max(v.values()) == 0.0 for v in play_lull(HEALTHY))
 
     def test_four_seconds_at_three_percent_are_silent(self) -> None:
-        """GA7: what is left of the freeze once the limits are lowered."""
+        """What remains of the freeze once the limits are lowered."""
         values = play_lull(HEALTHY + [(2000, 4)] * 4 + [(65_500, 4)] * 3)
         assert all(max(v.values()) == 0.0 for v in values)
 
@@ -399,7 +399,7 @@ class TestLull:
         assert {labels[0][1]: v for _, labels, v in samples} == {"device": 24.0, "throttle": 0.0}
 
     def test_a_lull_goes_on_over_a_restart(self) -> None:
-        """Nothing was written while the program was started anew: it is the same lull."""
+        """Nothing was written while the program restarted: it is the same stall."""
         state, seen = lull.LullState({"sda": ((0, 1e8),)}), leaves.LeafHistory()
         for now in range(12):
             seen = leaves.step(seen, float(now), {"sda": block("sda", in_flight=1)}, ["sda"])
@@ -413,12 +413,12 @@ class TestLull:
         assert max(value for _, _, value in samples) == 31.0
 
     def test_one_good_second_in_a_long_lull_does_not_make_the_trickle_normal(self) -> None:
-        """Twelve minutes of lull, a sample in which nobody waited, and on: it is still a lull."""
+        """Twelve minutes of stall, a sample without waiting tasks, and on: it is still a stall."""
         rows = HEALTHY + [(500, 2)] * 720 + [(500, 0)] + [(500, 2)] * 60
         assert play_lull(rows)[-1]["throttle"] == 60.0
 
     def test_a_lull_of_an_hour_does_not_become_the_normal_rate(self) -> None:
-        """The best rate of the time before stays the measure as long as the lull lasts."""
+        """The best rate before the stall stays the reference as long as the stall lasts."""
         assert play_lull(HEALTHY + [(0, 4)] * 3600)[-1]["device"] == 3600.0
 
     @given(st.lists(st.integers(700, 100_000), min_size=1, max_size=40))
@@ -445,7 +445,7 @@ class TestLull:
         assert all(value == 0.0 for _, _, value in samples)
 
     def test_waiting_writers_before_anything_was_seen_written_are_no_news(self) -> None:
-        """Started in the middle of a lull: 0 s would say that nobody waits."""
+        """Started during a stall: 0 s would mean that no task waits."""
         state, seen = lull.EMPTY, leaves.LeafHistory()
         for now in range(5):
             seen = leaves.step(seen, float(now), {"sda": block("sda", in_flight=3)}, ["sda"])

@@ -36,7 +36,7 @@ START = 1_790_000_000.0
 
 
 def look(state: SmartState, disks: Disks | None, now: float) -> tuple[SmartState, list[Sample]]:
-    """Return the state and what is told after a look at the poller."""
+    """Return the state and the samples after an update of the poller."""
     values = {} if disks is None else {"smart": disks}
     inputs = Inputs(now, 1e6, Snapshot(**values), frozenset(values))
     state, samples = smart.step(state, View(inputs, None))
@@ -73,7 +73,7 @@ tables = st.lists(
 def test_a_restart_at_any_poll_changes_nothing_that_is_told(
     polls: list[tuple[Attribute, ...]], every: float
 ) -> None:
-    """What is kept is all that is needed, whatever the drive says, also nonsense."""
+    """The stored state is sufficient, whatever the drive reports, even nonsense."""
     running, restarted = smart.EMPTY, smart.EMPTY
     for number, table in enumerate(polls):
         now = START + number * every
@@ -86,7 +86,7 @@ def test_a_restart_at_any_poll_changes_nothing_that_is_told(
 
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=12))
 def test_growth_is_never_more_than_two_polls_in_a_row_bear_out(raws: list[int]) -> None:
-    """The most that can be told is the best of what neighbours agree on, above first sight."""
+    """The reported increase is at most what two polls in a row confirm, above the baseline."""
     state = smart.EMPTY
     for number, raw in enumerate(raws):
         now = START + number * POLL
@@ -98,7 +98,7 @@ def test_growth_is_never_more_than_two_polls_in_a_row_bear_out(raws: list[int]) 
 
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=20))
 def test_what_only_rises_is_told_in_full(steps: list[int]) -> None:
-    """From first sight on nothing of a growth is lost, with one poll's delay."""
+    """From the baseline on the whole increase is reported, one poll late."""
     state, raw = smart.EMPTY, 7
     for number, rise in enumerate([0, *steps, 0]):
         raw += rise
@@ -109,7 +109,7 @@ def test_what_only_rises_is_told_in_full(steps: list[int]) -> None:
 
 
 def test_the_same_reading_is_looked_at_once() -> None:
-    """The poller is looked at every 15 s, and says the same object for half an hour."""
+    """The poller is read every 15 s, and has the same object for half an hour."""
     state, disks = smart.EMPTY, polled(START, ata("A", {5: 3}))
     state, told = look(state, disks, START)
     for second in range(15, 1800, 15):
@@ -132,7 +132,7 @@ def test_a_reading_that_is_held_does_not_confirm_itself() -> None:
 
 
 def test_nothing_is_told_while_nothing_is_read() -> None:
-    """No poller: nobody can tell. No answer of a disk: it has no series, not even trust."""
+    """No poller: unknown. No reply of a disk: it has no series, not even plausibility."""
     state, samples = smart.step(
         smart.EMPTY,
         View(Inputs(START, 1e6, Snapshot(), frozenset()), None),
@@ -220,7 +220,7 @@ def test_what_was_at_its_threshold_once_and_what_smartctl_calls_failed(
     failed: str,
     expected: tuple[str, int],
 ) -> None:
-    """A worst value tells of the past; limits of temperature have alerts of their own."""
+    """A worst value is about the past; temperature limits have alerts of their own."""
     value, worst, threshold = values
     each = Attribute(number, name, value, worst, threshold, 0, "0", prefail=False, failed=failed)
     assert smart_values.exceeded(each) == expected
@@ -236,7 +236,7 @@ def test_the_nearest_value_that_a_factory_gives(value: int, expected: int) -> No
 
 
 def test_a_better_value_for_one_poll_is_not_the_best_that_was_seen() -> None:
-    """One garbled 253 must not make a fall of everything after it."""
+    """A single corrupted 253 must not turn everything after it into a drop."""
     state = smart.EMPTY
     for number, value in enumerate((100, 100, 253, 100, 100)):
         now = START + number * POLL
@@ -246,7 +246,7 @@ def test_a_better_value_for_one_poll_is_not_the_best_that_was_seen() -> None:
 
 
 def falls(*values: int) -> list[float]:
-    """Return the fall of attribute 5 that is told after each of these polls; 0: none."""
+    """Return the reported drop of attribute 5 after each of these polls; 0: none."""
     state, told = smart.EMPTY, []
     for number, value in enumerate(values):
         now = START + number * POLL
@@ -264,7 +264,7 @@ def test_a_fall_is_from_the_best_that_was_seen_however_far() -> None:
 
 
 def test_the_first_poll_of_a_disk_finds_no_single_pending_sector() -> None:
-    """Two polls, also at first sight; sixteen are enough at once."""
+    """Two polls, also at baseline; sixteen are enough at once."""
     for raw, expected in ((1, []), (15, []), (16, [16.0])):
         _, told = look(smart.EMPTY, polled(START, ata("A", {197: raw})), START)
         found = [v for name, _, v in told if name == "iowarden_smart_unreadable_sectors"]
@@ -272,7 +272,7 @@ def test_the_first_poll_of_a_disk_finds_no_single_pending_sector() -> None:
 
 
 def test_as_many_as_at_first_sight_are_not_the_same_ones() -> None:
-    """Four sectors were repaired, and four others went bad: that is growth."""
+    """Four sectors were repaired, and four others failed: that is an increase."""
     state = smart.EMPTY
     for number, raw in enumerate((4, 4, 0, 0, 4, 4)):
         now = START + number * POLL
@@ -324,7 +324,7 @@ def test_a_test_before_the_hours_of_the_log_wrapped_is_not_in_the_future() -> No
 
 
 def test_what_rotates_is_known_without_a_rotation_rate() -> None:
-    """Old disks do not tell it; they have a spin-up time."""
+    """Old disks do not report it; they have a spin-up time."""
     silent = {"rotation_rpm": None}
     assert smart_health.spins(ata("A", **silent))
     assert not smart_health.spins(ata("A", attributes=(attribute(5, 0),), **silent))
@@ -332,7 +332,7 @@ def test_what_rotates_is_known_without_a_rotation_rate() -> None:
 
 
 def test_growth_is_over_after_a_week_without_any_new_reading() -> None:
-    """A disk that sleeps says nothing new; time passes all the same."""
+    """A sleeping disk reports nothing new; the time passes all the same."""
     state = smart.EMPTY
     for number, raw in enumerate((0, 2, 2)):
         now = START + number * POLL
@@ -346,7 +346,7 @@ def test_growth_is_over_after_a_week_without_any_new_reading() -> None:
 
 
 def test_errors_that_the_kernel_logs_and_the_drive_does_not_count_are_a_contradiction() -> None:
-    """Hard test b of domain I: the optional input 'errors_logged', by disk."""
+    """The optional input 'errors_logged', by disk."""
     nothing = {kind: ErrorCounter(0, 0, 1e12) for kind in ("read", "write")}
     drive = Drive(Protocol.SCSI, serial="A", scsi=Scsi(nothing))
     for errors, trusted in ((0, 1.0), (3, 0.0)):

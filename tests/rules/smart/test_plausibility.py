@@ -1,4 +1,4 @@
-"""SMART plausibility: whether the SMART data of a disk can be true."""
+"""Whether the SMART data of a disk are plausible."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BOGUS = Drive(
     ),
     refused=("Device does not support Self Test logging",),
 )
-"""SMART text of a RAID volume: synthesised by its controller."""
+"""The volume of an observed incident, with the drive's own data."""
 SMALLER = replace(block_device("sda"), size_bytes=10**12)
 GENUINE = Drive(
     Protocol.SCSI,
@@ -73,7 +73,7 @@ def doubts(
 
 
 def test_the_sample_of_the_incident_is_wrong_in_three_hard_and_six_soft_ways() -> None:
-    """One volume with three hard contradictions and each soft one of SCSI data."""
+    """Traffic, logged errors and temperature contradict its data; so do all soft tests."""
     found = doubts(BOGUS, traffic_bytes=41e9, errors_logged=7.0)
     hard = [text for points, text in found if points == plausibility.HARD]
     assert hard == [
@@ -110,7 +110,7 @@ def test_a_drive_that_is_too_hot_and_says_so_is_believed() -> None:
 
 
 def test_a_drive_that_is_too_hot_and_calls_itself_well_is_told_as_hot() -> None:
-    """It is not configured to warn (EWASC 0): at 71 C with a trip of 65 C the alert is its heat."""
+    """It was not set to warn (EWASC 0): at 71 C with a trip of 65 the heat is reported."""
     hot = replace(GENUINE, temperature_celsius=71.0, temperature_limit_celsius=65.0)
     assert [points for points, _ in doubts(hot, Target("/dev/sda"))] == [plausibility.SOFT]
     rack = Rack()
@@ -161,7 +161,7 @@ def test_one_oddity_is_no_reason() -> None:
     ],
 )  # fmt: skip
 def test_cheap_invariants_each_count_once(drive: Drive, around: dict[str, Any], words: str) -> None:
-    """Impossible values; each of them alone is not enough."""
+    """Impossible values of a drive; each of them alone is not enough."""
     ((points, text),) = doubts(drive, Target("/dev/sda"), **around)
     assert points == plausibility.SOFT
     assert words in text
@@ -217,7 +217,7 @@ def test_another_way_to_the_disk_is_judged_by_itself() -> None:
 
 
 def test_what_was_told_of_a_disk_is_unknown_once_it_is_not_believed() -> None:
-    """Neither resolved nor failing: without data no mail says that it is resolved."""
+    """Neither resolved nor failing while its data are implausible."""
     rack = Rack()
     rack.poll(replace(GENUINE, passed=False))
     assert rack.firing() == {("DiskFailing", "critical")}
