@@ -39,7 +39,7 @@ UNITS = Path(__file__).parents[1] / "units"
 def said(
     steps: str, facts: Facts, others: tuple[Mapping[str, str], ...] = (), **labels: str
 ) -> str:
-    """Return what some steps say of a thing."""
+    """Return the texts of some steps about an object."""
     subject = labels.pop("subject", "")
     return filled(steps, About(labels, subject, others), facts)
 
@@ -61,7 +61,7 @@ def test_a_disk_that_answers_again_is_not_taken_out() -> None:
 
 
 def test_none_of_eight_disks_of_one_adapter_is_taken_out() -> None:
-    """All members of one raid6 hang with their adapter: whoever fails them destroys the array."""
+    """All members of one raid6 are at their adapter: failing them destroys the array."""
     names = [f"sd{letter}" for letter in RAID6]
     facts = everything(troubled=names, adapters=("host4",))
     labels = tuple({"device": name} for name in names)
@@ -123,7 +123,7 @@ def test_a_faulty_member_whose_disk_is_gone_has_no_node_to_name(
 
 
 def test_after_a_reboot_the_disk_of_today_is_advised_on_and_not_who_has_its_name() -> None:
-    """The log of yesterday says sda; that disk is sdb now, and sda is the other half of md0."""
+    """Yesterday's log names sda; that disk is sdb now, and sda is the other half of md0."""
     facts = everything()
     key = identity(facts.of.map.topology, "sdb").key
     steps = "{state}\n{smart}\n{member}\n{log}"
@@ -135,7 +135,7 @@ def test_after_a_reboot_the_disk_of_today_is_advised_on_and_not_who_has_its_name
 
 
 def test_a_disk_that_was_pulled_is_looked_for_at_its_own_adapter() -> None:
-    """Not at all of them: one that hangs would hold whoever asks."""
+    """Not at all adapters: one that hangs would block the query."""
     here = everything(without=("sdb",))
     gone = Devices(gone={"disk X": Gone("sdb", "sdb (X)", 0.0, adapter="host2")})
     facts = Facts(replace(here.of, map=replace(here.of.map, devices=gone)))
@@ -145,7 +145,7 @@ def test_a_disk_that_was_pulled_is_looked_for_at_its_own_adapter() -> None:
 
 
 def test_a_disk_that_stands_still_with_its_adapter_is_no_matter_of_its_own_cable() -> None:
-    """Two disks of a shelf: what they have in common is looked at, and both of them."""
+    """Two disks of a shelf: what they have in common is checked, and both of them."""
     facts = everything(troubled=("sdc", "sdd"), adapters=("host4",))
     text = said("{log}\n{state}\n{cable}", facts, ({"device": "sdd"},), device="sdc")
     assert "the adapter and its firmware" in text
@@ -217,7 +217,7 @@ def test_a_raid6_keeps_its_members_while_their_adapter_hangs(hung: str, failed: 
 
 
 def test_no_self_test_is_begun_on_a_disk_that_says_it_is_failing() -> None:
-    """Its defects grow, which alone asks for a long test; "no test" said the same mail above it."""
+    """Its defects increase, which alone calls for a long test; the mail warned against tests."""
     grow, fail = (
         Alert(name, (("alertname", name), ("disk", "S1")), State.FIRING, 1.0, annotations, 0.0)
         for name, annotations in (
@@ -273,7 +273,7 @@ def test_what_changes_a_file_system_comes_after_what_only_looks() -> None:
 
 
 def test_a_file_system_of_f2fs_is_checked_by_its_own_program() -> None:
-    """e2fsck knows nothing of it; --dry-run changes nothing."""
+    """e2fsck does not support it; --dry-run changes nothing."""
     text = said("{fsck}", everything(), device="dm-1", fstype="f2fs")
     assert text.index("fsck.f2fs --dry-run /dev/mapper/vg-data") < text.index("fsck.f2fs -f")
     assert "e2fsck" not in text
@@ -300,9 +300,9 @@ def test_nothing_is_repaired_on_a_pool_without_space() -> None:
 def test_no_file_system_is_repaired_over_a_disk_that_is_gone(
     carried: tuple[str, ...], device: str, *, refused: bool
 ) -> None:
-    """A volume lost one of its two disks, and sysfs has no link any more that says so.
+    """A volume lost one of its two disks, and sysfs no longer links them.
 
-    An array that runs without the disk, or a map with another path, has all that it had.
+    An array that runs without the disk, or a map with another path, has lost nothing.
     """
     here = everything()
     gone = Devices(gone={"disk X": Gone("sdx", "sdx (X)", 0.0, carried)})
@@ -354,7 +354,7 @@ def test_the_root_file_system_is_not_unmounted_to_be_repaired() -> None:
     ],
 )
 def test_each_controller_is_asked_by_its_own_program(name: str, program: str, command: str) -> None:
-    """By the name that it has here, and by what its maker's program is called here."""
+    """By its name here, and by the name that the vendor's program uses here."""
     assert asked(name, program)[0] == f"  {command}"
     assert asked("host4", program) == []
 
@@ -363,7 +363,7 @@ def test_each_controller_is_asked_by_its_own_program(name: str, program: str, co
 
 
 def test_a_mail_says_nothing_twice_and_names_the_packages() -> None:
-    """Two alerts of one disk: its log is looked at once."""
+    """Two alerts of one disk: its log is read once."""
     facts = everything()
     texts = [said(steps, facts, device="sda") for steps in ("{log}\n{smart}", "{log}\n{state}")]
     whole = together(texts)
@@ -385,7 +385,7 @@ def test_a_sentence_stays_where_only_its_command_was_told() -> None:
 
 
 def test_commands_that_belong_together_stay_together() -> None:
-    """What is told by one text is not taken out of the middle of another's commands."""
+    """The commands of one text are not moved between those of another."""
     whole = together(
         [
             "Out:\n  mdadm /dev/md0 --remove /dev/sdb1",
@@ -443,7 +443,7 @@ def test_the_gate_sees_what_it_is_for(text: str, fault: str) -> None:
     assert any(fault in each for each in wrong(text, everything()))
 
 
-# --- the gate: nothing that is said names what is not there
+# --- the check: no advice names what does not exist
 
 THINGS = [
     {"device": name}
@@ -535,7 +535,7 @@ def test_no_rule_s_mail_has_a_placeholder() -> None:
 
 
 def test_each_shipped_rule_fires_in_the_unit_tests_that_the_gate_reads() -> None:
-    """A rule that no unit test has is one that the gate does not see."""
+    """A rule without a unit test would not be checked."""
     names = {alert.name for alert in told_by_unit_tests()}
     shipped = {
         rule.alert

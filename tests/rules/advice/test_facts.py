@@ -42,7 +42,7 @@ from iowarden.rules.topology.slot_map import Map
 def test_an_array_can_lose_what_its_level_says(
     level: str, disks: int, members: int, copies: int | None, left: int | None
 ) -> None:
-    """For certain: of a raid10 that lost one nobody asks whose copy that was."""
+    """For certain: for a raid10 that lost one it is not checked which copy that was."""
     own = array("md9", level, [f"sd{each}1" for each in range(members)], disks)
     assert redundancy.bears(own, copies) == left
     assert redundancy.bears(replace(own, degraded=None), copies) in {None, 0}
@@ -193,7 +193,7 @@ def test_what_is_mounted_is_known_by_its_number_and_not_by_the_word_in_its_place
 
 @pytest.mark.parametrize("name", ["vda", "xvdb"])
 def test_a_virtual_disk_is_one_to_advice_and_to_stalls_alike(name: str) -> None:
-    """By the name that its driver gives it; they had a table each, and one knew fewer."""
+    """By the name that its driver gives it; the two tables differed before."""
     own = disk(name)
     assert Facts(Known(Map(topology=topology(own)))).kind(own) is Kind.VIRTUAL
     limits = stall_limits.kinds(topology(own)).limits[name]

@@ -80,7 +80,7 @@ class Machine:
 
 
 def test_an_alert_waits_for_its_time_and_then_fires() -> None:
-    """`for: 3s`: pending at once, firing three seconds later, with the value of that time."""
+    """`for: 3s`: pending when first true, firing three seconds later, with the current value."""
     host = Machine()
     assert host.seconds(3, {"a": 60.0}) == ["pending"]
     assert host.seconds(1, {"a": 61.0}) == ["firing"]
@@ -135,14 +135,14 @@ def test_a_source_that_comes_back_with_good_data_resolves_what_is_over() -> None
 
 
 def test_nothing_fires_anew_on_a_source_that_is_silent() -> None:
-    """Pending when the data source failed: its time does not run without data."""
+    """Pending when the cable was pulled: its time does not count without data."""
     host = Machine()
     host.seconds(2, {"a": 60.0})
     assert host.seconds(60, None) == []
 
 
 def test_a_broken_source_is_not_a_source_without_series() -> None:
-    """A pressure file that never existed is absent; its rule has no result."""
+    """A pressure file that never existed is absent; its rule has no series."""
     host = Machine()
     for _ in range(10):
         assert host.second(None, Outcome.ABSENT) == []
@@ -157,7 +157,7 @@ def test_a_device_label_that_is_no_block_device_is_the_rules_own_business() -> N
 
 
 def test_firings_of_two_hours_are_counted() -> None:
-    """Three warnings in two hours are more severe than one; older ones are dropped."""
+    """Three warnings in two hours escalate; older ones are dropped."""
     host = Machine()
     for _ in range(3):
         host.seconds(5, {"a": 60.0})
@@ -181,7 +181,7 @@ def test_a_restart_keeps_what_was_firing() -> None:
 
 
 def test_what_cleared_during_a_restart_resolves_after_it() -> None:
-    """The missing minute loses nothing."""
+    """A minute without observation loses nothing."""
     host = Machine()
     host.seconds(5, {"a": 60.0})
     again = Machine()
@@ -191,7 +191,7 @@ def test_what_cleared_during_a_restart_resolves_after_it() -> None:
 
 
 def test_an_alert_whose_rule_is_gone_is_handed_back() -> None:
-    """After a reload without the rule, its end must be reported."""
+    """A reload without the rule: the caller must end its alerts."""
     host = Machine()
     host.seconds(5, {"a": 60.0})
     other = Machine(RULES.replace("Hot", "Cold"))
@@ -280,7 +280,7 @@ def test_what_fires_is_not_shown_under_prometheus_own_names() -> None:
 
 
 def test_a_group_with_a_limit_fails_beyond_it_and_ends_no_alert() -> None:
-    """Two hot disks are one too many: the rule is in error, and its alert does not resolve."""
+    """Two hot disks are one too many: the rule is in error, and its alert is not resolved."""
     host = Machine(RULES.replace("    interval: 1s", "    interval: 1s\n    limit: 1"))
     assert host.seconds(4, {"a": 60.0})[-1:] == ["firing"]
     assert host.seconds(5, {"a": 60.0, "b": 60.0}) == []

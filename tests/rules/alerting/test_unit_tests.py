@@ -125,7 +125,7 @@ CASES = {
 
 
 def both(text: str, directory: Path, capfd: pytest.CaptureFixture[str]) -> tuple[str, str]:
-    """Return the output of promtool and of our command for a test file."""
+    """Return the results of promtool and of our command for a file of tests."""
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not installed (package prometheus)")
@@ -147,7 +147,7 @@ def both(text: str, directory: Path, capfd: pytest.CaptureFixture[str]) -> tuple
 
 
 def said(text: str) -> str:
-    """Return the lines with content."""
+    """Return the non-empty lines."""
     return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
 
 
@@ -163,7 +163,7 @@ def test_promtool_says_the_same(
 def test_subqueries_step_as_rules_are_evaluated(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A subquery without a step: every 20 s here, in both programs."""
+    """A subquery without a step: every 20 s here, in promtool and in iowarden."""
     text = HEAD.replace("evaluation_interval: 1m", "evaluation_interval: 20s") + SUBQUERY
     theirs, ours = both(text, tmp_path, capfd)
     assert 'got: {device="sda"} 1.4E+01, {device="sdb"} 1.4E+01' in ours
@@ -192,7 +192,7 @@ def test_what_is_not_as_expected_is_told_with_what_was_got() -> None:
 
 
 def test_a_rule_that_fails_ends_its_test_and_no_other() -> None:
-    """As promtool: the test ends there, and the next one runs."""
+    """As promtool: what follows is of no use, and the next test starts from the beginning."""
     rules = "groups: [{name: g, limit: 1, rules: [{record: y, expr: x}]}]"
     one = "  - {input_series: [{series: 'x{a=\"1\"}', values: 1x5}, {series: x, values: _ 1}],\n"
     asked = "     promql_expr_test: [{expr: x, eval_time: 2m}]}\n"
@@ -289,7 +289,7 @@ def test_values_are_written_short(text: str, expected: list[notation.SeriesValue
 
 @pytest.mark.parametrize("text", ["1+1", "x5", "_+1x3", "1x", "0x1F+", "1,2", "1x-3", "1x1e3"])
 def test_values_that_are_none_are_refused(text: str) -> None:
-    """Reported with the column."""
+    """Reported with the column, not accepted as something else."""
     with pytest.raises(PromqlError) as caught:
         notation.values("1 " + text)
     assert caught.value.column == 3

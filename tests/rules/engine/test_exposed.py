@@ -1,4 +1,4 @@
-"""Other exporters' names: in the engine always, on '/metrics' where asked for."""
+"""Other exporters' names: always in the engine, on '/metrics' only if configured."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def disks(drive: Drive) -> Disks:
 
 
 def see(engine: Engine, value: Disks | None, now: float) -> None:
-    """Let the drives be looked at and the rules be evaluated; None: they cannot be."""
+    """Poll the drives and evaluate the rules; None: they cannot be read."""
     outcome = Outcome.FAILED if value is None else Outcome.OK
     engine.observe([Reading("smart", outcome, now, 0.0, value)], now, now - START)
     engine.rules.evaluate(now)
@@ -106,7 +106,7 @@ def test_drives_that_said_nothing_new_are_still_seen() -> None:
 
 
 def test_what_comes_back_unchanged_is_shown_again() -> None:
-    """The probe was away for some minutes; the drives say what they said before."""
+    """The probe was down for some minutes; the drives' data have not changed."""
     engine = Engine(parse_rule_file(HOT, "test"), [SOURCE], START, expose=("smartctl_",))
     value = disks(DRIVE)
     see(engine, value, START)

@@ -1,4 +1,4 @@
-"""History: rules over ranges read what the collectors said in the last minutes or hours."""
+"""History: rules over ranges use the data of the last minutes or hours."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Memory:
         self.engine = Engine(rules(*expressions, interval=interval), [MEMINFO], START)
 
     def second(self, dirty_bytes: int | None) -> None:
-        """Let a second pass, after which so much is dirty; None: nobody can tell."""
+        """Let a second pass, after which so much is dirty; None: unknown."""
         self.now += 1.0
         if dirty_bytes is None:
             reading = Reading(MEMINFO.name, Outcome.FAILED, self.now, 0.0, None, "EIO")
@@ -61,14 +61,14 @@ class Memory:
         return {a.name for a in self.engine.rules.alerts() if a.state.value == "firing"}
 
     def look(self, text: str) -> float | None:
-        """Return what a person would see who asks now."""
+        """Return what the query command would show now."""
         result = self.engine.queries.look(text, self.engine.rules.alerts(), self.now)
         assert isinstance(result, list)
         return result[0].value if result else None
 
 
 def test_a_range_sees_every_second_of_a_fast_source(tmp_path: Path) -> None:
-    """`[1m]` over a source that is read each second holds sixty samples, and a trend is found."""
+    """`[1m]` over a data source read each second has sixty samples, and a trend is computed."""
     machine = Memory(
         tmp_path,
         "count_over_time(iowarden_memory_dirty_bytes[1m]) == 60",
@@ -84,7 +84,7 @@ def test_a_range_sees_every_second_of_a_fast_source(tmp_path: Path) -> None:
 
 
 def test_expensive_rules_do_not_keep_the_loop_from_watching(tmp_path: Path) -> None:
-    """What the rules of one second cost is bounded together; one that comes too late is told."""
+    """The cost of the rules of one second is limited in total; one beyond it is reported."""
     expensive = "count_over_time(vector(1)[200000s:1s]) > {}"
     texts = [expensive.format(number) for number in range(20)]
     machine = Memory(tmp_path, *texts, "iowarden_memory_dirty_bytes > 0")
@@ -142,7 +142,7 @@ def test_a_rule_sees_what_became_of_the_one_before_it_in_the_same_second(tmp_pat
 
 @pytest.mark.parametrize("reload", [True, False], ids=["reload", "restart"])
 def test_hysteresis_goes_on_where_it_was(tmp_path: Path, *, reload: bool) -> None:
-    """Between the two values the alert stays, though the program was started anew."""
+    """Between the two values the alert stays, although the program was restarted."""
     machine = Memory(tmp_path, HYSTERESIS)
     machine.second(2_000_000 * KIB)
     if reload:
@@ -158,7 +158,7 @@ def test_hysteresis_goes_on_where_it_was(tmp_path: Path, *, reload: bool) -> Non
 
 
 def test_what_was_lost_is_no_sample(tmp_path: Path) -> None:
-    """A source that fails is held for three periods; what comes after its end is counted anew."""
+    """A failed data source is valid for three periods; what follows is counted from there."""
     machine = Memory(tmp_path, "count_over_time(iowarden_memory_dirty_bytes[1m]) > 1e6")
     for _ in range(10):
         machine.second(KIB)
@@ -246,7 +246,7 @@ def test_what_cleared_while_nobody_looked_resolves_once_all_is_seen(tmp_path: Pa
 
 
 def test_what_began_since_the_start_ends_as_soon_as_it_is_over(tmp_path: Path) -> None:
-    """Young history is no reason to doubt an end, where the beginning was seen with less of it."""
+    """Short history does not prevent a resolution if the alert began with less of it."""
     machine = Memory(tmp_path, "idelta(iowarden_memory_dirty_bytes[1h]) > 1e6")
     machine.second(KIB)
     machine.second(2_000_000 * KIB)
@@ -275,7 +275,7 @@ def test_a_longer_range_begins_with_what_the_shorter_one_kept(tmp_path: Path) ->
 
 
 def test_what_a_reloaded_rule_recorded_ends_with_it(tmp_path: Path) -> None:
-    """A recording rule that is gone leaves no series behind that says the same for ever."""
+    """A removed recording rule leaves no series behind with a constant value."""
     recording = parse_rule_file(
         "groups: [{name: g, interval: 1s, rules: [{record: dirty:bytes,"
         " expr: iowarden_memory_dirty_bytes}, {alert: A, expr: 'dirty:bytes >= 0'}]}]",
@@ -317,7 +317,7 @@ def test_a_question_beyond_the_history_is_refused(text: str, tmp_path: Path) -> 
 
 
 def test_a_question_may_mix_what_has_history_and_what_has_none(tmp_path: Path) -> None:
-    """The history a rule asked for, beside the newest value of what no rule reads."""
+    """The history that a rule needs, next to the newest value of what no rule reads."""
     machine = Memory(tmp_path, "rate(iowarden_memory_dirty_bytes[1m]) > 1e12")
     for _ in range(30):
         machine.second(3 * KIB)
@@ -346,7 +346,7 @@ def test_nothing_fires_because_nobody_watched_before(text: str, tmp_path: Path) 
     for number in range(2, 122):
         machine.second(number * number * KIB * KIB)
         assert machine.firing() == set()
-    assert states(machine) in (["pending"], [])  # the ratio is none any more
+    assert states(machine) in (["pending"], [])  # the ratio is no longer exceeded
     machine.second(KIB)
     assert states(machine) == ([] if "rate" in text else ["firing"])
 
@@ -376,7 +376,7 @@ def test_a_doubtful_recording_makes_its_alert_wait(tmp_path: Path) -> None:
 
 
 def test_a_doubtful_alert_that_fired_before_goes_on(tmp_path: Path) -> None:
-    """After a restart without any history it is found again: nothing is taken back, nor told."""
+    """After a restart without any history it fires again: neither resolved nor notified again."""
     text = "min_over_time(iowarden_memory_dirty_bytes[1m]) > 0"
     machine = Memory(tmp_path, text)
     for _ in range(62):
@@ -389,7 +389,7 @@ def test_a_doubtful_alert_that_fired_before_goes_on(tmp_path: Path) -> None:
 
 
 def restarted(machine: Memory, *expressions: str, after: float) -> None:
-    """Start the program anew after some seconds, with its alerts and the tail of its history."""
+    """Restart the program after some seconds, with its alerts and the tail of its history."""
     old = machine.engine
     rows, watched = old.hub.store.tail(float("-inf"), machine.now), old.hub.watched()
     machine.now += after
@@ -399,7 +399,7 @@ def restarted(machine: Memory, *expressions: str, after: float) -> None:
 
 
 def test_the_window_goes_on_after_a_short_stop(tmp_path: Path) -> None:
-    """A window that was full before a restart of seven seconds says what it said before."""
+    """A window that was full before a restart of seven seconds has the same result after it."""
     counted = "count_over_time(iowarden_memory_dirty_bytes[5m])"
     texts = (f"{counted} < 200", f"{counted} >= 290")
     machine = Memory(tmp_path, *texts)
@@ -414,7 +414,7 @@ def test_the_window_goes_on_after_a_short_stop(tmp_path: Path) -> None:
 
 
 def test_the_time_of_a_long_stop_was_not_watched(tmp_path: Path) -> None:
-    """Half an hour down: what is counted then says nothing, until a window was watched again."""
+    """Half an hour down: the counts are not used until a window was observed again."""
     text = "count_over_time(iowarden_memory_dirty_bytes[10m]) < 590"
     machine = Memory(tmp_path, text)
     for _ in range(700):
@@ -445,7 +445,7 @@ def test_a_break_of_a_minute_is_much_of_a_short_window(tmp_path: Path) -> None:
 
 
 def test_what_fired_before_a_stop_ends_by_what_is_known_of_the_time_before(tmp_path: Path) -> None:
-    """A peak ten minutes ago is still in the window, and leaves it when its time is over."""
+    """A peak ten minutes ago is still in the window, and leaves it when its time has passed."""
     text = "max_over_time(iowarden_memory_dirty_bytes[20m]) > 1e9"
     machine = Memory(tmp_path, text)
     machine.second(2_000_000 * KIB)
@@ -461,7 +461,7 @@ def test_what_fired_before_a_stop_ends_by_what_is_known_of_the_time_before(tmp_p
 
 
 def test_a_series_that_did_not_come_back_ends(tmp_path: Path) -> None:
-    """A disk was pulled while the program was down: its last sample is not taken for news."""
+    """A disk was pulled while the program was down: its last sample is not taken as new."""
     text = "max_over_time(gone[5m]) > 0 or iowarden_memory_dirty_bytes > 1e15"
     machine = Memory(tmp_path, text)
     machine.second(KIB)

@@ -1,4 +1,4 @@
-"""The parts of the engine alone: samples, rules in force, why nobody can say."""
+"""The parts of the engine in isolation: samples, loaded rules, reasons for unknown alerts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def hub_for(text: str) -> SampleHub:
 
 
 def test_a_rule_reads_and_looks_back_through_the_recording_rules_behind_it() -> None:
-    """A mean of a short time may be too high, and is doubted; a minimum can only fall further."""
+    """The mean of a short time may be too high, and is not used; a minimum can only fall."""
     mean, peak, hot, cold = rules(RULES)
     assert [each.metrics for each in (mean, peak, hot, cold)] == [frozenset({"heat"})] * 4
     assert hot.windows == {"mean:heat": 3600.0, "heat": 600.0}
@@ -62,7 +62,7 @@ def test_a_rule_reads_and_looks_back_through_the_recording_rules_behind_it() -> 
 
 
 def test_what_is_shown_has_a_new_version_only_when_it_changed() -> None:
-    """A scrape need not render anew what is as it was."""
+    """A scrape does not render unchanged data again."""
     hub = hub_for(RULES)
     versions = []
     for samples in (SAMPLES, SAMPLES, list(SAMPLES), SAMPLES[:1]):
@@ -73,7 +73,7 @@ def test_what_is_shown_has_a_new_version_only_when_it_changed() -> None:
 
 
 def test_only_what_a_rule_reads_is_stored_and_ends_when_it_is_gone() -> None:
-    """The rest is shown, and is asked for by what was said last."""
+    """The rest is exposed, and queries of it use the last samples."""
     hub = hub_for(RULES)
     hub.publish("room", FAMILIES, SAMPLES, START)
     assert hub.store.names() == {"heat"}
@@ -100,14 +100,14 @@ def test_what_holds_is_written_anew_as_a_scrape_would() -> None:
 
 
 def test_a_rule_cannot_be_judged_while_a_source_behind_it_is_silent() -> None:
-    """What it said last is held for three of its periods; a source that it does not need may be."""
+    """Its last data are valid for three of its periods; a data source it does not need may fail."""
     source, other = SourceStatus(meminfo.SOURCE), SourceStatus(vmstat.SOURCE)
     sources: dict[str, SourceStatus[Any]] = {"meminfo": source, "vmstat": other}
     signals = SignalGroups(sources, START)
     visibility = Visibility(sources, signals, SampleHub(sources, START), START)
     _, dirty = loaded = rules(MEMORY)
     visibility.load(loaded)
-    assert visibility.silent(dirty) == [source]  # nobody has looked yet
+    assert visibility.silent(dirty) == [source]  # nothing was polled yet
     for status in (source, other):
         status.since_seconds = START
         status.take(Reading(status.source.name, Outcome.FAILED, START, 0.0, None, "EIO"), START)

@@ -65,13 +65,13 @@ MORE = {
 
 @pytest.fixture(scope="module")
 def readings() -> dict[str, Reading]:
-    """What a machine that offers every source says."""
+    """The data of a host that has every data source."""
     root = Memory(machine.files(2) | MORE)
     return {source.name: collect(source, root, lambda: START) for source in SOURCES}
 
 
 class Watch:
-    """An engine with one rule, which fires as long as a metric of the source can be read."""
+    """An engine with one rule, which fires while a metric of the data source can be read."""
 
     def __init__(self, source: Source, metric: str) -> None:
         rule = (
@@ -84,7 +84,7 @@ class Watch:
         self.reasons: list[str] = []
 
     def run(self, reading: Reading | None, seconds: float = 1.0) -> set[str]:
-        """Let time pass, at whose end the source says this; return the states of the alerts."""
+        """Let time pass, with this data at its end; return the states of the alerts."""
         self.now += seconds
         self.engine.observe([] if reading is None else [reading], self.now, 1000.0)
         self.engine.rules.evaluate(self.now)
@@ -116,7 +116,7 @@ def test_the_reference_has_the_labels_of_every_series(
 def test_an_alert_whose_source_falls_silent_is_unknown_and_its_incident_stays_open(
     source: Source, outcome: Outcome, readings: dict[str, Reading]
 ) -> None:
-    """Held for three periods, then stale and unknown; the incident is told unreadable, not over."""
+    """Valid for three periods, then stale and unknown; the incident is unreadable, not resolved."""
     good = readings[source.name]
     assert good.outcome is Outcome.OK, good.error
     samples = source.samples(good.value, frozenset({"sda", "sdb"}))

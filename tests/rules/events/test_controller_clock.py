@@ -1,4 +1,4 @@
-"""Offsets of RAID controllers' clocks: time zone, drift, and cases that cannot be verified."""
+"""Clocks of RAID controllers: their zone, their drift, and what is unknown."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def at(text: str) -> float:
 
 
 ERRORS = [at(f"05:{text}") for text in ("43:46", "43:54", "44:08", "44:16", "44:24")]
-"""An ARC-1210 tells of channel 2; the machine's own clock was at 01:43 EDT then."""
+"""An ARC-1210 reports channel 2; the host's own clock was at 01:43 EDT then."""
 QUARTERS = st.integers(-56, 56).map(lambda number: float(number * QUARTER_SECONDS))
 
 
@@ -56,7 +56,7 @@ def test_a_controller_four_hours_ahead_of_what_the_kernel_logs() -> None:
 
 @pytest.mark.parametrize("noise", [(-50.0, 12.0), (100.0, 300.0), (-4000.0, 2.0)])
 def test_drift_and_lines_that_belong_to_nothing(noise: tuple[float, ...]) -> None:
-    """A clock 37 s fast, and two kernel errors that the controller's log does not have."""
+    """A clock 37 s fast, and two errors of the kernel that the controller never reported."""
     local = [each - 4 * HOUR for each in ERRORS]
     found = from_errors([each + 37 for each in ERRORS], [*local, *(local[0] + x for x in noise)])
     assert (found.seconds, found.drift_seconds, found.runner_up) == (14_437.0, 37.0, 0)
@@ -64,7 +64,7 @@ def test_drift_and_lines_that_belong_to_nothing(noise: tuple[float, ...]) -> Non
 
 
 def test_the_time_of_an_error_in_utc() -> None:
-    """The controller's 05:43:46 is 01:43:46 by the kernel's clock."""
+    """The controller's 05:43:46 was 01:43:46 by the kernel's clock."""
     found = from_errors(ERRORS, [each - 4 * HOUR for each in ERRORS])
     assert utc(ERRORS[0], found) == at("01:43:46")
     assert utc(ERRORS[0], UNKNOWN) is None
@@ -79,7 +79,7 @@ def test_fewer_than_three_matches_are_unverified(count: int) -> None:
 
 
 def test_a_kernel_that_saw_nothing_says_nothing_of_the_clock() -> None:
-    """Without kernel errors the offset is unknown: the controller corrects its errors itself."""
+    """A controller that corrects its errors by itself is no evidence for its clock."""
     assert from_errors(ERRORS, []) == Offset(None, Way.NONE, told=5, reason=_few(0))
     assert from_errors([], ERRORS).reason.startswith("0 of its 0 errors match")
 
@@ -89,7 +89,7 @@ def _few(count: int) -> str:
 
 
 def test_errors_every_quarter_of_an_hour_fit_everywhere() -> None:
-    """Errors of a poll every 15 minutes match at each offset."""
+    """A program that polls every 15 minutes is no clock."""
     regular = [at("05:00:00") + 900.0 * n for n in range(8)]
     found = from_errors(regular, regular)
     assert (found.seconds, found.matches, found.runner_up) == (None, 8, 7)
@@ -143,7 +143,7 @@ def test_a_controller_is_switched_on_before_the_kernel_starts(
 
 
 def test_a_clock_of_the_year_2000_fits_no_start() -> None:
-    """The battery was empty: only a query of the controller gives the offset."""
+    """The battery was empty: only a query of the controller helps."""
     found = from_power_on(946_684_800.0, at("06:23:58"))
     assert found.seconds is None
     assert "unverified" in told(found)
@@ -159,7 +159,7 @@ def test_a_controller_that_tells_its_time_is_believed() -> None:
 
 
 def test_the_surest_way_wins() -> None:
-    """Order: reported time, errors, power-on."""
+    """A query of the controller, then errors, then the power-on time."""
     by_errors, by_start = from_errors(ERRORS, ERRORS), from_power_on(ERRORS[0], ERRORS[0])
     assert surest(by_start, by_errors) is by_errors
     assert surest(by_errors, asked(0, 0), by_start).way is Way.ASKED
@@ -185,7 +185,7 @@ def test_a_clock_that_moves(before: float, now: float, words: str) -> None:
 
 @given(QUARTERS, st.integers(-80, 80), st.sets(st.integers(0, 600), min_size=5, max_size=12))
 def test_any_zone_and_drift_are_found(zone: float, drift: int, times: set[int]) -> None:
-    """Errors of one burst give both, whatever the time zone."""
+    """Errors of one burst show both, whatever the zone."""
     shown = [each + zone + drift for each in times]
     found = from_errors(shown, map(float, times))
     assert found.verified

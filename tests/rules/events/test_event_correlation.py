@@ -1,4 +1,4 @@
-"""Event correlation: events of all data sources become one incident for each cause."""
+"""Event correlation: events of all logs become incidents, one for each cause."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ MACHINE = topology(
 
 @dataclass
 class Machine:
-    """A machine whose log events are made by the test."""
+    """A host whose log events are created by the test."""
 
     known: Map = field(default_factory=lambda: Map(topology=MACHINE))
     state: Happened = field(default_factory=Happened)
@@ -78,7 +78,7 @@ class Machine:
         return remember(NOTHING, self.known.topology or topology(), self.mounts, self.now)
 
     def tell(self, *events: Event, baseline: bool = False, booted: float | None = None) -> None:
-        """Pass events of data sources, and process the results."""
+        """Let data sources report events, and evaluate the result."""
         batch = Batch(self.now, self.now, () if baseline else events, booted_seconds=booted)
         batch = replace(batch, baseline=events if baseline else ())
         known = replace(self.known, standing=self.standing)
@@ -86,7 +86,7 @@ class Machine:
         self.look()
 
     def look(self) -> None:
-        """Return the due notices."""
+        """Process what is due."""
         self.book, dues, changes = incidents.step(
             self.book,
             [*self.alerts, *event_alerts.alerts(self.state, TABLE, self.now)],
@@ -163,7 +163,7 @@ VOLUME = Controller(
         PhysicalDisk("channel 2", OK, model="DISK-8", serial="P-2", array="raid set 1"),
     ),
 )
-"""Two disks that the system knows as sdc."""
+"""Two disks that the system shows as sdc."""
 
 
 def behind(*controllers: Controller) -> Machine:
@@ -194,7 +194,7 @@ def test_a_second_disk_is_a_second_incident_and_a_third_is_the_adapter() -> None
 
 
 def test_the_array_that_gave_a_sick_disk_up_is_the_disks_incident() -> None:
-    """Its degraded array joins that incident; without a disk error it opens its own."""
+    """Its degraded array adds nothing; without an error of a disk it is an incident."""
     degraded = about_array("ArrayDegraded", "raid_array")
     machine = Machine()
     machine.tell(machine.medium_error("sdb"))
@@ -259,7 +259,7 @@ def test_errors_that_the_kernel_does_not_see_are_told_as_well() -> None:
 
 
 def test_a_clock_that_nobody_compared_is_unverified() -> None:
-    """Its events are reported with an unverified time."""
+    """Its events are reported with that remark."""
     machine = behind()
     machine.state = replace(machine.state, clocks={"areca 1": Clock()})
     machine.tell(machine.reading_error(2, -5 * HOUR))
@@ -312,7 +312,7 @@ def test_several_channels_in_one_second_are_the_controller() -> None:
 
 
 def test_what_a_log_held_at_first_sight_is_told_by_the_mail_of_arrival() -> None:
-    """Events of the last day are in the initial report; older ones are only stored."""
+    """Events of the last day; older entries are stored, and not reported."""
     machine = behind()
     old = replace(machine.reading_error(2), clock_seconds=START - 5 * 86_400)
     machine.tell(old, machine.reading_error(1), baseline=True)
@@ -351,7 +351,7 @@ FAILS = "md/raid1:md0: Disk failure on sdb, disabling device."
 
 
 def unknown_of_failure(machine: Machine) -> str:
-    """Return what the mail about the failed member lists as unknown."""
+    """Return the unknown facts in the mail about the failed member."""
     members = (m for i in machine.open for m in i.members if m.name == "md_disk_failure")
     return next(members).unknown
 
@@ -365,7 +365,7 @@ def unknown_of_failure(machine: Machine) -> str:
     ],
 )
 def test_a_member_that_failed_without_an_error_may_be_failed_by_command(text: str) -> None:
-    """Events of md itself, or of another disk, are no cause: a person may have failed it."""
+    """Another event of md, or another disk, is no cause: it may have been failed by hand."""
     machine = Machine()
     machine.tell(*lines(machine, FAILS, text))
     assert unknown_of_failure(machine).startswith(BY_COMMAND)
@@ -392,9 +392,9 @@ def test_a_member_that_failed_without_an_error_may_be_failed_by_command(text: st
 def test_a_member_that_an_error_preceded_was_not_failed_by_command(
     text: str, *, later: bool
 ) -> None:
-    """Of the member, of its array, of a port or an adapter nobody knows, or a line without a name.
+    """Of the member, of its array, of an unknown port or adapter, or a line without a name.
 
-    md's line may come before that of the block layer, and in another look.
+    md's line may come before that of the block layer, and in another poll.
     """
     machine = Machine()
     for each in (FAILS, text) if later else (text, FAILS):
@@ -422,7 +422,7 @@ def test_a_clock_that_was_reset_loses_no_event(clock: float) -> None:
 
 
 def test_a_disk_without_errors_has_counters_that_are_0() -> None:
-    """So that the first error is an increase; an event in two logs counts once."""
+    """So that the first error is an increase; an error in two logs is counted once."""
     machine = behind()
     disks = ["P-1", "P-2"]
 
@@ -519,7 +519,7 @@ def test_a_failed_disk_its_raid_set_and_its_volumes_in_one_second_are_the_disk(
 
 
 def test_a_failed_disk_of_a_volume_that_is_no_block_device_is_one_incident() -> None:
-    """The SCSI host of the controller is unknown."""
+    """The host of the controller is not known."""
     machine = behind(replace(VOLUME, host=""))
     line = replace(machine.reading_error(2), kind="areca_device_failed", text="Device Failed")
     machine.tell(
@@ -549,7 +549,7 @@ def test_a_disk_and_its_virtual_drive_in_one_second_are_the_disk() -> None:
 
 
 def test_an_acknowledgement_lasts_while_errors_come_again() -> None:
-    """Between two errors nothing shows that the disk is healthy, so nothing is re-notified."""
+    """A disk is not known to be healthy between two errors, so there is no new notification."""
     machine = Machine()
     machine.tell(machine.medium_error())
     machine.wait(90.0)
@@ -621,7 +621,7 @@ def test_errors_hours_apart_are_no_fault_of_the_adapter() -> None:
 
 
 def test_a_superblock_that_could_not_be_written_is_the_failing_members() -> None:
-    """The kernel line names no device; with two failing disks it belongs to none."""
+    """The kernel's line names no device; with two failing disks it is not assigned."""
 
     def superblock(machine: Machine) -> Event:
         text = "md: super_written gets error=-5"
@@ -670,7 +670,7 @@ SRV = "20 1 8:0 / /srv rw - ext4 /dev/sda rw\n"
     ],
 )
 def test_a_line_tells_the_end_of_what_another_one_began(begins: str, ends: str) -> None:
-    """Until the end event the fault lasts, even hours after its own line; then it is resolved."""
+    """Until then the fault lasts, although its own line is hours old; then it is resolved."""
     machine = Machine()
     first, second = lines(machine, begins, ends)[-2:]
     machine.tell(first)
@@ -710,7 +710,7 @@ def test_two_paths_of_a_lun_are_well_when_both_are_used_again(order: tuple[str, 
 
 
 def test_a_member_that_was_left_out_belongs_to_the_array_that_is_started_next() -> None:
-    """Two mirrors at boot, in the order of their lines; a third member cannot be assigned."""
+    """Two mirrors at boot, in the order of their lines; the array of a third is unknown."""
     machine = Machine()
     texts = (
         (0.0, "md: kicking non-fresh sdc1 from array!"),
@@ -732,7 +732,7 @@ def test_a_member_that_was_left_out_belongs_to_the_array_that_is_started_next() 
 
 
 def lines(machine: Machine, *texts: str) -> tuple[Event, ...]:
-    """Return the events that kernel lines give now."""
+    """Return the events of lines of the kernel's log."""
     state, found = Classifier(), []
     for number, text in enumerate(texts):
         at = machine.now - START + number
@@ -748,7 +748,7 @@ def lines(machine: Machine, *texts: str) -> tuple[Event, ...]:
 def test_an_error_of_what_is_made_of_a_file_or_a_network_is_told_if_it_is_in_use(
     device: str, number: str
 ) -> None:
-    """Its file system loses data; an image that is not mounted loses nothing."""
+    """The file system on it loses data; an unmounted image loses nothing."""
     told = (
         f"I/O error, dev {device}, sector 8 op 0x1:(WRITE) flags 0x800 phys_seg 1 prio class 2",
         f"Buffer I/O error on dev {device}, logical block 1, lost async page write",
@@ -800,16 +800,16 @@ def seen(*alerts: tuple[float, Alert], log: tuple[tuple[float, str, str], ...]) 
 @pytest.mark.parametrize(
     ("alert", "log", "without", "better"),
     [
-        # a member fails: the log knows of which disk
+        # a member fails: the log names the disk
         (
             ("ArrayDegraded", "md0", 4.0),
             ((1.0, "block_medium_error", "sdb"), (3.0, "md_disk_failure", "sdb")),
             "md0",
             "sdb",
         ),
-        # tasks hang: the log knows which disk was given up
+        # tasks hang: the log names the disk that failed
         (("HungTask", "", 130.0), ((2.0, "scsi_offlined", "sdc"),), "host", "sdc"),
-        # the array stands still: the log knows that the disk was gone before
+        # the array stops: according to the log the disk was removed before
         (("ArrayStopped", "md0", 60.0), ((2.0, "ata_gone", "sda"),), "md0", "sda"),
         # a stall that nothing in the log explains stays what it is
         (("WriteStall", "", 5.0), (), "host", "host"),

@@ -1,4 +1,4 @@
-"""The event table: meanings, storms, and duplicates of two logs."""
+"""The event table: meanings, storms, and events that are reported twice."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_no_row_is_of_a_kind_that_nothing_tells(table: Table) -> None:
 
 
 def test_what_is_mailed_has_advice_and_its_source(table: Table) -> None:
-    """Also events whose severity rises in a storm."""
+    """Also what is escalated in a storm."""
     for row in table.rows.values():
         worst = max(row.severity or INFO, row.storm.severity if row.storm else INFO)
         assert row.advice or worst < WARNING, row.kind
@@ -126,7 +126,7 @@ def test_an_event_of_a_source_nobody_knows_needs_attention(table: Table) -> None
 
 
 def test_somebody_who_logs_in_is_noise(table: Table) -> None:
-    """Whatever level the vendor assigns."""
+    """Whatever level the vendor gives it."""
     event = Event("areca", "areca_http_log_in", "Proxy Or Inband HTTP Log In", word="Warning")
     assert table.find(event).severity_of(event) is None
 
@@ -256,7 +256,7 @@ def test_two_of_one_second_are_two(table: Table) -> None:
 
 
 def test_two_alike_controllers_keep_their_own(table: Table) -> None:
-    """The same port of both failed at the same time; their SCSI hosts distinguish them."""
+    """The same port of both failed at the same time; the map distinguishes them."""
     kernels = [driver(100, host="host6"), driver(100, host="host7")]
     tools = [tool(100, name="c0"), tool(100, name="c1")]
     found = twins([*kernels, *tools], table, {"c0": "host7", "c1": "host6"})
@@ -343,9 +343,9 @@ def test_what_is_wrong_is_said_with_its_place(old: str, new: str, error: str) ->
 
 
 def test_a_kind_in_two_groups_is_refused() -> None:
-    """It would be unclear which of the two applies."""
+    """It would be ambiguous which of the two applies."""
     more = "  - {name: h, condition: io_error, source: s, events: {one: {severity: info, meaning: m}}}\n"
-    with pytest.raises(RuleFileError, match="is in two groups"):
+    with pytest.raises(RuleFileError, match="stands in two groups"):
         parse_events_file(GOOD + more, "x.yaml")
 
 

@@ -1,4 +1,4 @@
-"""Hung tasks: the subject of a mail names the blocked program and what it waits for."""
+"""Hung tasks as text: the subject names the program that waits, and what it waits for."""
 
 from __future__ import annotations
 
@@ -99,20 +99,20 @@ def test_other_lines_are_left_alone(line: str) -> None:
     ],
 )
 def test_what_it_waits_for_is_what_the_probe_sees_of_that_very_task(task: Task, words: str) -> None:
-    """Not that of another task, and nothing for an unknown function."""
+    """For another task, or in an unknown function, there is no such text."""
     (said,) = hung.named([LINE], Tasks((task,), 1))
     assert said.summary == LINE.summary + words
     assert hung.named([LINE], None) == [LINE]
 
 
 def test_the_counter_has_the_words_of_the_log() -> None:
-    """Log line and counter are one fact: the mail of either names the program."""
+    """A line and the counter report one fact: the mail of either names the program."""
     line, counter = hung.named([LINE, COUNTER], Tasks((waiting("rq_qos_wait"),), 1))
     assert line.summary == counter.summary == f"{LINE.summary}, waiting for a disk"
 
 
 def test_the_counter_alone_names_who_waits_now() -> None:
-    """Without a readable log; kernel threads are not named."""
+    """No log can be read; kernel threads are not a program of a user."""
     flusher = waiting("rq_qos_wait", pid=7, kernel=True)
     tasks = waiting("jbd2_log_wait_commit"), waiting("io_schedule", pid=4), flusher
     (said,) = hung.named([COUNTER], Tasks(tasks, 3))

@@ -43,7 +43,7 @@ def test_a_cause_begins_at_most_300_s_before_and_30_s_after(began: float, expect
 
 
 def test_what_does_not_carry_an_object_explains_nothing_of_it() -> None:
-    """A disk that hangs beside an array it is no member of."""
+    """A disk that hangs next to an array of which it is not a member."""
     assert not cause(alert("ArrayDegraded", "device md0"), alert("DeviceStall", "disk c"))
 
 
@@ -124,7 +124,7 @@ def test_an_adapter_is_silent_only_where_all_of_its_disks_are_silenced() -> None
 
 
 def vanished(*times: float) -> list[Alert]:
-    """Disks of one adapter that were missed at these times."""
+    """Disks of one adapter that disappeared at these times."""
     return [alert("DeviceGone", f"disk {n}", at, "host3") for n, at in enumerate(times)]
 
 
@@ -178,7 +178,7 @@ def test_paths_are_lost_and_the_map_has_failed() -> None:
 def test_an_array_that_is_degraded_before_the_next_look_was_degraded_by_the_disk_that_went() -> (
     None
 ):
-    """The array tells at once; that a disk is gone shows with a look 50 s later."""
+    """The array reports at once; that a disk is missing shows with a poll 50 s later."""
     degraded, gone = alert("ArrayDegraded", "device md0", since=1000.0), vanished(1050.0)[0]
     gone = replace(gone, subject="disk a")
     for seen, expected in (({"disk a": 990.0}, "disk a"), ({"disk a": 1040.0}, "")):
@@ -237,7 +237,7 @@ def machine(rng: Random) -> tuple[list[causes.Fact], Around]:
 @settings(max_examples=400, deadline=None)
 @given(st.integers(0, 2**32))
 def test_who_is_found_by_object_is_who_is_found_among_all(seed: int) -> None:
-    """Causes are looked for among those that carry an object: that must leave out no other."""
+    """Causes are searched among the objects below: that must not leave out any."""
     facts, around = machine(Random(seed))
     found, own = causes._together(facts, around)
     every = sorted((e for e in (*facts, *own) if e.is_cause), key=lambda each: each.order)
@@ -287,7 +287,7 @@ def test_maps_that_fail_together_have_the_fabric_in_common(
 
 
 def test_the_disk_that_an_adapter_says_it_lost_is_the_one_that_is_gone() -> None:
-    """mpt3sas prints a handle and an address, two seconds before the disk is missed by its name."""
+    """mpt3sas prints a handle and an address, two seconds before the disk is missing by name."""
     told = replace(alert("hba_device_removed", "adapter host6", adapter="host6"), count=1)
     gone = alert("DeviceGone", "disk a", since=2.0, adapter="host6")
     assert cause(told, gone) == "disk a"
@@ -302,7 +302,7 @@ def test_a_controller_that_is_gone_is_no_consequence_of_its_disks() -> None:
 
 
 def test_an_adapter_is_named_with_its_driver() -> None:
-    """'host6' alone says nothing to who looks for it in the kernel's log, or in the machine."""
+    """'host6' alone is not enough to find it in the kernel's log, or in the host."""
     around = Around(disks={"host6": 2}, drivers={"host6": "mpt3sas_cm0"})
     disks = [alert("DeviceStall", f"disk {n}", adapter="host6") for n in "ab"]
     found = causes.explained([causes.fact(each, NOW) for each in disks], around)

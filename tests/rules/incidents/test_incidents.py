@@ -90,7 +90,7 @@ class Machine:
         self.said, _ = silences.expire(self.said, identifier, self.now)
 
     def acknowledge(self, key: str = "host") -> None:
-        """Say that an incident is known."""
+        """Acknowledge an incident."""
         self.said, _ = silences.acknowledge(
             self.said,
             self.state.by_key.values(),
@@ -143,7 +143,7 @@ class Machine:
         alerts: tuple[Alert, ...],
         silenced: set[tuple[tuple[tuple[str, str], ...], str]],
     ) -> None:
-        """Whatever happens: nothing silenced brings a mail about, or makes one look worse."""
+        """Always: nothing silenced causes a mail, or raises a severity."""
         members = due.incident.members
         going = {m.key for m in members if m.cleared_seconds is None}
         active = [a for a in alerts if a.key in going]
@@ -165,7 +165,7 @@ def test_a_warning_waits_a_minute_for_others() -> None:
 
 
 def test_critical_is_told_at_once() -> None:
-    """Nobody waits a minute for a dying disk."""
+    """A dying disk does not wait a minute."""
     assert Machine().run(5, WORSE) == ["opened"]
 
 
@@ -195,7 +195,7 @@ def test_severity_never_falls_while_the_incident_is_open() -> None:
 
 
 def test_all_clear_comes_after_ten_quiet_minutes_and_once() -> None:
-    """Not in the first lull between two stalls."""
+    """Not in the first pause between two stalls."""
     host = Machine()
     host.run(120, STALL)
     assert host.run(595) == []
@@ -204,7 +204,7 @@ def test_all_clear_comes_after_ten_quiet_minutes_and_once() -> None:
 
 
 def test_a_pause_of_nine_minutes_is_the_same_stall() -> None:
-    """No all clear, no second opening."""
+    """Not resolved, not opened a second time."""
     host = Machine()
     host.run(120, STALL)
     host.run(9 * MINUTE)
@@ -212,7 +212,7 @@ def test_a_pause_of_nine_minutes_is_the_same_stall() -> None:
 
 
 def test_a_short_warning_is_told_although_it_is_over() -> None:
-    """A freeze of 20 s happened: its mail comes when the minute of grouping is over."""
+    """A freeze of 20 s happened: its mail is sent when the minute of grouping has passed."""
     host = Machine()
     host.run(20, STALL)
     assert host.run(60) == ["opened"]
@@ -220,7 +220,7 @@ def test_a_short_warning_is_told_although_it_is_over() -> None:
 
 
 def test_a_stall_that_comes_and_goes_is_five_mails_and_no_all_clear_for_a_day() -> None:
-    """Every 20 minutes: the third time says how often, and nothing is well before a quiet day."""
+    """Every 20 minutes: the third time the mail has the number; resolved after a quiet day."""
     host = Machine()
     host.run(120, STALL)
     reasons = []
@@ -264,7 +264,7 @@ def test_nothing_is_repeated_for_a_week_and_then_once() -> None:
 
 
 def test_a_source_that_falls_silent_is_told_and_clears_nothing() -> None:
-    """Unknown is not OK: the incident stays open for as long as nobody can see."""
+    """Unknown is not OK: the incident stays open while its data are unavailable."""
     host = Machine()
     host.run(120, STALL)
     silent = replace(STALL, state=State.UNKNOWN, unknown_reason="vmstat failed")
@@ -307,7 +307,7 @@ def test_an_open_host_incident_is_folded_into_the_disk_that_explains_it() -> Non
 
 
 def test_what_vanished_unread_gets_no_all_clear() -> None:
-    """The disk is away for a day and its alert forgotten: nobody can say that it is well."""
+    """The disk is away for a day and its alert dropped: it is not known to be healthy."""
     host = Machine()
     host.run(60, HANG)
     host.run(DAY, replace(HANG, state=State.UNKNOWN, unknown_reason="not listed"), step=600)
@@ -326,7 +326,7 @@ def test_a_disk_that_vanished_and_came_back_to_hang_is_told_again() -> None:
 
 
 def test_an_all_clear_that_nobody_can_vouch_for_is_none() -> None:
-    """The stall ended, then its source broke: the ten quiet minutes begin when it is back."""
+    """The stall ended, then its data source failed: the ten quiet minutes start when it is back."""
     host = Machine()
     host.run(120, STALL)
     host.run(120, replace(STALL, state=State.RESOLVED))
@@ -344,7 +344,7 @@ def test_what_flaps_is_told_although_it_never_fires_for_a_minute() -> None:
 
 
 def test_a_host_is_not_clear_while_its_writers_stall_in_a_disks_incident() -> None:
-    """The host's stall ended; the next one is a hung disk's: no all clear in between."""
+    """The host's stall ended; the next one is a hung disk's: not resolved in between."""
     host = Machine()
     host.run(120, STALL)
     host.run(300)
@@ -352,7 +352,7 @@ def test_a_host_is_not_clear_while_its_writers_stall_in_a_disks_incident() -> No
 
 
 def test_a_stall_folded_into_a_disks_older_incident_is_news() -> None:
-    """The disk had hung and was well; the host was mailed; now the disk hangs: that is told."""
+    """The disk had hung and recovered; the host was mailed; the disk hangs again: notified."""
     host = Machine()
     host.run(120, HANG)
     host.run(200)
@@ -369,7 +369,7 @@ def test_members_that_are_over_are_not_kept_for_ever() -> None:
 
 
 def test_what_was_unreadable_and_is_well_again_gets_its_all_clear() -> None:
-    """Good data came back and ended the alert: that is told."""
+    """Valid data came back and ended the alert: reported as resolved."""
     host = Machine()
     host.run(120, HANG)
     host.run(600, replace(HANG, state=State.UNKNOWN, unknown_reason="diskstats failed"))
@@ -411,14 +411,14 @@ def test_only_changes_are_to_be_written() -> None:
     host.run(120, STALL)
     host.run(5, STALL)
     assert host.state.changed == frozenset()
-    host.blind = True  # its rule is gone: for a day its quiet time begins anew each second
+    host.blind = True  # its rule was removed: for a day its quiet time restarts each second
     host.run(60)
     host.run(5)
     assert host.state.changed == frozenset()
 
 
 def test_what_is_critical_at_once_opens_critical() -> None:
-    """Looked at late, warning and critical fire in the same step: the journal says how bad."""
+    """Evaluated late, warning and critical fire in the same step: the journal has the severity."""
     host = Machine()
     host.run(10, STALL, WORSE)
     assert host.opened == [Severity.CRITICAL]
@@ -470,7 +470,7 @@ def test_a_hanging_disk_explains_that_its_attributes_cannot_be_read() -> None:
 
 
 def test_what_was_so_at_first_sight_is_told_by_the_arrival_mail() -> None:
-    """A degraded array at installation: no mail of its own, and its all clear answers that one."""
+    """A degraded array at installation: no mail of its own; its resolution replies to that one."""
     host = Machine()
     host.arrival = model.Arrival("arrivalx")
     degraded = alert("ArrayDegraded", "critical", device="md0", condition="raid_array")
@@ -484,12 +484,12 @@ def test_what_was_so_at_first_sight_is_told_by_the_arrival_mail() -> None:
 
 
 def of_first_sight(each: Alert) -> Alert:
-    """An alert on what was so when iowarden came."""
+    """An alert on a problem that existed when iowarden was installed."""
     return replace(each, annotations=(*each.annotations, ("first_sight", "true")))
 
 
 def arrived(first: Alert) -> Machine:
-    """A machine whose arrival mail, sent after a minute, told an alert."""
+    """A host whose initial report, sent after a minute, contained an alert."""
     host = Machine()
     host.arrival = model.Arrival("arrivalx")
     host.run(MINUTE, first)
@@ -500,9 +500,9 @@ def arrived(first: Alert) -> Machine:
 
 
 def test_mails_that_follow_the_arrival_mail_are_counted() -> None:
-    """Old errors of a disk, a hang, and both over: the all clear had the number of the hang's mail.
+    """Old errors of a disk, a hang, and both resolved: its mail had the number of the hang's.
 
-    Two mails of one number have one Message-ID, of which a reader's program may show but one.
+    Two mails of one number have one Message-ID, of which a mail program may show only one.
     """
     old = of_first_sight(alert("Found", device="sda", condition="smart_errors"))
     host = arrived(old)
@@ -517,13 +517,13 @@ def test_mails_that_follow_the_arrival_mail_are_counted() -> None:
 
 
 def test_what_the_arrival_mail_told_and_has_doubled_is_mailed() -> None:
-    """40 sectors that cannot be read when iowarden came, 4000 a day later: that is no baseline."""
+    """40 unreadable sectors in the initial report, 4000 a day later: more than the baseline."""
     host = arrived(of_first_sight(growing(40)))
     assert host.run(MINUTE, of_first_sight(growing(4000))) == ["worse"]
 
 
 def test_what_is_learnt_of_first_sight_makes_no_mail_ahead_of_the_arrival_mail() -> None:
-    """An old error whose file was found within a second was mailed as WORSE than nothing."""
+    """An old error whose file was found within a second was mailed as escalated from nothing."""
     host = Machine()
     host.arrival = model.Arrival("arrivalx")
     first = of_first_sight(alert("Found", "critical", device="sda", condition="smart_errors"))
@@ -570,7 +570,7 @@ def test_a_source_whose_silence_leaves_an_incident_unknown_is_told_with_it() -> 
 
 
 def test_what_held_before_the_arrival_mail_and_fires_after_it_was_told_by_it() -> None:
-    """A rule that waits for an hour: what it says of first sight is no mail of its own."""
+    """A rule that waits for an hour: its baseline alert is not a mail of its own."""
     host = Machine()
     host.arrival = model.Arrival("arrivalx", 60.0)
     host.now = 3600.0
@@ -585,7 +585,7 @@ def test_what_held_before_the_arrival_mail_and_fires_after_it_was_told_by_it() -
 
 
 def test_an_array_that_stops_while_it_waits_for_a_new_disk_is_told() -> None:
-    """Degraded for a week, critical and told; then it is lost: no open incident may hide that."""
+    """Degraded for a week, critical and notified; then it fails, which must not be hidden."""
     host = Machine()
     degraded = alert("ArrayDegraded", "critical", device="md0", condition="raid_array")
     assert host.run(3 * DAY, degraded, step=60.0) == ["opened"]
@@ -639,16 +639,16 @@ def test_a_second_failure_is_told_although_the_first_member_was_never_taken_out(
     degraded = alert("ArrayDegraded", "critical", device="md0", condition="raid_array")
     assert host.run(HOUR, faulty, degraded) == ["opened"]
     assert host.run(HOUR, faulty, step=60.0) == ["rebuilt"]
-    # It was said to be whole: that it is not any more is news, though it was told today.
+    # It was reported as complete: that it is degraded again is new, although notified today.
     assert host.run(60, faulty, replace(degraded, fired_seconds=host.now)) == ["worse"]
     assert host.run(2 * DAY, faulty, step=60.0) == ["rebuilt"]
 
 
 def test_an_array_that_is_whole_for_a_moment_again_and_again_comes_and_goes() -> None:
-    """A cable with a bad contact: the third time within a day one mail says so, then none.
+    """A cable with a bad contact: the third time within a day one mail reports it, then none.
 
-    The failed member stays listed, so that the incident stays open. After a day of quiet it is
-    whole, and the next time is news as the first was.
+    The failed member stays listed, so that the incident stays open. After a quiet day it is
+    complete, and the next time is reported like the first.
     """
     host = Machine()
     faulty = alert("ArrayMemberFaulty", device="md0", condition="raid_array")
@@ -659,7 +659,7 @@ def test_an_array_that_is_whole_for_a_moment_again_and_again_comes_and_goes() ->
         mails += host.run(180, faulty, step=10.0)
     assert mails == ["opened", "rebuilt", "worse", "rebuilt", "again"]
     (incident,) = host.state.by_key.values()
-    assert incident.returns == 2  # its mail says three times
+    assert incident.returns == 2  # its mail has the number three
     assert host.run(2 * DAY, faulty, step=600.0) == ["rebuilt"]
     again = replace(degraded, fired_seconds=host.now)
     assert host.run(HOUR, faulty, again, step=60.0) == ["worse"]
@@ -668,7 +668,7 @@ def test_an_array_that_is_whole_for_a_moment_again_and_again_comes_and_goes() ->
 
 
 def test_a_full_disk_that_is_mounted_each_night_does_not_nag() -> None:
-    """Mounted for its backup, unmounted in the morning: nobody can read it, and that was said."""
+    """Mounted for its backup, unmounted in the morning: unreadable, which was reported."""
     host = Machine()
     full = alert("FileSystemFull", "critical", device="sdb", condition="space_low")
     gone = replace(
@@ -689,7 +689,7 @@ def disk_alert(number: int, condition: str = "device_hang", since: float = 0.0) 
 
 
 def test_three_disks_of_an_adapter_that_fail_within_a_minute_are_one_incident() -> None:
-    """A cable of 24 disks: one mail that is about the adapter, and whoever fails later joins."""
+    """A cable of 24 disks: one mail about the adapter, and later failures join it."""
     host = Machine()
     disks = [disk_alert(n) for n in range(24)]
     assert host.run(300, *disks) == ["opened"]
@@ -699,7 +699,7 @@ def test_three_disks_of_an_adapter_that_fail_within_a_minute_are_one_incident() 
 
 
 def test_that_a_disk_is_gone_is_the_news_and_not_that_its_counters_cannot_be_read() -> None:
-    """It hung, and was pulled: what hung cannot be read any more."""
+    """It hung, and was pulled: its counters are unreadable."""
     host = Machine()
     hang = alert("DeviceStall", "critical", device="sda")
     host.run(20, hang)
@@ -709,7 +709,7 @@ def test_that_a_disk_is_gone_is_the_news_and_not_that_its_counters_cannot_be_rea
 
 
 def test_what_is_critical_for_the_first_time_waits_for_no_other_mail() -> None:
-    """The adapter's driver told of a device that it lost; 5 s later the disk is missed."""
+    """The adapter's driver reported a lost device; 5 s later the disk is missing."""
     host = Machine()
     lost = replace(alert("hba_device_removed", since=0.0, device="sda"), count=1)
     host.run(61, lost)
@@ -773,7 +773,7 @@ def test_disks_that_fail_on_different_days_or_of_something_else_are_their_own_in
 
 
 def test_warnings_of_an_adapters_disks_wait_for_each_other() -> None:
-    """Nothing was mailed about the first two yet: they are told with the third."""
+    """The first two were not mailed yet: they are reported with the third."""
     host = Machine()
     slow = [
         replace(alert("ScsiTimeouts", device=f"sd{n}", since=n * 5.0), adapter="host3")
@@ -814,7 +814,7 @@ def test_a_silence_that_is_expired_by_hand_ends_at_once() -> None:
 
 
 def test_what_began_and_ended_silenced_is_never_told() -> None:
-    """A planned stall is over before its silence: nothing to open, nothing to clear."""
+    """A planned stall ends before its silence: neither opened nor resolved."""
     host = Machine()
     host.silence("WriteStall", seconds=HOUR)
     host.run(20 * MINUTE, STALL)
@@ -832,7 +832,7 @@ def test_what_began_silenced_and_comes_again_in_the_open_is_told() -> None:
 
 
 def test_a_short_warning_before_the_silence_is_told() -> None:
-    """It ended within its minute, and the silence came after it: nobody was asked to hide it."""
+    """It ended within its minute, and the silence was added after it."""
     host = Machine()
     host.run(20, STALL)
     host.silence("WriteStall")
@@ -840,7 +840,7 @@ def test_a_short_warning_before_the_silence_is_told() -> None:
 
 
 def test_what_was_told_before_its_silence_gets_its_all_clear() -> None:
-    """Good news is not held back."""
+    """A resolution is not delayed."""
     host = Machine()
     host.run(120, STALL)
     host.silence("WriteStall")
@@ -861,7 +861,7 @@ def test_what_comes_again_silenced_after_its_all_clear_has_no_second_one() -> No
 
 
 def test_a_silence_over_what_was_told_ends_without_a_word() -> None:
-    """The same warning, told before: its silence brought nothing new."""
+    """The same warning, notified before: it is not new after the silence."""
     host = Machine()
     host.run(120, STALL)
     host.silence("WriteStall", seconds=HOUR)
@@ -869,7 +869,7 @@ def test_a_silence_over_what_was_told_ends_without_a_word() -> None:
 
 
 def test_what_got_worse_in_the_silence_is_told_as_worse_after_it() -> None:
-    """A warning was mailed; it became critical while nobody wanted to hear."""
+    """A warning was mailed; it became critical during the silence."""
     host = Machine()
     host.run(120, STALL)
     host.silence("WriteStall", seconds=HOUR)
@@ -878,7 +878,7 @@ def test_what_got_worse_in_the_silence_is_told_as_worse_after_it() -> None:
 
 
 def test_what_was_silenced_beside_what_was_mailed_is_told_when_its_silence_ends() -> None:
-    """The mail about the one named the other as silenced: that was not telling it."""
+    """The mail about the one listed the other as silenced, which is no notification of it."""
     host = Machine()
     host.silence("DiskErrorsGrow", seconds=2 * HOUR)
     errors = alert("DiskErrorsGrow", "warning", device="sda", condition="smart_errors")
@@ -899,7 +899,7 @@ def test_an_alert_that_is_not_silenced_is_told_with_its_own_severity() -> None:
 
 
 def test_an_incident_is_opened_by_what_is_told_of_it() -> None:
-    """The silenced alert comes first in the list; the critical one beside it waits no minute."""
+    """The silenced alert is first in the list; the critical one does not wait a minute."""
     host = Machine()
     host.silence("DeviceStall")
     critical = alert(
@@ -910,7 +910,7 @@ def test_an_incident_is_opened_by_what_is_told_of_it() -> None:
 
 
 def test_a_further_alert_that_is_silenced_is_no_news() -> None:
-    """Another fault of the disk, an hour later, announced by whoever works on it."""
+    """Another fault of the disk, an hour later, silenced in advance."""
     host = Machine()
     old = alert("FileSystemHadErrors", device="sda", condition="filesystem_error")
     host.run(2 * HOUR, old)
@@ -964,7 +964,7 @@ def test_a_stall_is_told_with_the_hanging_disk_that_is_not_silenced() -> None:
 
 
 def test_an_acknowledged_incident_says_nothing_until_its_all_clear() -> None:
-    """Neither a reminder, nor another warning, nor that it cannot be read; then that it is over."""
+    """No reminder, no further warning, no unreadable data; then the resolution."""
     host = Machine()
     host.run(120, HANG)
     host.acknowledge("disk sda")
@@ -984,7 +984,7 @@ def test_an_acknowledged_incident_says_nothing_until_its_all_clear() -> None:
 
 
 def test_an_acknowledged_recurrence_is_over_when_its_all_clear_would_be_due() -> None:
-    """The stall that came back is known: nothing to tell, nothing that stays."""
+    """The stall that returned is acknowledged: nothing to report, nothing remains."""
     host = Machine()
     host.run(120, STALL)
     host.run(11 * MINUTE)
@@ -996,7 +996,7 @@ def test_an_acknowledged_recurrence_is_over_when_its_all_clear_would_be_due() ->
 
 
 def test_what_is_acknowledged_before_its_first_mail_has_none() -> None:
-    """Seen on the screen within its minute; it ends, and nothing is told of it afterwards."""
+    """Seen on the screen within its minute; it ends, and is not reported afterwards."""
     host = Machine()
     host.run(30, STALL)
     host.acknowledge()
@@ -1007,7 +1007,7 @@ def test_what_is_acknowledged_before_its_first_mail_has_none() -> None:
 
 
 def test_an_acknowledgement_ends_when_it_gets_worse() -> None:
-    """A warning was known; that it is critical is not. The journal hears of both."""
+    """A warning was acknowledged; that it is critical was not. The journal has both."""
     host = Machine()
     host.run(120, STALL)
     host.acknowledge()
@@ -1114,7 +1114,7 @@ SAID = st.sampled_from(["", "", "", "stall", "critical", "all", "expire", "ackno
 def test_whatever_is_silenced_and_acknowledged_what_was_told_ends_in_one_all_clear(
     phases: list[tuple[int, set[Alert], str]],
 ) -> None:
-    """No thread is left open, none is opened by what is silenced (see `_check`)."""
+    """No thread stays open, none is opened by a silenced alert (see `_check`)."""
     host = Machine()
     wanted = {
         "stall": "WriteStall",
@@ -1152,7 +1152,7 @@ def growing(value: float, *, since: float = 0.0) -> Alert:
 
 
 def test_twice_as_much_is_news_and_as_much_again_is_not() -> None:
-    """1 -> 5000 sectors is told at once at the same severity; what stands still never nags."""
+    """1 -> 5000 sectors is reported at once; a constant value is not repeated."""
     machine = Machine()
     assert machine.run(2 * HOUR, growing(1)) == ["opened"]
     assert machine.run(HOUR, growing(5000)) == ["worse"]
@@ -1174,7 +1174,7 @@ def test_an_acknowledgement_ends_when_it_doubles() -> None:
 
 
 def test_what_was_acknowledged_before_any_mail_counts_from_then() -> None:
-    """Somebody saw it in the status first: no mail, until it is twice what they saw."""
+    """It was acknowledged in the status first: no mail, until it is twice that value."""
     machine = Machine()
     machine.run(10, growing(4))
     machine.acknowledge("disk sda")
@@ -1191,7 +1191,7 @@ def test_a_number_that_may_double_is_no_news_without_the_annotation() -> None:
 
 
 def test_what_nobody_can_read_does_not_double() -> None:
-    """Unknown, and then the count as it was: nothing is worse."""
+    """Unknown, and then the same count: not escalated."""
     machine = Machine()
     machine.run(HOUR, growing(5))
     machine.run(HOUR, replace(growing(5), state=State.UNKNOWN, unknown_reason="gone"))
@@ -1199,7 +1199,7 @@ def test_what_nobody_can_read_does_not_double() -> None:
 
 
 def test_what_was_known_survives_a_restart_and_what_was_not_is_no_news() -> None:
-    """The value is kept with the member; of one without, nobody knows what it was."""
+    """The value is stored with the member; for a member without one it is unknown."""
     machine = Machine()
     machine.run(HOUR, growing(5))
     texts = documents(Kept(incidents=dict(machine.state.by_key)))
@@ -1214,7 +1214,7 @@ def test_what_was_known_survives_a_restart_and_what_was_not_is_no_news() -> None
 
 
 def test_old_errors_of_a_disk_are_told_by_the_arrival_mail() -> None:
-    """Old errors of a disk, found when iowarden came: no mail of their own."""
+    """Old errors of a disk at baseline: no mail of their own."""
     found = of_first_sight(alert("Found", device="sda", condition="smart_errors"))
     machine = Machine()
     machine.arrival = model.Arrival("arrival", None)
@@ -1243,7 +1243,7 @@ def test_a_users_critical_alert_beside_a_stall_is_mailed_whatever_its_label_says
 
 
 def test_a_line_and_the_counter_of_one_fact_are_one_member() -> None:
-    """The kernel's log says which task hangs, the counter that one does: whichever comes first."""
+    """The kernel's log names the hung task, the counter shows that there is one: in any order."""
     counter = alert("HungTask", "critical", condition="hung_task")
     line = replace(alert("hung_task", "critical", condition="hung_task"), count=1, last_seconds=0.0)
     for first, second in ((counter, line), (line, counter)):
@@ -1288,7 +1288,7 @@ def test_a_second_member_that_is_lost_is_told_at_once_in_the_thread_of_the_first
     ],
 )
 def test_what_comes_of_a_lost_disk_is_told_with_it_if_it_comes_within_8_s(lost: Alert) -> None:
-    """It hung, and at 100 s it is lost: what its array says at 104 s is no mail of its own."""
+    """It hung, and at 100 s it fails: its array's alert at 104 s is not a mail of its own."""
     hang = alert("DeviceStall", "critical", device="sda")
     degraded = replace(alert("ArrayDegraded", since=104.0), subject="device md0")
     for comes, at in ((lost,), 108.0), ((lost, degraded), 104.0):
@@ -1315,7 +1315,7 @@ def test_what_is_urgent_has_its_all_clear_a_minute_after_its_true_end() -> None:
 
 
 def test_what_comes_back_has_its_all_clear_later_each_time() -> None:
-    """A minute, then ten, then a day; the third time within a day says that it comes and goes."""
+    """A minute, then ten, then a day; the third time within a day the mail says that it flaps."""
     host = Machine()
     seen = []
     for number in range(4):
@@ -1344,7 +1344,7 @@ def test_a_restart_in_the_middle_of_a_hang_reports_nothing_of_the_past() -> None
 
 
 def test_what_is_over_is_not_worse() -> None:
-    """Errors of a disk were seen and ended within the 30 s that mails share: none says 'worse'."""
+    """Errors of a disk began and ended within the 30 s that mails share: none is 'escalated'."""
     host = Machine()
     host.run(10, HANG)
     errors = alert("DiskErrorsGrow", device="sda", condition="smart_errors", since=10.0)

@@ -32,13 +32,13 @@ def stall(severity: str = "warning", name: str = "DeviceStall") -> Alert:
 
 
 class Machine:
-    """A host whose alerts a test sets, looked at every few seconds."""
+    """A host whose alerts are set by the test, evaluated every few seconds."""
 
     def __init__(self) -> None:
         self.habits: Habits = {}
         self.state = Incidents()
         self.mails: list[tuple[str, str]] = []
-        """Why each mail came, and what it says of what recurs."""
+        """The reason of each mail, and its text about what recurs."""
         self.now = DAYS
 
     def run(self, until: float, *alerts: Alert, every: float = 10.0) -> list[tuple[str, str]]:
@@ -86,7 +86,7 @@ def reasons(mails: list[tuple[str, str]]) -> list[str]:
 
 
 def known(*, hour: float = NIGHT) -> Machine:
-    """A machine whose backup stalls its disk, of which the third mail has said so."""
+    """A host whose backup stalls its disk, which the third mail has reported."""
     host = Machine()
     for day in range(3):
         host.night(day, stall(), at=hour)
@@ -112,7 +112,7 @@ def test_the_third_night_says_so_and_later_ones_are_no_mail() -> None:
 
 
 def test_a_night_that_is_worse_than_usual_is_mailed_and_ends_it() -> None:
-    """Eight minutes instead of five: a mail while it lasts; the next night says it anew."""
+    """Eight minutes instead of five: a mail while it lasts; the next night reports it again."""
     host = known()
     worse = host.night(3, stall(), at=NIGHT - 5 * MINUTE, lasts=8 * MINUTE)
     assert reasons(worse)[0] == Reason.WORSE
@@ -162,7 +162,7 @@ def test_a_week_without_it_ends_it() -> None:
 
 
 def test_what_is_usual_is_for_the_digest() -> None:
-    """Its transitions are those of a notice, and say that it comes each day."""
+    """Its transitions are those of a notice, and report that it recurs each day."""
     change = recurring.lesser(Transition(stall(), State.INACTIVE), "as on 4 of the last 7 days")
     assert change.alert.severity.name == "NOTICE"
     assert change.alert.summary == "no request completed for 12 s (as on 4 of the last 7 days)"

@@ -1,4 +1,4 @@
-"""What a person may say, what it matches, and how long it holds."""
+"""Silences: input of a user, what they match, and how long they last."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_a_device_is_the_disk_that_has_the_name_today() -> None:
 
 
 def test_of_several_silences_the_one_that_ends_last_is_named() -> None:
-    """So long nobody is mailed; the others do not matter."""
+    """Until then no mail is sent; the others do not matter."""
     state = added("device=sda", identifier="short", for_seconds=60.0)
     state = added("DeviceStall", identifier="long", state=state)
     state = added("DeviceStall", identifier="middle", state=state, for_seconds=120.0)
@@ -203,7 +203,7 @@ def test_a_silence_of_everything_is_refused(matchers: list[str]) -> None:
     "seconds", [0.0, -1.0, 366 * DAY, float("nan"), float("inf"), float("-inf")]
 )
 def test_a_silence_lasts_a_second_to_a_year(seconds: float) -> None:
-    """Nobody remembers a silence for ever."""
+    """A permanent silence would be forgotten."""
     with pytest.raises(ValueError, match="365 days"):
         added("WriteStall", for_seconds=seconds)
 
@@ -241,7 +241,7 @@ def test_silences_and_matchers_are_limited() -> None:
 
 
 def test_all_patterns_together_are_limited() -> None:
-    """Reading them anew must not hold up the loop; what was expired is not read."""
+    """Parsing them again must not block the loop; an expired one is not read."""
     pattern = "device=~" + "[ab]" * 240
     state = added(*[pattern] * 10)
     with pytest.raises(ValueError, match="10000 characters in all silences together, got 10560"):
@@ -299,13 +299,13 @@ def test_an_acknowledgement_remembers_how_bad_it_was_and_what_it_was_about() -> 
 def test_only_an_incident_that_goes_on_can_be_acknowledged(
     known: list[Incident], expected: str
 ) -> None:
-    """Who mistypes an identifier has to hear of it."""
+    """A mistyped identifier must be reported."""
     with pytest.raises(ValueError, match=expected):
         silences.acknowledge(Silences(), known, "1a2b", now=NOW, reason="r", who="w")
 
 
 def test_what_was_said_survives_a_restart() -> None:
-    """A silence ends when it was to end; what was said before the file could be read stays."""
+    """A silence ends as planned; one added before the file could be read stays."""
     state = added("DeviceStall")
     state, _ = silences.acknowledge(state, [incident()], "1a2b3c", now=NOW, reason="r", who="w")
     state, _ = silences.expire(added("B", state=state, identifier="b"), "b", NOW)
@@ -346,7 +346,7 @@ def test_samples_count_what_holds_and_what_it_hides() -> None:
     ],
 )
 def test_who_silences_nothing_or_everything_is_told(matchers: list[str], told: str) -> None:
-    """A slip of the finger keeps a mail from nobody, or every mail from everybody."""
+    """A mistake would suppress no mail, or all of them."""
     rules = [
         {"alertname": "DeviceStall", "severity": "critical"},
         {"alertname": "WriteStall", "severity": "warning"},

@@ -1,4 +1,4 @@
-"""What the arrival mail and the weekly digest say, from alerts and events."""
+"""Texts of the initial report and the weekly digest, from alerts and events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def alert(
     *,
     lasts: bool = True,
 ) -> Alert:
-    """An alert of a disk, with advice; it was so at first sight unless `lasts` says otherwise."""
+    """An alert of a disk, with advice; from the baseline unless `lasts` is set."""
     labels = (("alertname", name), ("device", device), ("severity", severity))
     texts = (
         ("summary", f"{name} is so"),
@@ -48,7 +48,7 @@ def mail(state: Digest, now: float, heartbeat: str = "") -> tuple[Digest, digest
 
 
 def test_a_setting_of_forty_disks_is_one_line_and_one_advice() -> None:
-    """At first sight: the first disks by name, the rest by number."""
+    """At baseline: the first disks by name, the rest by number."""
     alerts = [alert("Scheduler", f"sd{n:02}") for n in range(40)]
     _, notice = digest.arrival(Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0)
     assert notice.severity is Severity.INFO
@@ -59,9 +59,9 @@ def test_a_setting_of_forty_disks_is_one_line_and_one_advice() -> None:
 
 
 def test_the_worst_comes_first_and_gives_the_mail_its_severity() -> None:
-    """Information, a critical one and a warning; what is over is not there.
+    """Information, a critical one and a warning; resolved ones are not listed.
 
-    What hangs just now is a mail of its own; what lasts and waits for its time is there.
+    A current hang is a mail of its own; a lasting one that waits for its time is listed.
     """
     alerts = [
         alert("A", "sda"),
@@ -78,7 +78,7 @@ def test_the_worst_comes_first_and_gives_the_mail_its_severity() -> None:
 
 
 def test_a_finding_that_is_a_warning_and_critical_is_critical_and_one() -> None:
-    """At 92 % both rules of fullness hold; another disk with a warning only is named beside it."""
+    """At 92 % both rules of fullness fire; another disk with a warning only is listed as well."""
     alerts = [
         alert("Full", "sda", "warning"),
         alert("Full", "sda", "critical"),
@@ -150,7 +150,7 @@ def test_the_inventory_counts_what_there_is() -> None:
 
 
 def test_what_has_no_advice_of_its_own_has_no_heading() -> None:
-    """Two lines of one error at first sight: the second one's cure is that of the first."""
+    """Two baseline lines of one error: the second one has the advice of the first."""
     first, second = alert("First", "loop0"), alert("Second", "loop0")
     second = replace(second, annotations=(("summary", "Second is so"), ("advice", "\n")))
     alerts = [first, second]

@@ -70,7 +70,7 @@ def test_the_worst_alert_speaks_first() -> None:
 
 
 def test_what_a_log_told_late_began_before_it_opened_anything() -> None:
-    """A controller's log is read every few minutes; the mail says since when it was so."""
+    """A controller's log is read every few minutes; the mail has the actual start time."""
     late = incident(member("DiskFailed", since_seconds=40.0), opened_seconds=300.0)
     notice = report.notice(Due(Reason.OPENED, late), float, 300.0, (), MACHINE)
     assert notice.opened_seconds == 40.0
@@ -89,7 +89,7 @@ def test_lines_of_several_devices_name_them() -> None:
 
 @pytest.mark.parametrize("reason", [Reason.OPENED, Reason.WORSE])
 def test_what_is_silenced_is_listed_and_is_not_the_subject(reason: Reason) -> None:
-    """A warning nobody silenced is what the mail is about, beside something worse that is."""
+    """A warning that is not silenced is the subject, next to a more severe one that is."""
     known = member("Hung", Severity.CRITICAL, silenced=True)
     notice = report.notice(Due(reason, incident(known, member("Slow"))), float, 60.0, (), MACHINE)
     assert notice.summary == "Slow happens"
@@ -108,7 +108,7 @@ def test_what_is_silenced_is_listed_and_is_not_the_subject(reason: Reason) -> No
 def test_a_mail_after_a_reboot_calls_a_disk_by_its_name_of_today(
     serial: str, object_: str, said: str
 ) -> None:
-    """Errors of yesterday's sda: whoever pulls what is sda today pulls a disk that is well."""
+    """Errors of yesterday's sda: pulling today's sda would remove a healthy disk."""
     disks = [
         disk(n, serial=s, model="HDD", vendor="ACME") for n, s in (("sda", "S1"), ("sdb", "S2"))
     ]
@@ -120,14 +120,14 @@ def test_a_mail_after_a_reboot_calls_a_disk_by_its_name_of_today(
 
 
 def test_what_is_built_on_the_disk_is_named() -> None:
-    """The mirror and the volume on it are what the administrator knows."""
+    """The administrator knows the mirror and the volume on it."""
     hung = Due(Reason.OPENED, incident(member("Hung")))
     notice = report.notice(hung, float, 0.0, (), MACHINE, STANDING)
     assert notice.affected == ("md0 (raid1) is built on sda", "dm-0 is built on md0")
 
 
 def test_a_disk_that_vanished_hits_what_stood_on_it_a_minute_ago() -> None:
-    """sysfs has forgotten sda and who held it; the administrator wants to know what was on it."""
+    """sysfs has dropped sda and its holders; the administrator needs to know what was on it."""
     left = topology(disk("sdb", serial="S2"))
     later = remember(STANDING, left, (), 10.0)
     gone = member("DeviceGone", subject=identity(MACHINE, "sda").key)
@@ -143,7 +143,7 @@ def test_a_disk_that_vanished_hits_what_stood_on_it_a_minute_ago() -> None:
 
 
 def test_a_disk_without_anything_on_it_is_said_to_carry_nothing_known() -> None:
-    """It is there and was looked at: that is no ignorance."""
+    """It is present and was polled: that is not unknown."""
     own = identity(MACHINE, "sda").key
     bare = topology(disk("sda", serial="S1", model="HDD", vendor="ACME"))
     due = Due(Reason.OPENED, incident(member("Hung", subject=own), key=own))
@@ -168,7 +168,7 @@ def test_a_disk_without_anything_on_it_is_said_to_carry_nothing_known() -> None:
 def test_a_disk_with_requests_in_flight_is_evidence_of_a_stall_and_not_hit(
     name: str, key: str, affected: tuple[str, ...], *, busy: bool
 ) -> None:
-    """A disk always has work: who waits may wait for it, but nothing says that it is harmed."""
+    """A disk always has requests: a task may wait for it, but that proves no harm."""
     alert = member(name, labels=())
     due = Due(Reason.OPENED, incident(alert, key=key))
     notice = report.notice(due, float, 0.0, (), MACHINE, STANDING, busy=("sda",))
@@ -187,7 +187,7 @@ def test_advice_is_given_once_in_a_thread() -> None:
 
 
 def test_what_an_alert_means_is_told_once_in_a_thread() -> None:
-    """Its description, with the first mail that has it; of what is over neither that nor advice."""
+    """Its description, with the first mail that has it; resolved ones have none, and no advice."""
     old, over, new = member("Hung"), member("Full", cleared_seconds=30.0), member("Slow")
     whole = incident(old, over, new, advised=("Hung",), mails=2)
 
@@ -201,7 +201,7 @@ def test_what_an_alert_means_is_told_once_in_a_thread() -> None:
 
 
 def test_the_mail_that_names_a_hanging_disk_speaks_of_it() -> None:
-    """The host's lull was critical before; the news is the disk."""
+    """The host's stall was critical before; the disk is new."""
     hung = member("DeviceStall", labels=(("condition", "device_hang"), ("device", "sda")))
     due = Due(Reason.WORSE, incident(member("WriteLull", Severity.CRITICAL), hung, mails=2))
     assert report.notice(due, float, 60.0, (), MACHINE).summary == "DeviceStall happens"
@@ -216,7 +216,7 @@ def test_a_silent_source_is_the_subject_of_the_mail_about_it() -> None:
 
 
 def test_what_holds_no_longer_is_told_in_the_past() -> None:
-    """A freeze of 29 s is mailed when its minute of grouping is over: it is over, too."""
+    """A freeze of 29 s is mailed when its minute of grouping has passed: it is resolved, too."""
     held = member("Hung", missed_seconds=30.0)
     notice = report.notice(Due(Reason.OPENED, incident(held)), float, 60.0, (), MACHINE)
     assert notice.summary == "cleared; was: Hung happens"
@@ -285,7 +285,7 @@ def test_advice_that_the_newest_state_makes_dangerous_is_taken_back() -> None:
 
 
 def test_what_comes_again_is_told_with_what_to_do() -> None:
-    """The first mail was hours ago, and went to whoever was on duty then."""
+    """The first mail was hours ago, and may have gone to another person."""
     hung = member("Hung", Severity.CRITICAL, advice="look at the adapter", told_seconds=1.0)
     again = incident(hung, advised=("Hung",), mails=3, recurrences=1)
     notice = report.notice(Due(Reason.AGAIN, again), float, 10.0, (), MACHINE)
@@ -305,7 +305,7 @@ def test_each_mail_that_takes_advice_back_says_what_to_do_instead() -> None:
 
 
 def test_a_controller_that_only_says_that_something_is_wrong_leaves_the_word_to_what_is() -> None:
-    """'Needs Attention' stands for its battery: which is what its reader has to see first."""
+    """'Needs Attention' stands for its battery, which is what the reader must see first."""
     sums_up = member("ControllerImpaired", subject="adapter host0")
     battery = member("ControllerBatteryBad", subject="adapter host0", since_seconds=5.0)
     found = incident(sums_up, battery, key="adapter host0", object="megaraid c0")

@@ -1,4 +1,4 @@
-"""Which rules could be true only because nobody watched for long enough."""
+"""Which rules could be true only because their history is incomplete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule language: what rules say about machines, evaluated as a Prometheus would."""
+"""PromQL: expressions of rules, evaluated as in Prometheus."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ NUMBERS = st.floats()
 
 @given(NUMBERS, NUMBERS)
 def test_no_operation_on_numbers_raises(left: float, right: float) -> None:
-    """Whatever a counter says, a rule gets a number."""
+    """Whatever the counters are, a rule gets a number."""
     store = Store()
     store.append("left", (), NOW, left)
     store.append("right", (), NOW, right)
@@ -192,7 +192,7 @@ def test_a_vanished_disk_has_no_temperature(history: float) -> None:
 
 
 def test_history_answers_for_an_earlier_time() -> None:
-    """A metric with retention can be asked what it was, stale marker included."""
+    """A metric with retention can be read at an earlier time, stale marker included."""
     store = Store({"up": 60.0})
     for second in range(200):
         store.append("up", (), NOW + second, float(second))
@@ -243,7 +243,7 @@ def test_a_comparison_keeps_the_series_and_arithmetic_drops_its_name() -> None:
 
 
 def test_a_disk_is_compared_with_its_own_limit() -> None:
-    """`on` and `ignoring` say what belongs together, and what the result's labels are."""
+    """`on` and `ignoring` define what is matched, and the labels of the result."""
     assert vector("temperature_celsius > on(device) limit_celsius") == [
         Sample("", labels(device="sdb"), 61.0)
     ]
@@ -336,7 +336,7 @@ def test_an_empty_side_hides_duplicates(text: str) -> None:
 
 
 def test_functions_of_the_subset() -> None:
-    """`absent` says which series it misses; the others are as their names."""
+    """`absent` names the missing series; the others do what their names say."""
     assert vector('absent(none{device="sda", host!="x", a="1", a="2"})') == [
         Sample("", labels(device="sda"), 1.0)
     ]
@@ -537,7 +537,7 @@ PATTERNS = st.recursive(
 
 @given(PATTERNS, st.lists(st.text(alphabet="abA\n", max_size=6), min_size=5, max_size=20))
 def test_following_all_ways_finds_what_trying_them_finds(pattern: str, values: list[str]) -> None:
-    """Whether one is used or the other depends on the pattern alone, and nobody may see it."""
+    """The pattern alone decides which is used, and the results are the same."""
     regex = compile_anchored(pattern)
     reference = compile_search(rf"\A(?s:{pattern})\z")
     for value in values:

@@ -1,8 +1,8 @@
-"""Prometheus's own engine tests, where that corpus lies beside the repository.
+"""Prometheus's own engine tests, if that corpus is next to the repository.
 
-Left out is what no rule here can say: histograms, UTF-8 names, results that are texts or ranges,
-and warnings; of texts only that they are read right. What a plain server refuses because it is
-experimental must be refused here by name.
+Left out is what rules here do not support: histograms, UTF-8 names, results that are texts or
+ranges, and warnings; texts are only parsed. What a plain server refuses because it is experimental
+must be refused here by name.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ EXPERIMENTAL = {
 # Here a metric's name is dropped late in some evals, by a switch that is off by default.
 DELAYED_NAME_REMOVAL = "name_label_dropping"
 LEAST_WITHOUT_DELAY = 21
-# What Prometheus's test calls the correct result beside the one that it gets.
+# What Prometheus's test calls the correct result, next to its actual one.
 EXACT = {("avg_over_time(metric11[1m])", ("{} 0",)): ("{} -44.848083237000004",)}
 
 Series = tuple[str, Labels]
@@ -82,7 +82,7 @@ class Loaded:
     samples: dict[tuple[Series, float], float | None]
     """None where the series ends."""
     unusable: frozenset[str]
-    """Metrics with histograms; '' where one's name was not read."""
+    """Metrics with histograms; '' if the name of one could not be read."""
 
     @cached_property
     def store(self) -> Store:
@@ -209,7 +209,7 @@ def _case(place: str, match: re.Match[str], block: list[str], loaded: Loaded) ->
 
 
 def _usable(case: Case) -> bool:
-    """Whether a case is within what is promised, judged by its data and how it loads."""
+    """Whether a case is supported, judged by its data and how it loads."""
     beyond = any(
         row.startswith(('{"', "string", "range vector")) or "{{" in row
         for row in case.rows + case.expects
@@ -295,7 +295,7 @@ def test_the_engine_answers_as_prometheus_does(case: Case) -> None:
 
 @needs_corpus
 def test_names_are_dropped_at_once_as_a_plain_server_does() -> None:
-    """Of the evals on dropped names, all but those that ask for a late drop give their rows."""
+    """Of the evals on dropped names, all but those with delayed name removal."""
     passed = 0
     for case in filter(_usable, READ[DELAYED_NAME_REMOVAL]):
         with contextlib.suppress(AssertionError, EvaluationError):
@@ -327,7 +327,7 @@ def test_the_corpus_is_not_passed_over(stem: str, least: int) -> None:
 @needs_corpus
 @pytest.mark.parametrize("stem", sorted({*LEAST, *EXPERIMENTAL}))
 def test_what_is_not_evaluated_is_refused_by_name(stem: str) -> None:
-    """An expression of Prometheus's tests that does not load says that it is not supported."""
+    """An expression of Prometheus's tests that does not load is reported as not supported."""
     unsaid = []
     for case in READ[stem]:
         try:

@@ -14,7 +14,7 @@ SEED = 20
 
 @pytest.fixture(scope="module")
 def outcome() -> promql_fuzz.Outcome:
-    """Ask both the same queries."""
+    """Run the same queries on both."""
     program = promql_fuzz.promtool()
     if program is None:
         pytest.skip("promtool is not installed (package prometheus)")
@@ -47,6 +47,6 @@ def test_a_wrong_result_is_seen() -> None:
 
 
 def test_the_same_seed_asks_the_same() -> None:
-    """A difference that was seen can be looked at again."""
+    """A difference can be reproduced."""
     asked = [promql_fuzz.query(random.Random(seed)) for seed in (7, 7, 8)]
     assert asked[0] == asked[1] != asked[2]

@@ -156,7 +156,7 @@ def test_an_expression_has_one_canonical_text(text: str, canonical: str) -> None
     ],
 )
 def test_every_expression_has_a_type(text: str, kind: str) -> None:
-    """A rule needs a vector or a scalar; the type says what it has."""
+    """A rule needs a vector or a scalar; the type decides."""
     assert result_type(parse(text)) == kind
 
 
@@ -173,7 +173,7 @@ def test_words_of_the_language_are_names_of_metrics_and_labels() -> None:
 # --- what is refused, and where ---
 
 REFUSED = [
-    # As promtool 2.42 says it: the same place, and our text begins with its text.
+    # As in promtool 2.42: the same position, and our text begins with its text.
     ("rate(x)", 1, 6, 'expected type range vector in call to function "rate", got instant vector'),
     ("rate(x[5m]", 1, 11, "unclosed left parenthesis"),
     ("x[5m:", 1, 6, "unclosed left bracket"),
@@ -270,7 +270,7 @@ REFUSED = [
     ("x{a=`b}", 1, 5, "unterminated raw string"),
 ]
 OURS = [
-    # What 2.42 reads otherwise, or says less well.
+    # Parsed differently by 2.42, or with a less clear message.
     ("x[]", 1, 3, 'unexpected "]" in subquery or range selector, expected number or duration'),
     ("x[5 m]", 1, 5, 'unexpected identifier "m" in subquery or range, expected ":" or "]"'),
     ("x[-5m]", 1, 3, "duration must be greater than 0"),
@@ -329,7 +329,7 @@ UNSUPPORTED = [
 def test_what_is_wrong_is_refused_at_its_place(
     text: str, line: int, column: int, message: str
 ) -> None:
-    """The rule's author reads what it is and where it stands, as promtool would say it."""
+    """The message has the error and its position, as in promtool."""
     error = refusal(text)
     assert message in error.message
     assert (error.line, error.column) == (line, column)
@@ -521,7 +521,7 @@ SAID = re.compile(r'rule (\d+), "r\d+": could not parse expression: (\d+):(\d+):
 
 
 def promtool_refusals(texts: list[str], folder: Path) -> dict[int, tuple[int, int, str]]:
-    """Return what promtool says about expressions, by index."""
+    """Return promtool's messages about expressions, by index."""
     rules = [{"record": f"r{index}", "expr": text} for index, text in enumerate(texts)]
     path = folder / "rules.yaml"
     path.write_text(yaml.safe_dump({"groups": [{"name": "g", "rules": rules}]}))
@@ -540,7 +540,7 @@ needs_promtool = pytest.mark.skipif(
 
 @needs_promtool
 def test_promtool_says_the_same_about_the_refused(tmp_path: Path) -> None:
-    """Place and text of an error are those that users know from their Prometheus."""
+    """Position and text of an error are those that users know from Prometheus."""
     cases = [case for case in REFUSED if case[0]]  # An empty expression never gets that far.
     said = promtool_refusals([text for text, *_ in cases], tmp_path)
     for index, (text, line, column, _) in enumerate(cases):

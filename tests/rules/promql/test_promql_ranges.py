@@ -1,4 +1,4 @@
-"""Ranges of time in rules: what a disk did in the last minutes, as a Prometheus would say."""
+"""Range vectors in rules: the last minutes of a disk, evaluated as in Prometheus."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def same(got: float | None, expected: float | None) -> bool:
 
 
 def test_a_window_is_open_on_the_left() -> None:
-    """The sample that is exactly as old as the range is long does not count any more."""
+    """The sample that is exactly as old as the range is long does not count."""
     store = one([1.0, 2.0, 3.0, 4.0, 5.0])
     assert value("count_over_time(x[1m])", store, 60.0) == 4
     assert value("count_over_time(x[1m])", store, 59.5) == 4
@@ -104,7 +104,7 @@ def test_what_ended_in_a_window_is_not_counted() -> None:
 
 
 def test_nan_that_was_measured_is_no_end() -> None:
-    """A program that prints NaN has said something; only the marker ends a series."""
+    """A measured NaN is a value; only the marker ends a series."""
     assert value("count_over_time(x[1m])", one([1.0, NAN, 3.0]), 30.0) == 3
 
 
@@ -124,7 +124,7 @@ def test_offset_goes_back_and_forth() -> None:
 
 
 def test_at_fixes_the_time() -> None:
-    """`@` says when, before `offset`; start() and end() are those of the query."""
+    """`@` sets the time, before `offset`; start() and end() are those of the query."""
     store = one([float(number) for number in range(20)])
     assert value("x @ 60", store, 120.0) == 4
     assert value("x @ 60 offset 15s", store, 120.0) == 3
@@ -137,7 +137,7 @@ def test_at_fixes_the_time() -> None:
 
 @pytest.mark.parametrize("at", [1_800_000_000.123_456_7, 1_800_000_000.123_456_2])
 def test_the_newest_sample_is_seen_however_odd_the_clock_is(at: float) -> None:
-    """A clock has more digits than the microseconds that windows are told apart by."""
+    """A clock has more digits than the microseconds that windows distinguish."""
     store = Store()
     store.append("x", (), at, 1.0)
     for text in ("x", "x @ end()", "x @ start()", "sum_over_time(x[1m])", "x offset 0s"):
@@ -163,9 +163,9 @@ def test_the_query_time_inside_a_subquery_is_the_query_s() -> None:
         ([0.0, 1, 2, 3, 4], "increase(x[5m])", 60.0, 4.0),
         # A counter that begins at 10 is extrapolated by half a spacing where more is missing.
         ([10.0, 11, 12, 13, 14], "increase(x[5m])", 60.0, 4.5),
-        # It began anew after 5: 5 -> 2 is a growth of 2.
+        # It restarted after 5: 5 -> 2 is an increase of 2.
         ([3.0, 5, 2, 4], "increase(x[46s])", 45.0, 6 * (45 + 1) / 45),
-        # A gauge's delta does not know of resets, and goes below zero.
+        # A gauge's delta has no resets, and may be negative.
         ([3.0, 5, 2, 4], "delta(x[46s])", 45.0, 1 * (45 + 1) / 45),
         # 10 s before the first sample, and more than a spacing after the last: half of one.
         ([10.0, 20], "increase(x[1m])", 50.0, 10 * (15 + 10 + 7.5) / 15),
@@ -186,7 +186,7 @@ def test_the_query_time_inside_a_subquery_is_the_query_s() -> None:
 def test_growth_is_told_as_prometheus_does(
     values: list[float | None], text: str, at: float, expected: float | None
 ) -> None:
-    """Extrapolation to the window's edges, resets, and what one sample cannot tell."""
+    """Extrapolation to the window's edges, resets, and the case of one sample."""
     assert same(value(text, one(values), at), expected)
 
 
@@ -267,7 +267,7 @@ def test_a_prediction_is_from_now_on_whatever_offset_says() -> None:
 
 
 def test_series_with_other_timestamps_have_their_own_line() -> None:
-    """Two sources are read at different seconds; neither's times are taken for the other's."""
+    """Two data sources are read at different seconds; each has its own times."""
     store = Store({"x": 3600.0})
     for number in range(5):
         store.append("x", SDA, 60.0 * number, 60.0 * number)
@@ -288,7 +288,7 @@ def test_only_what_is_still_the_sample_keeps_its_name() -> None:
 
 
 def test_two_metrics_that_become_one_are_refused() -> None:
-    """Without their names, reads and writes of one disk could not be told apart."""
+    """Without their names, reads and writes of one disk could not be distinguished."""
     store = recorded({("read", SDA): [1.0, 2.0], ("write", SDA): [1.0, 2.0]})
     for text in (
         'rate({__name__=~"read|write"}[1m])',
@@ -316,7 +316,7 @@ def test_a_subquery_steps_at_whole_multiples() -> None:
 
 
 def test_a_subquery_without_a_step_takes_the_group_s() -> None:
-    """One minute unless the rule's group says otherwise."""
+    """One minute unless the rule's group has another interval."""
     expression, store = compile_expression("count_over_time(x[2m:])"), one([1.0] * 40)
     assert expression.evaluate(store, 240.0) == [Sample("", (), 2.0)]
     assert expression.evaluate(store, 240.0, step_seconds=5.0) == [Sample("", (), 24.0)]
@@ -405,7 +405,7 @@ def test_what_no_rule_can_be_is_refused_at_its_place(text: str, column: int, mes
     ],
 )
 def test_an_expression_that_would_stall_the_loop_is_refused(text: str) -> None:
-    """It ends with an error that says what to change."""
+    """The error message says what to change."""
     with pytest.raises(EvaluationError, match=r"too expensive.*shorten its ranges"):
         vector(text, one([1.0] * 100), 1.8e9 if "1" in text[-6:] and "x" not in text else 900.0)
 
@@ -424,7 +424,7 @@ def test_an_expression_that_would_stall_the_loop_is_refused(text: str) -> None:
             'count_values("value", x)',
             20 * SERIES_COST + 21 * ELEMENT_COST + 20 * RELABELLED_COST,
         ),
-        # A label beside it, the text, and twice the seventy characters of all devices.
+        # A label next to it, the text, and twice the seventy characters of all devices.
         (
             'label_replace(x, "l", "$1-$1", "device", "(.*)")',
             20 * SERIES_COST + 40 * ELEMENT_COST + 20 * (RELABELLED_COST + 1 + 5) + 2 * 70,
@@ -545,7 +545,7 @@ def test_a_day_of_what_is_read_each_second_is_thinned() -> None:
     for text in ("increase(x[4h])", "resets(x[4h])", "max_over_time(x[4h])"):
         exact = a_number(text, whole, 2e4)
         assert a_number(text, thinned, 2e4) == pytest.approx(exact, rel=0.003)
-    for at in (4998.0, 4999.0, 5010.0, 9999.0):  # what ended is not taken for what goes on
+    for at in (4998.0, 4999.0, 5010.0, 9999.0):  # an ended series does not hide the current ones
         assert (a_number("x", thinned, at) is None) is (a_number("x", whole, at) is None), at
 
 
@@ -575,14 +575,14 @@ def test_only_what_is_asked_for_hours_is_thinned() -> None:
     ],
 )
 def test_history_is_kept_for_as_long_as_asked(text: str, seconds: float) -> None:
-    """Range, offset and look-back; what subqueries ask for adds up."""
+    """Range, offset and look-back; subqueries add up."""
     expression = compile_expression(text)
     assert expression.retention_seconds["x"] == seconds
     assert not expression.reads_any
 
 
 def test_a_selector_without_a_name_keeps_everything() -> None:
-    """Nobody knows beforehand which metrics `{device="sda"}[1h]` finds."""
+    """The metrics that `{device="sda"}[1h]` matches are not known beforehand."""
     expression = compile_expression('count_over_time({device="sda"}[1h])')
     assert (expression.reads_any, expression.any_retention_seconds) == (True, 3900.0)
     store = Store({"rare": 60.0}, any_retention_seconds=expression.any_retention_seconds)
@@ -642,7 +642,7 @@ def test_other_rules_keep_what_was_seen() -> None:
 
 
 def test_more_history_than_fits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A range of a year fills no memory: the rule that asks for it fails, the others go on."""
+    """A range of a year does not fill the memory: its rule fails, the others continue."""
     monkeypatch.setattr(store_module, "MOST_SAMPLES", 1000)
     retention = {"x": 1e9, "y": 600.0}
     store = Store(retention)
@@ -694,7 +694,7 @@ FUNCTIONS = st.sampled_from(
 def test_any_range_of_any_samples_has_an_answer(
     function: str, window: str, values: list[float | None], at: float
 ) -> None:
-    """Overflow, infinities, NaN, gaps: a vector comes out, or an EvaluationError says why not."""
+    """Overflow, infinities, NaN, gaps: the result is a vector or an EvaluationError."""
     store = recorded({("x", SDA): values, ("y", SDA): values[::-1]}, 20.0)
     text = f"{function}{window})"
     if "__name__" in window:  # x and y become one without their names

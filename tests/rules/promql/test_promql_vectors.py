@@ -171,7 +171,7 @@ def test_each_bay_has_its_own_hottest_disk() -> None:
 
 
 def test_a_count_that_is_no_number_of_disks_is_refused() -> None:
-    """NaN and what no integer holds are errors, said as Prometheus says them."""
+    """NaN and values beyond integers are errors, with Prometheus's message."""
     with pytest.raises(EvaluationError, match="Parameter value is NaN"):
         aggregate("topk", disks(1.0), NAN, (), without=False)
     with pytest.raises(EvaluationError, match=r"Scalar value 1e\+30 overflows int64"):
@@ -211,7 +211,7 @@ def test_disks_are_counted_by_value() -> None:
     ],
 )
 def test_a_value_as_a_label_has_no_exponent(value: float, expected: str) -> None:
-    """It has the fewest digits that tell it from its neighbours."""
+    """It has the fewest digits that distinguish it from its neighbours."""
     assert decimal(value) == expected
 
 
@@ -280,7 +280,7 @@ def test_the_mean_of_whole_numbers_is_exact_to_the_last_digits(values: list[int]
     ],
 )
 def test_a_function_of_an_odd_number_is_go_s(function: str, value: float, expected: float) -> None:
-    """Outside of its domain it is NaN, at a pole or beyond floats an infinity."""
+    """Outside its domain it is NaN, at a pole or beyond floats an infinity."""
     assert bits(ELEMENTWISE[function](value)) == bits(expected)
 
 
@@ -428,7 +428,7 @@ def test_labels_are_set_and_taken_away() -> None:
 
 
 def test_two_disks_must_not_become_one() -> None:
-    """The labels that tell disks apart cannot be overwritten by one text."""
+    """The labels that distinguish disks cannot be overwritten by one text."""
     with pytest.raises(EvaluationError, match="cannot contain metrics with the same labelset"):
         functions.label_replace(disks(1.0, 2.0, 3.0), "device", "x", "", "")
     with pytest.raises(EvaluationError, match="cannot contain metrics with the same labelset"):

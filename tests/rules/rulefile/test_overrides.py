@@ -114,7 +114,7 @@ def test_what_cannot_be_changed_is_told_with_the_cure(text: str, expected: str) 
 
 
 def test_all_that_is_wrong_is_told_in_the_order_of_the_file() -> None:
-    """Also where it is looked at in another order."""
+    """Also if the rules are checked in another order."""
     text = "Full/x: {enabled: no}\n  Ful: {enabled: no}\n  Join: {threshold: 1}\n  Both: {for: 5s}"
     with pytest.raises(RuleFileError) as caught:
         changed(text)
@@ -142,7 +142,7 @@ def test_a_severity_takes_the_place_of_the_shipped_one() -> None:
 
 
 def test_who_counts_the_firings_of_another_follows_its_severity(tmp_path: Path) -> None:
-    """A stall that is only noticed is still told as critical when it repeats."""
+    """A stall lowered to a notice is still escalated to critical when it repeats."""
     text = f"rules_directory: {tmp_path}\noverrides: {{WriteStall/warning: {{severity: notice}}}}"
     after = rules(load_rules(parse_config(text, "c.yaml")))
     (rule,) = [r for r in after if isinstance(r, Rule) and r.alert == "WriteStallRepeats"]
@@ -179,7 +179,7 @@ def test_every_shipped_rule_can_be_overridden_by_the_name_that_is_listed(tmp_pat
 
 
 def test_the_overrides_of_the_example_file_are_good(tmp_path: Path) -> None:
-    """Whoever removes the '#' has what the line says."""
+    """Without the '#' each line has the effect that it describes."""
     _, _, section = example().partition("\noverrides:\n")
     text = f"rules_directory: {tmp_path}\noverrides:\n{section.replace('#', '')}"
     after = rules(load_rules(parse_config(text, "c.yaml")))
@@ -198,7 +198,7 @@ def test_the_overrides_of_the_documentation_are_good(tmp_path: Path) -> None:
 
 
 def test_a_users_own_rule_is_changed_in_its_file(tmp_path: Path) -> None:
-    """An override is of what comes with iowarden, and says so."""
+    """An override applies to shipped rules, and the message says so."""
     Path(tmp_path, "mine.yaml").write_text(RULES)
     text = f"rules_directory: {tmp_path}\noverrides: {{Both: {{for: 5m}}}}"
     with pytest.raises(RuleFileError, match="expected the name of a shipped rule, got 'Both'"):

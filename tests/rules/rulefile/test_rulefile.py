@@ -184,7 +184,7 @@ def test_a_copied_rule_is_an_error_and_a_variant_is_not() -> None:
 
 
 def test_anchors_cannot_multiply_rules() -> None:
-    """A file of a few lines must not ask for a million rules."""
+    """A file of a few lines must not expand to a million rules."""
     rules = ", ".join(f"{{record: a{number}, expr: up}}" for number in range(200))
     groups = ", ".join(f"{{name: g{number}, rules: *r}}" for number in range(100))
     text = f"groups: [{{name: g, rules: &r [{rules}]}}, {groups}]"

@@ -200,7 +200,7 @@ def test_printf_is_gos(template: str, value: float | str, expected: str) -> None
     ],
 )
 def test_a_fault_in_a_text_never_loses_the_alert(text: str, reason: str) -> None:
-    """The mail goes out, and says what is wrong with its text."""
+    """The mail is sent, and contains the error of its text."""
     rendered = render("before " + text)
     assert rendered.startswith("<error expanding template: ")
     assert reason in rendered
@@ -237,7 +237,7 @@ def test_a_query_without_a_store_is_said_in_the_text() -> None:
     ],
 )
 def test_a_bad_template_is_refused_at_load(text: str, line: int, column: int, message: str) -> None:
-    """Whoever writes a rule hears of it at once, not on the night of the alert."""
+    """The author of a rule learns of it at load, not on the night of the alert."""
     with pytest.raises(TemplateError) as caught:
         compile_template(text)
     assert message in caught.value.message
@@ -273,7 +273,7 @@ def test_any_text_renders_or_is_refused(text: str) -> None:
 
 
 def test_ranges_in_one_another_come_to_an_end() -> None:
-    """Three of them over 300 disks would have 27 million turns while nobody watches the disks."""
+    """Three of them over 300 disks would have 27 million iterations, blocking the polls."""
     disks = [Sample("m", (("device", f"sd{number}"),), 1.0) for number in range(300)]
     nested = "{{ range $x }}{{ range $x }}{{ range $x }}{{ end }}{{ end }}{{ end }}"
     text = compile_template(f'{{{{ with $x := query "m" }}}}{nested}{{{{ end }}}}')
