@@ -1,4 +1,4 @@
-"""Calendar expressions mean what systemd says that they mean."""
+"""Calendar expressions mean the same as in systemd."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_no_name_stands_twice_in_the_tables() -> None:
     "condition", ["Database-down", "device_hang", "write_stall", "raid_array", "B1"]
 )
 def test_a_users_label_condition_is_an_ordinary_label(condition: str) -> None:
-    """Only the name of a shipped alert says what it is; an event's row is ours."""
+    """Only the names of shipped alerts define a condition; the event table is iowarden's own."""
     assert faults.meaning("DatabaseDown", condition) == faults.OTHER
     assert faults.meaning("DeviceStall", condition).fault is Fault.HANGS
 

@@ -21,7 +21,7 @@ A, M, L, V, E, C = Kind.ALERT, Kind.METRIC, Kind.LABEL, Kind.VALUE, Kind.EVENT, 
 
 
 def test_the_table_contradicts_nothing() -> None:
-    """Made at import of a table that somebody wrote; each word of it leads to one of today."""
+    """The table is edited by hand; each entry leads to a current name."""
     for each in RENAMES:
         new = NAMES.current(each.kind, each.old, each.of)
         assert NAMES.current(each.kind, new, each.of) == new

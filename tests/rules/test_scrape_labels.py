@@ -1,4 +1,4 @@
-"""Rules of others say `{job="node"}` and `on(instance)`: here they find what they mean."""
+"""Rules of users with `{job="node"}` and `on(instance)` match here as well."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_rules_of_others_find_the_host_and_the_job_they_name() -> None:
 
 @pytest.mark.parametrize("expose", [(), ("node_",)])
 def test_nobody_who_scrapes_us_meets_labels_of_his_own(expose: tuple[str, ...]) -> None:
-    """Prometheus would rename them to 'exported_job'; what is asked here has them, shown or not."""
+    """Prometheus would rename them to 'exported_job'; queries here have them, exposed or not."""
     made = engine(expose)
     shown = [
         sample for chunk in made.hub.chunks() for _, samples in chunk.families for sample in samples
@@ -77,7 +77,7 @@ def test_nobody_who_scrapes_us_meets_labels_of_his_own(expose: tuple[str, ...]) 
 
 
 def test_an_exporter_that_is_not_read_is_no_exporter_that_is_down() -> None:
-    """That a source is silent is told by our own rule; 'up' never says so."""
+    """A failed data source has a rule of its own; 'up' does not show it."""
     made = engine()
     for second in range(1, 120):
         failed = Reading("meminfo", Outcome.FAILED, START + second, 0.0, None, "hangs")

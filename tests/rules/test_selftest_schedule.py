@@ -109,7 +109,7 @@ def test_what_speaks_against_a_test_postpones_it_with_the_reason(
 
 
 def test_of_an_array_one_disk_at_a_time_is_tested() -> None:
-    """Three members are due: one begins. Somebody tests a fourth by hand: none does."""
+    """Three members are due: one starts. A fourth is tested by hand: none does."""
     shares = frozenset({"array md0"})
     three = [Candidate(f"S{n}", shares=shares) for n in range(3)]
     runs = known("S0", "S1", "S2")
@@ -141,7 +141,7 @@ def test_of_two_kinds_that_are_due_at_once_the_one_that_finds_more_goes_first() 
 
 
 def test_the_first_group_that_has_a_disk_counts() -> None:
-    """By serial number, by class, all; what a drive cannot do is not asked of it."""
+    """By serial number, by class, all; a test that a drive does not support is not requested."""
     groups = (
         Group(("S1",), {}),
         Group(("rotational",), {"long": calendar.parse("Sun 03:00")}),
@@ -178,7 +178,7 @@ def test_an_interrupted_test_is_tried_again_and_not_for_ever() -> None:
 
 
 def test_what_is_refused_or_aborted_by_somebody_waits_for_the_next_date() -> None:
-    """Asking again at once would be refused again."""
+    """Another request at once would be refused again."""
     for outcome in (Outcome.REFUSED, Outcome.ABORTED, Outcome.FAILED, Outcome.UNKNOWN):
         run = selftest_schedule.ended(
             selftest_schedule.asked(None, SUNDAY, ""), outcome, "", SUNDAY
@@ -274,7 +274,7 @@ class Machine:
         self.most: Counter[str] = Counter()
 
     def run(self, until: float, step_seconds: float) -> None:
-        """Let the time pass, and begin what the plan says; a short test takes a step, a long 8."""
+        """Let the time pass, and start what is planned; a short test takes a step, a long 8."""
         disks = {f"S{n}": frozenset({f"array md{n % 2}"}) for n in range(6)}
         ends: dict[tuple[str, str], float] = {}
         while self.now < until:
@@ -316,7 +316,7 @@ GROUPS_OF_A_YEAR = (
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.system) for seed in range(1, 10))]
 )
 def test_a_year_with_downtimes_begins_every_test_the_right_number_of_times(seed: int) -> None:
-    """Twelve long and 52 short ones a disk; what two dates of a downtime asked for is one test."""
+    """Twelve long and 52 short ones per disk; two due dates in a downtime are one test."""
     start, end = moment("2026-01-01T00:00"), moment("2027-01-01T00:00")
     machine = Machine(start)
     source = random.Random(seed)
@@ -417,7 +417,7 @@ def test_what_speaks_against_testing_a_disk_follows_from_what_is_known() -> None
 
 
 def test_an_array_that_is_synchronised_is_left_alone() -> None:
-    """Also by a person, who is told; one that is idle or frozen is not."""
+    """Also for a user, with the reason; one that is idle or frozen is no obstacle."""
     for action, against in (("resync", "md0 is in resync"), ("idle", ""), ("frozen", "")):
         arrays = {"md0": replace(RESYNC, sync_action=action)}
         found = selftest_schedule.candidates(DISKS, TOPOLOGY, arrays, {})
@@ -472,7 +472,7 @@ def test_a_result_equal_to_the_one_before_counts() -> None:
 
 
 def test_a_test_of_another_kind_in_the_log_is_not_the_result() -> None:
-    """Somebody ran a short one; that it ended ours is seen when ours is not heard of."""
+    """A short one was started by hand; that it ended ours is seen when ours has no result."""
     other = SelfTest("short", "Completed without error", passed=True, hours=101)
     assert follow(other, OLD).outcome is Outcome.RUNNING
     late = 2 * 3600 + selftest_schedule.SETTLE_SECONDS + 1
@@ -483,7 +483,7 @@ def test_a_test_of_another_kind_in_the_log_is_not_the_result() -> None:
 
 
 def test_how_long_it_takes_yet_is_by_the_drive() -> None:
-    """By the clock, and by the drive's tenths where it is slower than it said."""
+    """By the clock, and by the drive's progress where it is slower than it reported."""
     run = Run(0.0, Outcome.RUNNING, 0.0, minutes=100)
     drive = Drive(Protocol.ATA, self_test_remaining_ratio=0.5)
     assert selftest_schedule.remaining_seconds(run, None, 600.0) == 5400.0
@@ -494,7 +494,7 @@ def test_how_long_it_takes_yet_is_by_the_drive() -> None:
 
 
 def test_the_series_say_what_runs_waits_and_is_refused() -> None:
-    """One disk of each; a test that a person asked for and the disk refused is no news later."""
+    """One disk of each; a test requested by a user and refused is not reported later."""
     runs: Runs = {
         "S1": {"long": Run(0.0, Outcome.RUNNING, SUNDAY, passed_seconds=SATURDAY)},
         "S2": {"long": Run(0.0, Outcome.REFUSED, SUNDAY)},
@@ -539,7 +539,7 @@ def test_what_a_disk_says_during_a_self_test_that_we_began_is_said_to_be_of_it()
     members = [
         line("ata_timeout", SATURDAY - 1.0),
         line("block_medium_error", SATURDAY + 60.0),
-        line("DeviceStall", SATURDAY + 90.0, disk=""),  # the rule knows its object only
+        line("DeviceStall", SATURDAY + 90.0, disk=""),  # the rule has only the object's identity
         line("block_medium_error", SATURDAY + 60.0, "B", "disk B"),
     ]
 

@@ -1,4 +1,4 @@
-"""The joint between collectors and signals: one typed field a source."""
+"""The interface between collectors and signals: one typed field per data source."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOP = Path(__file__).parents[2]
 
 
 def declared() -> dict[str, str]:
-    """Return the type of value that each collector's module declares, by the source's name."""
+    """Return the type that each collector's module declares, by the name of the data source."""
     found = {}
     for path in (TOP / "collectors").rglob("*.py"):
         for node in ast.parse(path.read_text()).body:
@@ -51,7 +51,7 @@ def test_each_field_of_a_snapshot_is_a_source_and_of_its_type() -> None:
 
 
 def test_every_group_names_sources_that_there_are() -> None:
-    """A group that waits for a source of another name would never be stepped."""
+    """A group that waits for a data source of another name would never be stepped."""
     assert {name for group in GROUPS for name in group.sources} <= SOURCES
 
 

@@ -74,7 +74,7 @@ def test_our_own_engine_says_the_same(rules: Path, capsys: pytest.CaptureFixture
 
 @each_file
 def test_every_rule_is_seen_to_fire_with_its_severity(rules: Path) -> None:
-    """A rule that cannot fire any more, or lost a label, does not go unnoticed."""
+    """A rule that can no longer fire, or lost a label, does not go unnoticed."""
     expected = {
         (one.name, dict(labels).get("severity"))
         for one in alert_tests(rules)

@@ -162,7 +162,7 @@ YAML = st.sampled_from(
 @libyaml
 @given(st.lists(YAML, max_size=12).map(lambda parts: "".join(parts) + "\n"))
 def test_any_text_is_the_same_to_both(text: str) -> None:
-    """Also one that nobody thought of."""
+    """Also for texts that were not anticipated."""
     fast, slow = both(text)
     assert fast == slow
 

@@ -53,7 +53,7 @@ class Watch:
     def look(
         self, *found: Controller, after: float = 15.0, problems: tuple[Problem, ...] = ()
     ) -> dict[str, float]:
-        """Return what is told of all that was found, by metric and labels without beginnings."""
+        """Return the samples of all controllers, by metric and labels without prefixes."""
         self.now += after
         values = {"controllers": Controllers(found, problems=problems)}
         view = View(Inputs(self.now, 1e6, Snapshot(**values)), None)
@@ -66,7 +66,7 @@ class Watch:
 
 
 def test_nothing_is_told_of_a_machine_whose_controllers_were_never_read() -> None:
-    """Not read, no value: what is known stays."""
+    """Not read, no value: the stored state remains."""
     view = View(Inputs(START, 1e6, Snapshot()), None)
     kept = {"c0\tseen": ((START, 0.0),)}
     assert controller_state.GROUP.step(kept, view) == (kept, None)
@@ -82,7 +82,7 @@ def test_a_controller_that_is_gone_is_missed_for_a_week() -> None:
 
 
 def test_a_controller_that_does_not_answer_is_not_gone() -> None:
-    """It hangs, or none could be listed: that is told elsewhere."""
+    """It hangs, or controllers could not be listed: that has alerts of its own."""
     watch = Watch()
     watch.look(card("c0"), card("c1"))
     hangs = Problem("c1", "killed after 90 s")
@@ -93,7 +93,7 @@ def test_a_controller_that_does_not_answer_is_not_gone() -> None:
 
 
 def test_errors_of_a_lifetime_are_no_news_and_those_of_today_are() -> None:
-    """16548 at first sight is a baseline; growth is told until a day passed without any."""
+    """16548 is a baseline; an increase is reported until a day passes without any."""
     name = "disk_recent_errors c0 other port 3"
     watch = Watch()
     assert watch.look(card(disks=(disk(other=16548),)))[name] == 0.0
@@ -104,7 +104,7 @@ def test_errors_of_a_lifetime_are_no_news_and_those_of_today_are() -> None:
 
 
 def test_errors_that_stand_still_are_told_as_found() -> None:
-    """Three media errors at first sight; while more come, those are told instead."""
+    """Three media errors at baseline; while more are added, those are reported instead."""
     name = "disk_baseline_errors c0 media port 3"
     watch = Watch()
     assert name not in watch.look(card(disks=(disk(media=0),)))
@@ -134,7 +134,7 @@ NO_BATTERY = (Battery("battery", State(Health.ABSENT, "Not Installed")),)
 
 
 def test_a_write_cache_that_goes_off_is_told_for_a_week() -> None:
-    """Nobody knows who did it; one that was never on is none."""
+    """The cause is unknown; one that was never on is not reported."""
     name = "array_write_cache_turned_off u0 c0"
     watch = Watch()
     on = card(arrays=(unit(write_back=True),), batteries=BATTERY)
@@ -148,7 +148,7 @@ def test_a_write_cache_that_goes_off_is_told_for_a_week() -> None:
 
 
 def test_an_array_that_tells_what_it_is_set_to_needs_no_memory() -> None:
-    """Set to cache writes and not doing so, at first sight: the controller left that by itself."""
+    """Set to cache writes and not doing so at baseline: the controller changed that by itself."""
     name = "array_write_cache_turned_off u0 c0"
     left = unit(write_back=False, default_write_back=True)
     assert Watch().look(card(arrays=(left,), batteries=BATTERY))[name] == 1.0
@@ -161,9 +161,9 @@ def test_an_array_that_tells_what_it_is_set_to_needs_no_memory() -> None:
 
 
 def test_a_controller_bought_without_a_battery_did_not_turn_its_write_cache_off() -> None:
-    """A MegaRAID or Smart Array as it left the shop: set to write back, writing through for ever.
+    """A MegaRAID or Smart Array as delivered: set to write back, always writing through.
 
-    Also where somebody follows the advice to cache only while a battery keeps it.
+    Also where the advice is followed to cache only while a battery protects the cache.
     """
     name = "array_write_cache_turned_off u0 c0"
     left = unit(write_back=False, default_write_back=True)
@@ -225,13 +225,13 @@ def at(slot: int, serial: str = "", health: Health = Health.OK) -> PhysicalDisk:
 
 
 def missing(told: Mapping[str, float]) -> list[str]:
-    """Return the disks that are told to be gone."""
+    """Return the disks reported as missing."""
     prefix = "disk_missing c0 "
     return sorted(key.removeprefix(prefix) for key, v in told.items() if v and prefix in key)
 
 
 def test_a_spare_that_is_not_listed_any_more_is_missed_for_a_week() -> None:
-    """No array misses it; it may have gone while iowarden did not run."""
+    """No array lacks it; it may have been removed while iowarden was not running."""
     watch = Watch()
     assert missing(watch.look(card(disks=(at(1, "S1"), at(2, "S2"))))) == []
     assert missing(watch.look(card(disks=(at(1, "S1"),)))) == ["S2 slot 2"]
@@ -272,7 +272,7 @@ def test_a_disk_that_failed_and_lost_its_name_is_missed_by_it() -> None:
 
 
 def test_no_disk_is_missed_of_a_controller_that_is_not_read_or_lists_none() -> None:
-    """Nobody knows; another card with its name has its own."""
+    """Its disks are unknown; another controller with its name has its own."""
     watch = Watch()
     watch.look(card(serial="L1", disks=(at(1, "S1"), at(2, "S2"))))
     hangs = Problem("c0", "killed after 90 s")

@@ -41,7 +41,7 @@ def watched(
 
 
 def test_a_file_system_that_fills_in_ten_hours_is_forecast_after_six() -> None:
-    """100 GB an hour: six hours are watched, then four are left, and that is said."""
+    """100 GB an hour: observed for six hours, then four are left, and that is reported."""
     _, forecasts = watched(lambda t: 100 * GB * t / HOUR, 9 * HOUR)
     first = next(n for n, seconds in enumerate(forecasts) if seconds is not None)
     assert first * 300 == 6 * HOUR
@@ -52,7 +52,7 @@ def test_a_file_system_that_fills_in_ten_hours_is_forecast_after_six() -> None:
 @settings(max_examples=examples(30))
 @given(days=st.floats(3.5, 50), began=st.floats(0.0, 0.5))
 def test_steady_growth_is_forecast_to_the_hour(days: float, began: float) -> None:
-    """Whatever the rate: after four days the forecast is what arithmetic says."""
+    """Whatever the rate: after four days the forecast is exact."""
     rate = (1 - began) * SIZE / ((days + 4) * DAY)
     _, forecasts = watched(lambda t: began * SIZE + rate * t, 4 * DAY, every=1800.0)
     last = forecasts[-1]
@@ -61,7 +61,7 @@ def test_steady_growth_is_forecast_to_the_hour(days: float, began: float) -> Non
 
 
 def test_a_few_hours_do_not_tell_the_next_week() -> None:
-    """48 GB a day: full in 20 days. That takes three days to say, not six hours."""
+    """48 GB a day: full in 20 days. That takes three days of history, not six hours."""
     _, forecasts = watched(lambda t: 48 * GB * t / DAY, 4 * DAY, every=1800.0)
     first = next(n for n, seconds in enumerate(forecasts) if seconds is not None)
     assert first * 1800.0 == 3 * DAY
@@ -94,7 +94,7 @@ def test_a_weekly_clean_up_is_no_filling_the_second_time() -> None:
 
 
 def test_a_deletion_does_not_hide_that_it_goes_on_filling() -> None:
-    """An administrator frees 50 GB in the sixth hour; beyond where it was, it is told again."""
+    """50 GB are freed in the sixth hour; beyond the earlier level it is reported again."""
 
     def used(now: float) -> float:
         return 100 * GB * now / HOUR - (50 * GB if now >= 6.2 * HOUR else 0.0)
@@ -112,7 +112,7 @@ def test_growth_that_is_over_is_forgotten_within_hours() -> None:
 
 
 def test_a_file_system_that_was_enlarged_is_learnt_anew() -> None:
-    """The growth of before said when the old size is full."""
+    """The growth before, which predicted a full file system at the old size."""
     before, _ = watched(lambda t: 100 * GB * t / HOUR, 8 * HOUR)
     after = follow(before, 800 * GB, 1200 * GB, START + 8.1 * HOUR)
     assert full_in_seconds(after, 1200 * GB) is None
@@ -160,7 +160,7 @@ def told(state: FullnessState, now: float, own: Usage) -> tuple[FullnessState, d
 
 
 def test_a_restart_keeps_what_was_learnt() -> None:
-    """A day of growth was seen, the program starts again: the forecast is there at once."""
+    """A day of growth was observed, the program restarts: the forecast is available at once."""
     state = FullnessState()
     for number in range(int(8 * HOUR / 300) + 1):
         used = 100 * GB * number * 300 / HOUR
@@ -172,7 +172,7 @@ def test_a_restart_keeps_what_was_learnt() -> None:
 
 
 def test_a_clock_that_was_set_back_starts_anew() -> None:
-    """Points of the future say nothing about the past."""
+    """Points in the future are not history."""
     state = FullnessState()
     for number in range(int(8 * HOUR / 300) + 1):
         used = 100 * GB * number * 300 / HOUR
@@ -184,7 +184,7 @@ def test_a_clock_that_was_set_back_starts_anew() -> None:
 
 
 def test_what_cannot_be_written_cannot_fill() -> None:
-    """An image mounted read-only is full by nature; how full is told, not when."""
+    """An image mounted read-only is always full: its used share is reported, no forecast."""
     _, series = told(FullnessState(), START, usage(SIZE, 0.0, read_only=True, files=1000))
     assert series == {
         "iowarden_filesystem_used_ratio": 1.0,

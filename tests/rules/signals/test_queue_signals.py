@@ -1,4 +1,4 @@
-"""The reducers about request queues: a minute's means, what is learnt, what a restart keeps."""
+"""Signals of request queues: a minute's means, learnt values, and state over a restart."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STARVED_SECONDS = "iowarden_scsi_host_starved_seconds"
 
 
 class Machine:
-    """Groups of signals stepped over counters that grow as they are told."""
+    """Groups of signals stepped over counters that the test sets."""
 
     def __init__(self, devices: Topology | None = None, memory: Memory | None = None) -> None:
         """Begin to watch; `memory` is what was kept before."""
@@ -97,7 +97,7 @@ class Machine:
         self.state, self.told = table.step(self.state, inputs, self.derived)
 
     def value(self, group: str, metric: str) -> float | None:
-        """Return the only series of a metric; None: not told, as little as its group."""
+        """Return the only series of a metric; None: not reported, or its group has no result."""
         found = [sample[2] for sample in self.told.get(group, []) if sample[0] == metric]
         return found[0] if found else None
 
@@ -119,7 +119,7 @@ class TestActivity:
     """What a device did in the last minute."""
 
     def test_nothing_is_said_before_a_minute_has_been_seen(self) -> None:
-        """The mean of ten seconds says less than it seems to."""
+        """The mean of ten seconds is not reliable."""
         machine = Machine()
         machine.run(60, CALM)
         assert machine.means() is None
@@ -144,7 +144,7 @@ class TestActivity:
         assert machine.means() is not None
 
     def test_a_counter_that_fell_belongs_to_another_disk(self) -> None:
-        """Swapped under the same name: no means until its own minute is over."""
+        """Replaced under the same name: no means until its own minute is complete."""
         machine = Machine()
         machine.run(70, CALM)
         machine.counters["sda"] = [0.0] * 17
@@ -175,7 +175,7 @@ class TestActivity:
         st.lists(st.integers(0, 1 << 40), min_size=17, max_size=17),
     )
     def test_no_counters_make_impossible_means(self, first: list[int], more: list[int]) -> None:
-        """Nothing is negative, and nobody is busy for more than all of the time."""
+        """Nothing is negative, and no device is busy for more than all of the time."""
         last = tuple(a + b for a, b in zip(first, more, strict=True))
         before, after = BlockIo("sda", 8, 0, tuple(first)), BlockIo("sda", 8, 0, last)
         means = activity.between(before, after, 60.0)
@@ -208,7 +208,7 @@ class TestPhantomReads:
         assert again.value("phantom_reads", "iowarden_device_write_mostly") == 1.0
 
     def test_a_device_that_is_read_every_night_is_not_write_mostly(self) -> None:
-        """A backup begins the day anew."""
+        """A backup restarts the day."""
         machine = Machine(memory=WRITTEN_22_HOURS)
         machine.run(600, PHANTOM, step=5)
         machine.run(2 * 3600 + 600, CALM, step=5)
@@ -230,7 +230,7 @@ class TestPhantomReads:
 
 
 class TestRestarts:
-    """An alert that fires is neither ended nor doubted by a restart or a short blindness."""
+    """A restart or a short gap neither ends nor restarts an alert that fires."""
 
     @pytest.mark.parametrize(
         ("group", "metric", "loads"),
@@ -310,7 +310,7 @@ class TestRestarts:
         assert again.value("read_ahead", short) == 1.0
 
     def test_starved_disks_are_told_on_after_a_restart(self) -> None:
-        """The adapter is known by its name; ten seconds judge it."""
+        """The adapter is identified by its name; ten seconds are enough."""
         names = ("sda", "sdb")
         disks = topology(*(dataclasses.replace(disk(n), serial=n) for n in names))
         hosts = {"host0": ScsiHost("host0", "3w-9xxx", 254, 254, 0)}
@@ -335,6 +335,6 @@ class TestRestarts:
 
 
 def test_a_device_that_only_writes_has_read_no_phantoms_before_a_restart() -> None:
-    """0: since never. Any other time would be that of reads which nobody saw."""
+    """0: never. Any other time would be that of reads that were not observed."""
     state = phantom_reads.PhantomState(usual={"SN1": 3 * 86_400.0})
     assert phantom_reads.remember(state) == {"SN1": ((0.0, 3 * 86_400.0),)}

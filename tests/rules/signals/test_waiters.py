@@ -1,4 +1,4 @@
-"""Who waits for whom: long writes that are nobody's harm, harm that is urgent, and how soon."""
+"""Blocked tasks: long writes that affect no other program, urgent stalls, and drain times."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def write(machine: Simulation, seconds: int, *tasks: Task) -> None:
 
 
 def urgent(machine: Simulation) -> list[str]:
-    """Return what the active write stalls say of themselves."""
+    """Return the evidence of the active write stalls."""
     assert machine.host.engine is not None
     alerts = machine.host.engine.rules.alerts()
     return [a.annotation("urgent") for a in alerts if a.name == "WriteStall" and a.active]
 
 
 def test_terabytes_at_the_disks_own_speed_are_no_stall(machine: Simulation) -> None:
-    """Three dd are paused and the kernel writes for them: minutes of backlog, and nobody's harm."""
+    """Three dd are paused and the kernel writes for them: a long backlog that affects no one."""
     write(machine, 120, *DD, FLUSHER)
     assert machine.host.names("warning") == set()
     assert machine.host.mails == []
@@ -119,7 +119,7 @@ def test_a_stall_is_mailed_however_far_apart_the_looks_of_a_thrashing_host_are(
 def test_who_writes_a_little_and_is_paused_for_it_is_harmed(
     machine: Simulation, channel: str
 ) -> None:
-    """A database's log: 16 kB each time; the kernel pauses it as it pauses the dd beside it."""
+    """A database's log: 16 kB each time; the kernel pauses it like the dd next to it."""
     log = [task(pid, "balance_dirty_pages", write_bytes=16_384) for pid in (900, 901, 902)]
     write(machine, 10, *DD, *log)
     write(machine, 20, *DD, *(task(each.pid, channel, write_bytes=32_768) for each in log))
@@ -128,7 +128,7 @@ def test_who_writes_a_little_and_is_paused_for_it_is_harmed(
 
 
 def test_who_begins_to_write_much_after_days_is_a_writer(machine: Simulation) -> None:
-    """A database that loads a table: its mean of a year says nothing, its speed of now does."""
+    """A database that loads a table: its mean over a year is low, its current rate is not."""
     for second in range(90):
         loading = task(14, "balance_dirty_pages", write_bytes=1000 + second * SLOW)
         write(machine, 1, *DD, loading)
@@ -142,13 +142,13 @@ def test_a_writer_whose_bytes_nobody_may_read_is_a_writer(machine: Simulation) -
 
 
 def test_without_a_probe_a_stall_is_told_and_not_urgent(machine: Simulation) -> None:
-    """Nobody can tell who waits: three blocked tasks are a warning, as they always were."""
+    """The waiting tasks are unknown: three blocked tasks are a warning, as without a probe."""
     machine.run(30, queued=QUEUED, blocked=3, writes={"sda": SLOW}, in_flight={"sda": 9})
     assert urgent(machine) == ["false"]
 
 
 def test_all_samples_of_ten_seconds_have_to_forecast_it() -> None:
-    """Disks busy for 20 s, then ten forecasts: the shortest counts, and a pause begins anew."""
+    """Disks busy for 20 s, then ten forecasts: the shortest counts, and a pause restarts it."""
     history, least = leaves.LeafHistory(), []
     forecasts: bandwidth.Forecasts = ()
     for second in range(45):
@@ -180,7 +180,7 @@ def test_tasks_are_counted_at_each_device_below_their_file() -> None:
 
 
 def test_a_bystander_counts_until_two_looks_after() -> None:
-    """Between two waits it runs; a moment later it is over."""
+    """Between two waits it runs; a moment later it no longer counts."""
     state, counts = waiters.EMPTY, []
     for at, *tasks in ((0, task(5, "x")), (5, *DD), (10, *DD), (15, *DD)):
         state, samples = waiters.step(state, look(float(at), *tasks))

@@ -1,4 +1,4 @@
-"""SMART history fields: the stored numbers of drives, and how users name them."""
+"""The values of drives that are stored for years, and how users select one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOURS = Attribute(9, "Power_On_Hours", 80, 80, 0, None, "20123h+05m+01.5s", pref
 
 
 def test_what_alerts_are_about_is_kept_with_each_change() -> None:
-    """Pending sectors at each change, hours once a day, missing values never."""
+    """Pending sectors at each change, hours once a day; what is not reported, never."""
     found = history_fields.figures(drive("S1", attributes=(PENDING, HOURS), power_on_hours=20_123))
     assert found == {
         "197 raw": (5.0, True),

@@ -45,7 +45,7 @@ CHUNKS = st.one_of(
 
 @given(CHUNKS, st.data())
 def test_each_place_of_an_address_leads_back_to_it(made: Chunk, data: st.DataObject) -> None:
-    """Every copy of every byte, whichever device is asked."""
+    """Every copy of every byte, on whichever device."""
     address = START + data.draw(st.integers(0, made.length - 1))
     places = btrfs_forward(made, address)
     assert len(places) == {"DUP": 2, "RAID1": 2, "RAID1C3": 3, "RAID1C4": 4, "RAID10": 2}.get(
@@ -59,7 +59,7 @@ def test_each_place_of_an_address_leads_back_to_it(made: Chunk, data: st.DataObj
 
 @given(CHUNKS)
 def test_the_bytes_of_a_stripe_are_data_or_parity_and_all_of_the_chunk(made: Chunk) -> None:
-    """Nothing is left out, nothing told twice; as much parity as the profile has."""
+    """Nothing is left out, nothing counted twice; as much parity as the profile has."""
     seen: dict[int, int] = {}
     parity = 0
     for device in {stripe.device for stripe in made.stripes}:
@@ -122,7 +122,7 @@ def test_a_chunk_that_cannot_be_is_no_map(made: Chunk) -> None:
 
 
 def test_two_chunks_at_one_place_name_nobody() -> None:
-    """One of them must be wrong, and which one cannot be told."""
+    """One of them must be wrong, and which one is unknown."""
     one = chunk("single")
     with pytest.raises(LayoutError, match="two chunks lie at byte"):
         reverse([one, replace(one, start=2 * START)], 1, 0, 1 << 40)

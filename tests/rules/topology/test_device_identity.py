@@ -35,7 +35,7 @@ def mounted(source: str, mount_point: str) -> Mount:
 
 
 def test_a_disk_that_came_and_one_that_went_are_events() -> None:
-    """sda stays, sdb goes, sdc comes: each is told by its serial number."""
+    """sda stays, sdb is removed, sdc is added: each is reported by its serial number."""
     before = topology(disk("sda", serial="A"), disk("sdb", serial="B"))
     after = topology(disk("sda", serial="A"), disk("sdc", serial="C"))
     events = device_changes.changes(before, after)
@@ -54,7 +54,7 @@ def test_a_disk_under_another_name_is_renamed() -> None:
 
 
 def test_another_disk_under_the_same_name_is_a_replacement() -> None:
-    """sdb was swapped: what stood on the old one is told, and which one has its name now."""
+    """sdb was replaced: the report has what was on the old one, and the disk with its name now."""
     before = topology(
         disk("sdb", serial="B", holders=("md0",)), disk("md0", slaves=("sdb",), leaf=False)
     )
@@ -71,7 +71,7 @@ def test_another_disk_under_the_same_name_is_a_replacement() -> None:
 
 
 def test_diskseq_tells_a_disk_without_serial_number_from_the_next_of_its_name() -> None:
-    """Two sticks without a number in one slot: the second is another one, and so is told."""
+    """Two sticks without a number in one slot: the second is reported as another device."""
     before = topology(numbered(disk("sdb"), 7))
     assert device_changes.changes(before, topology(numbered(disk("sdb"), 7))) == []
     events = device_changes.changes(before, topology(numbered(disk("sdb"), 9)))
@@ -113,7 +113,7 @@ def test_a_partition_of_a_disk_that_is_gone_is_that_disk(name: str, part: str) -
 
 
 def test_what_a_raid_controller_says_is_its_matter_or_that_of_a_disk_that_is_known() -> None:
-    """A setting of it is none of the host's; a slot whose disk nobody knows is the controller's."""
+    """Its settings are not the host's; a slot with an unknown disk belongs to the controller."""
 
     def known(labels: Labels) -> Identity | None:
         return Identity("disk ACME S1", "slot") if ("slot", "channel 2") in labels else None
@@ -149,7 +149,7 @@ def machine() -> Simulation:
 
 
 def test_a_disk_that_vanishes_with_a_file_system_on_it_is_critical(machine: Simulation) -> None:
-    """It is told at once with what stood on it; it is over when the disk is back as sdc."""
+    """It is reported at once with what was on it; it is resolved when the disk is back as sdc."""
     machine.pull_disk("sda")
     machine.run(5)
     (mail,) = machine.host.mails
@@ -174,7 +174,7 @@ ROOT = "25 1 8:1 / / rw - ext4 /dev/sdz1 rw\n"
 def test_a_backup_disk_may_be_unmounted_and_switched_off_at_once(
     machine: Simulation, fstab: str, *, told: bool
 ) -> None:
-    """Of a disk that fails, systemd unmounts what '/etc/fstab' mounts at boot: that is told."""
+    """Of a failing disk, systemd unmounts what '/etc/fstab' mounts at boot: that is reported."""
     line = f"/dev/sdb /backup ext4 {fstab} 0 0\n" if fstab else ""
     machine.memory.write({"/proc/1/mountinfo": ROOT + BACKUP, "/etc/fstab": line})
     machine.run(30)
@@ -199,7 +199,7 @@ def test_what_systemd_unmounts_is_missed_although_the_disks_are_looked_at_later(
 
 
 def test_one_of_two_disks_of_one_serial_number_is_missed(machine: Simulation) -> None:
-    """A maker gave both the same; the one with a file system goes, and comes back as sde."""
+    """A vendor gave both the same; the one with a file system is removed, and returns as sde."""
     machine.add_disk("sdc", "0001")
     machine.add_disk("sdd", "0001")
     mount = "26 1 8:16 / /data rw - ext4 /dev/sdc rw\n"
@@ -229,7 +229,7 @@ def test_a_path_that_is_lost_is_no_disk_that_is_lost(machine: Simulation) -> Non
 
 @pytest.mark.parametrize("serial", ["S8", ""])
 def test_a_disk_that_was_missed_for_a_week_is_not_well(machine: Simulation, serial: str) -> None:
-    """Nobody put it back: it is missed no more, and there is no all clear for it."""
+    """It was not added again: it is no longer reported as missing, and not as resolved."""
     machine.add_disk("sdc", serial)
     mount = "26 1 8:32 / /data rw - ext4 /dev/sdc rw\n"
     machine.memory.write({"/proc/1/mountinfo": ROOT + mount})
@@ -252,7 +252,7 @@ def test_a_disk_that_carried_nothing_may_be_pulled(machine: Simulation) -> None:
 
 
 def test_a_disk_that_vanishes_while_it_hangs_is_not_well(machine: Simulation) -> None:
-    """The stalled disk is gone and another one has its name: no all clear for the old one."""
+    """The hung disk was removed and another one has its name: the old one is not resolved."""
     machine.run(20, in_flight=HUNG)
     machine.run(60, in_flight=HUNG)
     assert machine.host.reasons() == ["opened", "worse"]
@@ -267,7 +267,7 @@ def test_a_disk_that_vanishes_while_it_hangs_is_not_well(machine: Simulation) ->
 
 
 def test_a_disk_that_comes_back_after_another_took_its_name_is_well(machine: Simulation) -> None:
-    """S1 hung and was pulled, S9 got its name; S1 comes back as sdc, and its all clear comes."""
+    """S1 hung and was pulled, S9 got its name; S1 returns as sdc, and is reported as resolved."""
     machine.run(80, in_flight=HUNG)
     machine.pull_disk("sda")
     machine.add_disk("sda", "S9")
@@ -283,7 +283,7 @@ def test_a_disk_that_comes_back_after_another_took_its_name_is_well(machine: Sim
 
 
 def test_a_disk_that_comes_back_under_another_name_is_well(machine: Simulation) -> None:
-    """S1 hung as sda, was pulled and comes back as sdc: the incident goes on to its all clear."""
+    """S1 hung as sda, was pulled and returns as sdc: the incident continues until resolved."""
     machine.run(80, in_flight=HUNG)
     machine.pull_disk("sda")
     machine.run(20)
@@ -326,9 +326,9 @@ ON_DISK = {"device": "/dev/sda1", "mountpoint": "/srv"}
     ],
 )
 def test_what_an_alert_is_about_follows_from_its_labels(labels: dict[str, str], key: str) -> None:
-    """A failed file system is its disk's matter, a full one its own; a setting hides no stall.
+    """A failed file system belongs to its disk, a full one is its own; a setting hides no stall.
 
-    A user's label 'condition' says nothing of that.
+    A user's label 'condition' does not matter.
     """
     whole = replace(disk("sda", serial="A"), partitions=("sda1",))
     known = topology(whole, disk("md0", slaves=("sda",), leaf=False))

@@ -97,7 +97,7 @@ def test_what_is_not_followed_is_named() -> None:
     ],
 )
 def test_a_table_that_contradicts_itself_is_refused(line: str) -> None:
-    """Whatever it is, no sector is found by it, and no key is told."""
+    """In any case no sector is mapped by it, and no key is shown."""
     with pytest.raises(LayoutError, match="do not match the kernel's documentation") as caught:
         dm_map.through_table([target(line)], "8:1", 0, 8)
     assert "00" not in str(caught.value).replace("1000", "").replace("1001", "")

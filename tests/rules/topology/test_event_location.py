@@ -81,7 +81,7 @@ def channel(number: int, serial: str = "", **fields: Any) -> PhysicalDisk:  # no
 
 
 def areca(*disks: PhysicalDisk, **fields: Any) -> Controller:  # noqa: ANN401 - as Controller takes them
-    """An Areca controller, the only one of its maker."""
+    """An Areca controller, the only one of its vendor."""
     told = {"model": "ARC-1210", "host": "host2", **fields}
     return Controller("areca 1", "areca", disks=disks, **told)
 
@@ -134,7 +134,7 @@ def test_a_disk_that_smart_knows_bears_the_label_of_its_series() -> None:
 
 
 def test_an_ata_port_is_the_disk_that_hangs_there() -> None:
-    """libata says 'ata3.00' and never 'sda'; behind a port multiplier ata4 has two disks."""
+    """libata reports 'ata3.00' and never 'sda'; behind a port multiplier ata4 has two disks."""
     machine = topology(
         sd("sda", "2:0:0:0", "S1", port="ata3"),
         sd("sdb", "3:0:0:0", "S2", port="ata4"),
@@ -205,7 +205,7 @@ def test_a_scsi_address_is_the_device_there() -> None:
 
 
 def test_a_device_number_is_the_device_of_that_number() -> None:
-    """Hung tasks and device-mapper tell '8:16'; of one that is not there nothing is known."""
+    """Hung tasks and device-mapper report '8:16'; for a missing one nothing is known."""
     disk = dataclasses.replace(sd("sdb", "2:0:1:0", "S2"), device_number="8:16")
     known = Map(topology(disk))
     for where in ("8:16", "block 8:16"):
@@ -273,9 +273,9 @@ def test_what_names_nothing_is_the_hosts() -> None:
 
 
 def test_the_jbod_disk_of_an_arc_1210_is_one_disk_for_all_that_tell_of_it() -> None:
-    """Its channel 2 is sdb: the controller's log, the kernel's and SMART mean one disk.
+    """Its channel 2 is sdb: the controller's log, the kernel's and SMART concern one disk.
 
-    Neither says a serial number to the kernel there, and target 1 is channel 2.
+    Neither reports a serial number to the kernel there, and target 1 is channel 2.
     """
     machine = topology(sd("sdc", "1:0:1:0"), sd("sda", "2:0:0:0"), sd("sdb", "2:0:1:0"))
     card = areca(channel(1, "W1", usage="JBOD"), channel(2, "W2", usage="JBOD"))
@@ -292,7 +292,7 @@ def test_the_jbod_disk_of_an_arc_1210_is_one_disk_for_all_that_tell_of_it() -> N
 
 
 def test_a_disk_that_is_passed_through_is_found_by_its_serial_number() -> None:
-    """Then no address is needed, nor the host, which is unknown where there are two of a maker."""
+    """Then neither an address is needed nor the host, which is unknown for two of a vendor."""
     machine = topology(sd("sdb", "2:0:7:3", "W2"), sd("sdc", "4:0:7:3", "W9"))
     first = areca(channel(2, "W2", usage="Pass Through"), host="")
     second = dataclasses.replace(
@@ -370,7 +370,7 @@ def test_a_volume_of_one_disk_is_told_with_it() -> None:
 
 
 def test_a_disk_that_is_read_later_has_the_key_it_will_have_then() -> None:
-    """Before its first reading a disk is called by the way it is asked; its incident is not."""
+    """Before its first reading a disk is named by its access method; its incident is not."""
     card = areca(channel(2, "W2"))
     later = inventory.look(disks(read(2, "W2")), topology())
     early = inventory.look(disks(read(2, "", drive=None, cover=Cover.NOT_YET)), topology())
@@ -408,7 +408,7 @@ def test_where_a_serial_number_is_of_two_disks_the_slot_decides() -> None:
 
 
 def test_two_block_devices_that_say_one_serial_number_are_no_disk_in_a_slot() -> None:
-    """Which of them it would be, nobody can tell."""
+    """Which of them it would be is unknown."""
     machine = topology(
         sd("sda", "0:0:0:0", "W2", model="FIRST"), sd("sdb", "1:0:0:0", "W2", model="OTHER")
     )
@@ -417,7 +417,7 @@ def test_two_block_devices_that_say_one_serial_number_are_no_disk_in_a_slot() ->
 
 
 def test_the_host_of_a_controller_is_that_at_which_smart_finds_its_disks() -> None:
-    """Of two of a maker the tool does not say which is which; smartctl was told in words."""
+    """The tool does not distinguish two of a vendor; smartctl's arguments were configured."""
     card = areca(channel(2, "W2"), host="")
     covered = inventory.look(disks(read(2, "W2"), read(3, "OTHER")), topology())
     known = Map(topology(), covered=covered, controllers=(card,))
@@ -496,7 +496,7 @@ def test_the_same_slot_of_two_controllers_is_two_disks() -> None:
 
 
 def test_disks_that_all_say_one_serial_number_are_told_apart_by_slot() -> None:
-    """A maker gave both the same: neither is taken for the other."""
+    """A vendor gave both the same: neither is taken for the other."""
     card = areca(channel(1, "0000"), channel(2, "0000"))
     covered = inventory.look(
         disks(
@@ -603,7 +603,7 @@ def test_a_unit_of_a_3ware_is_found_by_its_serial_number_else_its_target() -> No
 
 
 def test_the_alarm_and_the_kernels_line_of_a_port_are_one_disk() -> None:
-    """tw_cli says 'port=3', the driver of scsi6 'unit=0, port=3'; newer cards list slots."""
+    """tw_cli reports 'port=3', the driver of scsi6 'unit=0, port=3'; newer cards list slots."""
     slot = dataclasses.replace(port(3, "P3"), slot="enclosure 0 slot 2")
     for disk in (port(3, "P3"), slot):
         known = Map(topology(), controllers=(escalade(disk),))
@@ -614,7 +614,7 @@ def test_the_alarm_and_the_kernels_line_of_a_port_are_one_disk() -> None:
 
 
 def test_two_controllers_of_a_maker_are_told_apart_by_serial_numbers_of_units() -> None:
-    """Which host c1 is, nobody says; the volume that the kernel sees has the unit's number."""
+    """The host of c1 is not reported; the volume that the kernel lists has the unit's number."""
     first = escalade(port(1, "A"), host="", arrays=(Array("u0", OK, serial="U0"),))
     second = escalade(port(1, "B"), name="c1", host="", arrays=(Array("u0", OK, serial="U9"),))
     machine = topology(sd("sda", "6:0:0:0", "U0"), sd("sdb", "7:0:0:0", "U9"))
@@ -675,7 +675,7 @@ WORDS = st.one_of(
 def test_no_event_is_too_odd_for_a_place(
     source: str, kind: str, device: str, controller: str, where: str
 ) -> None:
-    """Whatever an event says, it has a place; and with nothing known its own words."""
+    """Any event has a location; without other data it is its own text."""
     event = Event(source, kind, "", device=device, controller=controller, place=where)
     card = areca(channel(2, "W2"), arrays=(Array("raid set 1", OK, label=where),))
     machine = topology(sd("sda", "2:0:1:0", "W2", port="ata1"))
@@ -727,7 +727,7 @@ def test_what_a_file_system_says_after_its_disk_vanished_is_not_about_the_next_d
 
 
 def test_an_adapter_is_its_host_by_whatever_name_its_driver_gives_it() -> None:
-    """Eight disks of host6 hang and 'mpt3sas_cm0' tells why: one object, not two incidents."""
+    """Eight disks of host6 hang and 'mpt3sas_cm0' reports why: one object, not two incidents."""
     names = {
         "mpt3sas_cm0": "host6",
         "0000:03:00.0": "host6",

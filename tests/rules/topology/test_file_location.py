@@ -1,4 +1,4 @@
-"""Answers side by side: when two are told as one."""
+"""Adjacent answers: when two are merged into one."""
 
 from __future__ import annotations
 

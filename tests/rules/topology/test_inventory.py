@@ -30,7 +30,7 @@ DAY = 24 * HOUR
 
 
 def failed(disk: Disk, cover: Cover, reason: str, *, held: bool = False) -> Disk:
-    """The same disk after a try that came to nothing; `held`: what it said before still counts."""
+    """The same disk after a failed poll; `held`: its last data are still valid."""
     polled = disk.polled
     own = polled.drive if held else None
     return replace(disk, polled=replace(polled, cover=cover, reason=reason, drive=own))
@@ -132,7 +132,7 @@ def test_nothing_to_read_is_no_good_reading() -> None:
 
 
 def test_disks_that_cannot_be_read_have_not_failed() -> None:
-    """Four disks and a smartctl that fails: it is SMART that could not be read, and says why."""
+    """Four disks and a smartctl that fails: SMART could not be read, with the reason."""
     names = {"sda": "S1", "sdb": "S2", "sdc": "S3", "sdd": "S4"}
     known = topology(*(device(name, serial) for name, serial in names.items()))
     four = [direct(name, serial) for name, serial in names.items()]
@@ -154,7 +154,7 @@ def test_disks_that_cannot_be_read_have_not_failed() -> None:
 
 @pytest.mark.parametrize("cover", [Cover.FAILED, Cover.NO_PASS_THROUGH])
 def test_a_removable_medium_has_nothing_to_read(cover: Cover) -> None:
-    """A stick that was asked, and a disk that gave the same answer."""
+    """A stick that was polled, and a disk with the same reply."""
     stick = replace(device("sdb", "S2"), removable=True)
     asked = [
         failed(direct(name, serial), cover, "no") for name, serial in (("sda", "S1"), ("sdb", "S2"))
@@ -171,7 +171,7 @@ def test_a_removable_medium_has_nothing_to_read(cover: Cover) -> None:
 def test_a_disk_that_was_read_and_tells_nothing_any_more_is_reported(
     cover: Cover, *, restarts: bool
 ) -> None:
-    """'SMART Disabled', or only its name: as a failed reading, and what it said is not over."""
+    """'SMART Disabled', or only its name: like a failed reading, its alerts are not resolved."""
     machine = Machine(device("sda", "S1"), device("sdb", "S2"))
     failing = direct("sdb", "S2", drive=drive("S2", passed=False))
     machine.disks = at(machine, direct("sda", "S1"), failing)
@@ -192,7 +192,7 @@ def test_a_disk_that_was_read_and_tells_nothing_any_more_is_reported(
 
 
 def test_two_paths_are_one_disk_and_two_disks_of_one_serial_number_are_two() -> None:
-    """A multipath disk has two names; a maker that numbers all its disks alike has two disks."""
+    """A multipath disk has two names; a vendor that gives all the same number has two disks."""
     both = topology(device("sda", "S1"), device("sdb", "S1"))
     (one,) = inventory.look(disks(direct("sda", "S1")), both).values()
     assert one.leaves == ("sda", "sdb")
@@ -203,7 +203,7 @@ def test_two_paths_are_one_disk_and_two_disks_of_one_serial_number_are_two() -> 
 
 
 def test_a_disk_that_a_controller_shows_and_hides_is_found_by_its_number() -> None:
-    """A disk asked by its controller is the very sda that the kernel has: one incident for both."""
+    """A disk polled through its controller is the sda of the kernel: one incident for both."""
     by_number = hidden(1, "S1")
     by_name = hidden(2, "", drive=drive("other", wwn="5000c500a1b2c3d4"))
     known = topology(
@@ -240,7 +240,7 @@ def test_a_machine_on_which_nothing_can_be_read_says_so_once() -> None:
 
 
 def test_a_poller_that_cannot_be_read_reads_nothing() -> None:
-    """The source 'smart' itself fails: its collector is told, and that no disk is read."""
+    """The data source 'smart' itself fails: reported for its collector, and as no disk read."""
     machine = Machine(device("sda", "S1"))
     machine.disks = None
     machine.look(HOUR, 300.0)
@@ -248,7 +248,7 @@ def test_a_poller_that_cannot_be_read_reads_nothing() -> None:
 
 
 def test_one_try_that_fails_is_not_told() -> None:
-    """A disk times out once, on a machine with one disk: what it said before still counts."""
+    """A disk times out once, on a host with one disk: its last data are still valid."""
     machine = Machine(device("sda", "S1"))
     machine.disks = at(machine, direct("sda", "S1"))
     machine.look(HOUR / 2, 300.0)
@@ -261,7 +261,7 @@ def test_one_try_that_fails_is_not_told() -> None:
 
 
 def test_a_disk_that_is_no_longer_read_is_told_and_so_is_that_it_is_again() -> None:
-    """Three polls without an answer: a warning of the very disk; read again: all clear."""
+    """Three polls without a reply: a warning for this disk; read again: resolved."""
     machine = Machine(device("sda", "S1"), device("sdb", "S2"))
     first, second = direct("sda", "S1"), direct("sdb", "S2")
     machine.disks = at(machine, first, second)
@@ -282,7 +282,7 @@ def test_a_disk_that_is_no_longer_read_is_told_and_so_is_that_it_is_again() -> N
 
 
 def test_a_sleeping_disk_is_not_lost() -> None:
-    """It sleeps for a week: what it last said holds, and nobody is told."""
+    """It sleeps for a week: its last data are valid, and there is no alert."""
     machine = Machine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
@@ -299,7 +299,7 @@ def test_a_sleeping_disk_is_not_lost() -> None:
 
 
 def test_a_disk_that_slept_from_the_start_is_no_notice() -> None:
-    """It must not be woken for being read; that nothing is known of it is in the coverage."""
+    """It must not be woken up to be read; its monitoring state shows that it is unknown."""
     machine = Machine(device("sda", "S1"), device("sdb", "S2"))
     asleep = direct("sdb", "S2", cover=Cover.ASLEEP, drive=None, read_seconds=None)
     for _ in range(4):
@@ -326,7 +326,7 @@ def test_a_try_that_fails_after_a_long_stop_is_not_told() -> None:
 
 
 def test_a_disk_that_gets_a_longer_name_is_the_same_disk() -> None:
-    """Another disk of its serial number was plugged in: neither is missed by the short name."""
+    """Another disk of its serial number was added: neither is missing by the short name."""
     machine = Machine(device("sda", "S1"))
     machine.disks = at(machine, direct("sda", "S1"))
     machine.look(HOUR, 300.0)
@@ -369,7 +369,7 @@ def test_what_has_no_smart_is_not_missed(cover: Cover) -> None:
 
 
 def test_a_disk_that_is_not_there_after_a_restart_is_missed_until_it_is_back() -> None:
-    """The machine was off and a disk did not come back: a warning; put back, all clear."""
+    """The host was off and a disk did not return: a warning; added again, resolved."""
     machine = Machine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
@@ -392,7 +392,7 @@ def test_a_disk_that_is_not_there_after_a_restart_is_missed_until_it_is_back() -
 
 
 def test_a_missing_disk_is_forgotten_after_a_week() -> None:
-    """Nobody said that it was taken out; it is missed for seven days, over restarts."""
+    """It was not reported as removed; it is missing for seven days, over restarts."""
     machine = Machine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
@@ -411,7 +411,7 @@ def test_a_missing_disk_is_forgotten_after_a_week() -> None:
 
 
 def test_a_disk_that_vanishes_while_we_watch_is_told_by_the_kernels_side_alone() -> None:
-    """What it carried is told as DeviceGone; an unplugged backup disk carried nothing: silence."""
+    """What was on it is reported as DeviceGone; an unplugged backup disk had nothing: no alert."""
     machine = Machine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
@@ -427,7 +427,7 @@ def test_a_disk_that_vanishes_while_we_watch_is_told_by_the_kernels_side_alone()
 
 
 def test_a_disk_behind_a_controller_that_its_controller_lost_is_missed() -> None:
-    """No block device vanished with it, so nobody else tells; unless the look for disks failed."""
+    """No block device disappeared with it, so no other alert does; unless listing disks failed."""
     machine = Machine()
     machine.disks = at(machine, hidden(1, "H1"), hidden(2, "H2"))
     machine.look(HOUR, 300.0)
@@ -444,7 +444,7 @@ def test_a_disk_behind_a_controller_that_its_controller_lost_is_missed() -> None
 
 
 def test_a_disk_that_shares_its_serial_number_is_not_missed_under_its_short_name() -> None:
-    """After each start the first of two behind a controller is heard before the second."""
+    """After each start the first of two behind a controller is read before the second."""
     machine = Machine()
     machine.disks = disks(hidden(1, "S1"))
     machine.look(600.0)
@@ -459,7 +459,7 @@ def test_a_disk_that_shares_its_serial_number_is_not_missed_under_its_short_name
 
 
 def test_disks_that_one_controller_hides_are_lost_together() -> None:
-    """An adapter passes nothing through any more: its incident, not one for each of its disks."""
+    """An adapter stops passing commands through: one incident, not one for each of its disks."""
     machine = Machine(device("sda", "S1"))
     members = [hidden(number, f"H{number}") for number in range(1, 5)]
     machine.disks = at(machine, direct("sda", "S1"), *members)
@@ -506,7 +506,7 @@ def test_a_disk_that_gets_another_name_keeps_its_alert() -> None:
 
 
 def test_a_disk_that_was_taken_out_is_missed_no_more_once_that_is_said() -> None:
-    """'iowarden disk forget' ends the alert, over a restart too; no all clear is claimed."""
+    """'iowarden disk forget' ends the alert, over a restart too; it is not called resolved."""
     machine = Machine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
@@ -525,7 +525,7 @@ def test_a_disk_that_was_taken_out_is_missed_no_more_once_that_is_said() -> None
 
 
 def test_a_vanished_disk_is_missed_no_more_once_somebody_has_it() -> None:
-    """It vanished with an array on it, which is told; then somebody says that it was he."""
+    """It disappeared with an array on it, which is reported; then a user confirms the removal."""
     machine = Machine(device("sda", "S1"), device("sdb", "S2", holders=("md0",)))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
@@ -543,7 +543,7 @@ def test_a_vanished_disk_is_missed_no_more_once_somebody_has_it() -> None:
 
 @pytest.mark.parametrize("name", ["sdb", "sdc"])
 def test_a_failing_disk_that_was_replaced_and_forgotten_is_no_open_alert(name: str) -> None:
-    """It said that it fails, another took its place or its bay: nothing is unknown for a day."""
+    """It reported a failure, another took its place or its bay: nothing is unknown for a day."""
     machine = Machine(device("sda", "S1"), device("sdb", "S2", holders=("md0",)))
     failing = direct("sdb", "S2", drive=drive("S2", passed=False))
     machine.disks = at(machine, direct("sda", "S1"), failing)
@@ -560,7 +560,7 @@ def test_a_failing_disk_that_was_replaced_and_forgotten_is_no_open_alert(name: s
 
 
 def test_a_configured_disk_that_is_missing_is_critical() -> None:
-    """The administrator wrote it down: five minutes after the start it is told."""
+    """It is in the configuration: five minutes after the start it is reported."""
     machine = Machine(device("sda", "S1"))
     target = Target("", "", "", "", "", "", "configuration")
     wanted = replace(
@@ -610,7 +610,7 @@ def test_many_configured_disks_that_are_missing_are_one_incident() -> None:
 
 
 def test_what_a_drive_does_not_say_is_named() -> None:
-    """Covered is not all: raw values hidden by a controller, self-tests refused, no counters."""
+    """Monitored does not mean complete: hidden raw values, refused self-tests, no counters."""
     plain = Attribute(197, "Current_Pending_Sector", 193, 193, 0, None, "", prefail=False)
     assert inventory.not_read(drive("S1", attributes=(plain,), self_test_kinds=())) == (
         "raw values hidden",
@@ -631,7 +631,7 @@ def test_what_a_drive_does_not_say_is_named() -> None:
 
 
 def test_every_cover_has_words() -> None:
-    """Whatever came of asking a disk can be told to people."""
+    """Every result of a poll has a text."""
     assert set(inventory.WORDS) == set(Cover)
     told = {Cover.READ, Cover.ASLEEP, Cover.NOT_YET, Cover.NO_SMART, Cover.LUN}
     assert set(inventory.CURES) == set(Cover) - told

@@ -165,7 +165,7 @@ def arrays(draw: st.DrawFn) -> md_levels.Array:
         far = draw(st.integers(1, disks // near))
         # In sets the kernel wants one near copy: with more, it does not find its own copies again.
         sets = draw(st.integers(0, 2)) if near == 1 else 0
-        # Copies side by side that wrap meet the far ones of their row: refused, see below.
+        # Adjacent copies that wrap meet the far ones of their row: refused, see below.
         offset = draw(st.integers(0, 1)) if disks % near == 0 else 0
         number = near | far << 8 | offset << 16 | sets << 17
         rows = max(rows, far)
@@ -208,7 +208,7 @@ def test_a_whole_member_is_told_without_gap_and_no_sector_twice(known: md_levels
 
 
 def test_copies_that_meet_in_one_place_are_refused() -> None:
-    """Two near and two offset copies on five members: what the kernel wrote there, nobody knows."""
+    """Two near and two offset copies on five members: what the kernel wrote there is unknown."""
     known = md_map.array(geometry("raid10", 5, 0x10202))
     with pytest.raises(LayoutError, match="do not lead to each other"):
         md_map.reverse(known, 0, known.offsets[0], 200)
@@ -365,7 +365,7 @@ def test_a_sector_behind_the_end_of_an_array_is_refused() -> None:
 def test_an_array_tells_what_was_lost_while_enough_members_are_there(
     level: str, disks: int, lost: int | None, can: bool | None
 ) -> None:
-    """Not known how many are gone: not said to be safe."""
+    """The number of missing members is unknown: not called redundant."""
     assert md_map.redundant(replace(geometry(level, disks), degraded=lost)) is can
 
 

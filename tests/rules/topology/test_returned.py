@@ -20,7 +20,7 @@ MD0 = disk("md0", leaf=False, md=Md("raid10", 4, 258, 2, 524288))
 
 
 def array(level: str, degraded: int, **fields: Any) -> Array:  # noqa: ANN401 - as Array takes them
-    """An array of four members that misses some."""
+    """An array of four members, some of them missing."""
     usual = Array("md0", level, "clean", 4, degraded, "idle", None, None, None, None, None, ())
     return replace(usual, **fields)
 
@@ -68,7 +68,7 @@ def test_what_the_array_already_holds_again_needs_no_command() -> None:
 
 @pytest.mark.parametrize(("back", "word"), [("sde", "detached"), ("sdb", "failed")])
 def test_the_failed_member_of_before_is_removed_first(back: str, word: str) -> None:
-    """md keeps the place of a disk that vanished until it is told to let it go."""
+    """md reserves the slot of a missing disk until it is removed explicitly."""
     own = array("raid5", 1, members=(Member("sdb1", None, ("faulty",)),))
     disks = topology(replace(SDE, name=back, partitions=(f"{back}1",)), MD0)
     (text,) = returned.advice(replace(BACK, name=back), disks, {"md0": own})
@@ -77,7 +77,7 @@ def test_the_failed_member_of_before_is_removed_first(back: str, word: str) -> N
 
 
 def test_a_disk_without_its_partitions_is_not_written_to() -> None:
-    """Somebody may have put in another disk of the same name plate, or erased it."""
+    """It may be another disk of the same model, or an erased one."""
     bare = topology(replace(SDE, partitions=()), MD0)
     (text,) = returned.advice(BACK, bare, {"md0": array("raid5", 1)})
     assert "/dev/sde1, which md0 lost, does not exist" in text
@@ -126,7 +126,7 @@ def test_a_disk_that_vanished_and_came_back_is_no_new_disk() -> None:
 
 
 def test_a_disk_that_was_never_there_is_new() -> None:
-    """Without a serial number, or with one nobody missed."""
+    """Without a serial number, or with one that was not missing."""
     after = topology(disk("sdz"), disk("sdy", serial="S9"))
     events = device_changes.recognised(Devices(), device_changes.changes(topology(), after))
     assert {each.change for each in events} == {Change.ADDED}

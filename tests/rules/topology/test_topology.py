@@ -66,7 +66,7 @@ def carries(standing: Standing, lower: str, upper: str, now: float) -> bool:
     ],
 )
 def test_a_mount_is_on_its_device_whatever_name_it_was_given(source: str) -> None:
-    """mountinfo says '/dev/mapper/NAME', sysfs 'dm-0': the number is that of both."""
+    """mountinfo has '/dev/mapper/NAME', sysfs 'dm-0': both have the same number."""
     mounted = mounts(ON_LV.format(source))
     named = with_sources(MACHINE, mounted)
     on = Stack(named, mounted).on(named.devices["sda"])
@@ -148,7 +148,7 @@ def test_a_disk_that_is_back_carries_what_it_carried_and_nothing_twice() -> None
 
 
 def test_an_adapter_carries_its_disks_and_what_they_carry() -> None:
-    """Whoever sees eight disks stand still must know that they hang on one adapter."""
+    """Eight hung disks: the reader must know that they share one adapter."""
     standing = remember(NOTHING, MACHINE, (), 0.0)
     own = identity(MACHINE, "sda")
     assert carried(standing, "adapter host0", 0.0)[0] == Above(own.key, "sda", own.object, "host0")
@@ -163,7 +163,7 @@ def test_names_of_a_machine_without_device_numbers_are_themselves() -> None:
     assert bare.whole("sdz") is None
 
 
-# --- what no link of sysfs tells
+# --- what sysfs does not link
 
 SWAPS = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 
@@ -373,7 +373,7 @@ def test_a_pool_and_a_btrfs_go_by_what_alerts_about_them_have() -> None:
 
 
 def test_what_stood_on_a_disk_is_known_after_a_restart_for_300_s() -> None:
-    """sda vanished at 10; iowarden was started anew at 60, and md0 stops at 100."""
+    """sda disappeared at 10; iowarden restarted at 60, and md0 stops at 100."""
     mounted = mounts(ON_LV.format("/dev/mapper/vg--1-data"))
     left = block_devices.topology({"md0": replace(MD0, slaves=()), "dm-0": LV})
     before = remember(remember(NOTHING, MACHINE, mounted, 0.0), left, mounted, 10.0)
@@ -386,7 +386,7 @@ def test_what_stood_on_a_disk_is_known_after_a_restart_for_300_s() -> None:
 
 
 def test_a_disk_that_went_while_the_program_was_down_carried_what_it_did() -> None:
-    """Nobody saw it go: for 300 s from the first look on it counts; also where that came first."""
+    """Not observed: it counts for 300 s from the first reading on; also if that came first."""
     stood = kept(remember(NOTHING, MACHINE, (), 0.0), 0.0)
     left = block_devices.topology({"md0": replace(MD0, slaves=())})
     sda, md0 = identity(MACHINE, "sda").key, identity(MACHINE, "md0").key
@@ -397,7 +397,7 @@ def test_a_disk_that_went_while_the_program_was_down_carried_what_it_did() -> No
 
 
 def test_what_stood_there_in_an_earlier_boot_does_not_count() -> None:
-    """The machine was booted anew without the disk: what its arrays are made of is read."""
+    """The host was booted without the disk: the members of its arrays are read again."""
     stood = kept(remember(NOTHING, MACHINE, (), 0.0), 0.0)
     assert recalled(NOTHING, stood, 5.0, 60.0) is NOTHING
 
@@ -471,7 +471,7 @@ def test_what_ended_is_forgotten_in_time() -> None:
     ],
 )
 def test_what_is_mounted_from_a_server_stands_on_it(kind: str, source: str, server: str) -> None:
-    """The kernel says that 'nas1' does not respond, and its mount was not known to hang with it."""
+    """The kernel reports that 'nas1' does not respond; its mount is known to depend on it."""
     mounted = mounts(f"30 1 0:45 / /mnt/nas rw - {kind} {source} rw\n")
     standing = remember(NOTHING, MACHINE, mounted, 0.0)
     (above,) = carried(standing, f"device {server}", 0.0)
