@@ -145,7 +145,7 @@ SCSI_GROUP = Group(
         Family(
             "iowarden_device_not_running_seconds",
             "gauge",
-            "Seconds since a SCSI device is in another state than running.",
+            "Seconds for which a SCSI device has been in a state other than running.",
         ),
     ),
     step=scsi_step,

@@ -191,7 +191,7 @@ GROUP = baseline.group(
         Family(
             "iowarden_controller_battery_lost",
             "gauge",
-            "1 if a controller that had a battery or cache protection module has none now.",
+            "1 if a controller that had a battery has none now.",
         ),
     ),
     value_of=lambda view: view.inputs.snapshot.controllers,

@@ -290,14 +290,18 @@ GROUP = Group(
         Family(
             "iowarden_disk_cover",
             "gauge",
-            "1 for the result of the last poll of a disk: one cover for each disk.",
+            "1 for the monitoring state of a disk: the result of its last poll.",
         ),
         Family(
             "iowarden_disk_not_read_info",
             "gauge",
             "1 for a physical disk that is not monitored, with the reason.",
         ),
-        Family("iowarden_disks", "gauge", "Number of disks by the result of their last poll."),
+        Family(
+            "iowarden_disks",
+            "gauge",
+            "Number of disks by monitoring state: the result of their last poll.",
+        ),
         Family(
             "iowarden_disk_read_age_seconds",
             "gauge",
@@ -317,8 +321,8 @@ GROUP = Group(
         Family(
             "iowarden_disk_missing",
             "gauge",
-            "1 for a missing disk; expected_by=configuration: it is listed there, memory:"
-            " iowarden has read it before.",
+            "1 for a missing disk that is listed in the configuration, or that iowarden has read"
+            " before.",
         ),
         Family(
             "iowarden_disks_none_read_seconds",

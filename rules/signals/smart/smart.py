@@ -106,8 +106,8 @@ VALUE_FAMILIES = (
     Family(
         "iowarden_smart_at_threshold",
         "gauge",
-        "Normalized value of an attribute at or below its threshold; meaning=past: the worst"
-        " value, which has recovered.",
+        "Normalized value of an attribute at or below its threshold, by kind of failure; of a"
+        " past one its worst value.",
     ),
     Family(
         "iowarden_smart_hot_celsius",

@@ -55,8 +55,8 @@ FAMILIES = (
     Family(
         "iowarden_smart_drive_warning",
         "gauge",
-        "Sense code (ASC and ASCQ) of a warning that a SCSI drive reports; kind: defined by"
-        " the standard or the vendor.",
+        "Sense code (ASC and ASCQ) of a warning that a SCSI drive reports, by who defines the"
+        " code: standard or vendor.",
     ),
     Family(
         "iowarden_smart_self_test_failures",

@@ -220,8 +220,8 @@ GROUP = Group(
         Family(
             "iowarden_write_lull_seconds",
             "gauge",
-            "Seconds writers have been blocked while the disks complete next to nothing;"
-            " kind=device: requests hang in a disk, kind=throttle: the kernel sends none.",
+            "Seconds writers have been blocked while the busy disks complete next to nothing:"
+            " requests hang in a disk (device), or the kernel sends none (throttle).",
         ),
     ),
     step=_step,
