@@ -307,7 +307,7 @@ def _asked(disk: Disk, index: _Leaves, topology: Topology | None, doubt: str | N
     leaves = index.take(disk)
     cover, reason = polled.cover, polled.reason
     if doubt is not None and cover is Cover.READ:
-        cover, reason = Cover.UNTRUSTED, doubt or "what it says cannot be true"
+        cover, reason = Cover.UNTRUSTED, doubt or "its SMART data are implausible"
     if cover in _UNANSWERED and leaves and index.devices[leaves[0]].removable:
         cover = Cover.NO_SMART
     device = disk.device or (leaves[0] if leaves else "")
@@ -356,9 +356,9 @@ def _not_asked(name: str, index: _Leaves, *, made: bool, absent: str) -> Covered
     elif absent:
         cover, reason = Cover.FAILED, absent
     elif made:
-        cover, reason = Cover.FAILED, "nobody could say how it is to be asked"
+        cover, reason = Cover.FAILED, "no access method found: the disk scan does not list it"
     else:
-        cover, reason = Cover.NOT_YET, "the disks have not been looked for yet"
+        cover, reason = Cover.NOT_YET, "the disks are not listed yet"
     return Covered(
         disk=device.serial or device.wwn or name,
         identity=index.identities[name],
@@ -381,7 +381,7 @@ def _missed(key: str, known: Seen) -> Covered:
         device=known.device,
         expected_by=("memory",),
         cover=Cover.MISSING,
-        reason="it was read before, and is nowhere to be found",
+        reason="it was read before, and is missing now",
         how=known.how,
         slot="",
         read_seconds=known.read_seconds,

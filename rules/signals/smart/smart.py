@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 DISTRUST_SECONDS = 7 * 86_400.0
 """Data of an access method that once were implausible are not used for so long after."""
-_DOUBTED_BEFORE = "what it said in the last 7 days cannot be true"
+_DOUBTED_BEFORE = "its SMART data of the last 7 days are implausible"
 MOST_KEPT = 20_000
 HOT_SECONDS = 600.0
 """A drive is permanently hot if two readings so far apart, and all between them, are."""
