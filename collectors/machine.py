@@ -179,7 +179,7 @@ class Root:
             return self.read(name)
         if self._probe is None:
             raise AbsentError(
-                f"'{verb}': only root may ask that, and no probe runs beside iowarden"
+                f"'{verb}': only root may do that, and the privileged probe is not running"
             )
         text = self._probe(verb, arguments, deadline_seconds)
         self.last = (name, text.encode())
@@ -228,8 +228,8 @@ class Root:
             offset += len(chunk)
             if offset > LIMIT_BYTES:
                 raise ReadError(
-                    f"'{path}': expected at most {LIMIT_BYTES} bytes, got more;"
-                    " nothing of it is used, trying again in its next period"
+                    f"'{path}': expected at most {LIMIT_BYTES} bytes, got more; it is not used;"
+                    " will retry in its next interval"
                 )
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         self.last = (path, data)

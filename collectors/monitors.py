@@ -76,17 +76,17 @@ FAMILIES = (
     Family(
         "iowarden_other_monitor_running",
         "gauge",
-        "1 while another program that asks disks or controllers by itself runs on this host.",
+        "1 while another program that polls disks or controllers is running on this host.",
     ),
     Family(
         "iowarden_other_monitor_pid",
         "gauge",
-        "Process of such a program; unit is the systemd service it runs in, empty without one.",
+        "Process of such a program; unit is its systemd service, empty without one.",
     ),
     Family(
         "iowarden_other_monitor_clash",
         "gauge",
-        "1 while such a program runs beside a controller that cannot serve two.",
+        "1 while such a program runs on a host with a controller that cannot serve two programs.",
     ),
 )
 
@@ -187,7 +187,7 @@ def _require_all_visible(root: Root) -> None:
     except (AbsentError, ReadError) as error:
         if isinstance(error, AbsentError) or isinstance(error.__cause__, PermissionError):
             raise AbsentError(
-                f"{error}; expected to see every process, got none but iowarden's own: is '{PROC}'"
+                f"{error}; expected all processes, got none but iowarden's own: is '{PROC}'"
                 " mounted with hidepid? See 'findmnt /proc'"
             ) from error
         raise

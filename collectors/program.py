@@ -39,5 +39,5 @@ def parse_output(answer: str) -> str:
             f" {type(error).__name__}: {error}"
         ) from None
     if signal is not None:
-        raise ParseError(f"it ended half way, by signal {signal}, and printed {output[:80]!r}")
+        raise ParseError(f"it was terminated by signal {signal}, and printed {output[:80]!r}")
     return output

@@ -73,7 +73,7 @@ class Source(Generic[T]):
 
 def read_by_poller(_: Root) -> NoReturn:
     """In the place of `read` where a poller of daemon/polling remembers something between runs."""
-    raise NotImplementedError("expected a poller in its place (daemon/polling/pollers.py)")
+    raise NotImplementedError("expected it to be replaced by a poller (daemon/polling/pollers.py)")
 
 
 def collect(source: Source[T], root: Root, clock: Callable[[], float]) -> Reading[T]:

@@ -33,16 +33,17 @@ class Bdi:
     name: str
     read_ahead_bytes: Annotated[int | None, Metric("gauge", "Read-ahead of a backing device.")]
     min_ratio: Annotated[
-        int | None, Metric("gauge", "Least share of the write-back cache, in percent.")
+        int | None, Metric("gauge", "Minimum share of the write-back cache, in percent.")
     ]
     max_ratio: Annotated[
-        int | None, Metric("gauge", "Largest share of the write-back cache, in percent.")
+        int | None, Metric("gauge", "Maximum share of the write-back cache, in percent.")
     ]
     max_bytes: Annotated[
         int | None, Metric("gauge", "Largest part of the write-back cache (6.2+).")
     ]
     strict_limit: Annotated[
-        bool | None, Metric("gauge", "1 when the largest share always holds (6.2+).")
+        bool | None,
+        Metric("gauge", "1 when the maximum share is always enforced (strict_limit, 6.2+)."),
     ]
     unread: str = ""
     """The first attribute that is there and could not be read, and why."""

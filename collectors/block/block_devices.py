@@ -171,14 +171,14 @@ FAMILIES = (
     Family(
         "iowarden_device_rotational",
         "gauge",
-        "1 when the kernel takes a device for a spinning disk.",
+        "1 when the kernel treats a device as a rotating disk.",
     ),
     Family(
         "iowarden_device_timeout_seconds",
         "gauge",
-        "Time after which the kernel gives a command up.",
+        "Command timeout of the kernel for a device.",
     ),
-    Family("iowarden_device_read_only", "gauge", "1 when the kernel refuses to write to a device."),
+    Family("iowarden_device_read_only", "gauge", "1 when the kernel has set a device read-only."),
 )
 
 

@@ -80,7 +80,7 @@ def read_dm(root: Root) -> dict[str, MappedDevice]:
 SOURCE: Source[Mapping[str, MappedDevice]] = Source(
     name="dm",
     period_seconds=5,
-    period_help="How often device-mapper devices are asked whether they are suspended.",
+    period_help="How often it is read whether device-mapper devices are suspended.",
     may_hang=True,
     read=read_dm,
     families=FAMILIES,

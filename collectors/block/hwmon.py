@@ -44,10 +44,10 @@ class Temperature:
     """The block device it measures ('sda', 'nvme0n1'), where the chip belongs to one."""
     celsius: Annotated[float | None, Metric("gauge", "Temperature of a sensor.")]
     maximum_celsius: Annotated[
-        float | None, Metric("gauge", "Temperature a sensor's maker calls too high.")
+        float | None, Metric("gauge", "Maximum temperature of a sensor, as set by its vendor.")
     ]
     critical_celsius: Annotated[
-        float | None, Metric("gauge", "Temperature a sensor's maker calls critical.")
+        float | None, Metric("gauge", "Critical temperature of a sensor, as set by its vendor.")
     ]
     unread: str = ""
     """Why the sensor has not told all it should: the first attribute that could not be read."""

@@ -56,18 +56,23 @@ class Queue:
         int | None, Metric("gauge", "Largest request the driver takes (max_hw_sectors_kb).")
     ]
     minimum_io_bytes: Annotated[
-        int | None, Metric("gauge", "Least request without a penalty; of RAID the chunk.")
+        int | None,
+        Metric(
+            "gauge", "Smallest request without a penalty (minimum_io_size); for RAID the chunk."
+        ),
     ]
     optimal_io_bytes: Annotated[
         int | None,
-        Metric("gauge", "Best request; of RAID the stripe. 0: the device does not say."),
+        Metric(
+            "gauge", "Best request size (optimal_io_size); for RAID the stripe. 0: not reported."
+        ),
     ]
     """0: the device does not say."""
     physical_block_bytes: Annotated[
-        int | None, Metric("gauge", "Least that the device writes in one piece.")
+        int | None, Metric("gauge", "Smallest unit that the device writes atomically.")
     ]
     logical_block_bytes: Annotated[
-        int | None, Metric("gauge", "Least that the device can be asked for.")
+        int | None, Metric("gauge", "Smallest unit that the device can address.")
     ]
     chunk_bytes: Annotated[
         int | None, Metric("gauge", "Boundary that no request may cross (chunk_sectors); 0: none.")
@@ -92,10 +97,12 @@ FAMILIES = (
     Family(
         "iowarden_device_queue_requests",
         "gauge",
-        "Requests the device's queue holds (nr_requests).",
+        "Maximum requests in the device's queue (nr_requests).",
     ),
     Family(
-        "iowarden_device_write_back", "gauge", "1 when the kernel takes its write cache for on."
+        "iowarden_device_write_back",
+        "gauge",
+        "1 when the kernel treats the device's write cache as enabled.",
     ),
     Family("iowarden_device_scheduler_info", "gauge", "1; the I/O scheduler in force."),
     Family("iowarden_partition_start_bytes", "gauge", "Where a partition begins on its device."),

@@ -59,12 +59,13 @@ class ScsiHost:
     driver: str | None
     """proc_name: 'ahci', 'megaraid_sas', '3w-9xxx', 'arcmsr' ..."""
     can_queue: Annotated[
-        int | None, Metric("gauge", "Commands the host adapter takes at once, of all its devices.")
+        int | None,
+        Metric("gauge", "Maximum commands in flight at the host adapter, over all its devices."),
     ]
     commands_per_lun: Annotated[
-        int | None, Metric("gauge", "Queue depth the driver gives a device at first (cmd_per_lun).")
+        int | None, Metric("gauge", "Initial queue depth of a device (cmd_per_lun).")
     ]
-    busy: Annotated[int | None, Metric("gauge", "Commands under way at the host adapter.")]
+    busy: Annotated[int | None, Metric("gauge", "Commands in flight at the host adapter.")]
     """Commands under way; kernels from 4.4 on count them only when asked."""
     unread: str = ""
     """The first attribute that is there and could not be read, and why."""
@@ -124,9 +125,13 @@ FAMILIES = (
     *_HOST_FAMILIES,
     Family("iowarden_scsi_multi_queue", "gauge", "1 when SCSI uses the multi-queue block layer."),
     Family("iowarden_device_scsi_info", "gauge", "1; SCSI address and host adapter of a device."),
-    Family("iowarden_device_scsi_state_info", "gauge", "1; state the kernel has a device in."),
+    Family("iowarden_device_scsi_state_info", "gauge", "1; SCSI state of a device in the kernel."),
     Family("iowarden_device_scsi_running", "gauge", "1 when a device's SCSI state is 'running'."),
-    Family("iowarden_device_queue_depth", "gauge", "Commands the kernel sends a device at once."),
+    Family(
+        "iowarden_device_queue_depth",
+        "gauge",
+        "Maximum commands that the kernel has in flight at a device.",
+    ),
     *_COUNTERS,
 )
 

@@ -163,7 +163,7 @@ def parse_superblock(text: str) -> Superblock:
     if strange := number("incompat_flags") & ~_KNOWN_FEATURES:
         bits = [bit for bit in range(64) if strange >> bit & 1]
         names = ", ".join(_FEATURES.get(bit, f"number {bit}") for bit in bits)
-        raise _refused("dump-super", "no feature that changes what is where", names)
+        raise _refused("dump-super", "no feature that changes where data is", names)
     read = Superblock(
         uuid,
         number("generation"),
@@ -196,7 +196,7 @@ def parse_chunks(text: str, superblock: Superblock) -> tuple[Chunk, ...]:
                 raise _refused(
                     "dump-tree",
                     "the blocks of the tree, each whole and of its generation",
-                    f"{line.strip()}; ask again",
+                    f"{line.strip()}; query it again",
                 )
             missing = int(row[3])
         elif row := _CHILD.fullmatch(line):
@@ -209,12 +209,14 @@ def parse_chunks(text: str, superblock: Superblock) -> tuple[Chunk, ...]:
             elif row[2] != "DEV_ITEM":
                 raise _refused("dump-tree", "items of devices and chunks", line)
         if missing < 0 or len(chunks) > MOST_CHUNKS or len(expected) > MOST_CHUNKS:
-            raise _refused("dump-tree", f"as many items as it says, and {MOST_CHUNKS} chunks", line)
+            raise _refused(
+                "dump-tree", f"as many items as its header counts, and {MOST_CHUNKS} chunks", line
+            )
     if missing or expected or not chunks:
         raise _refused(
             "dump-tree",
             f"the tree of chunks from block {superblock.chunk_root} on, all of it",
-            complaint(text) if "leaf " not in text else f"{len(chunks)} chunks; ask again",
+            complaint(text) if "leaf " not in text else f"{len(chunks)} chunks; query it again",
         )
     return tuple(chunks)
 

@@ -49,11 +49,13 @@ FAMILIES = (
     Family(
         "iowarden_ext4_errors_total",
         "counter",
-        "Errors of a file system since e2fsck last cleared them; kept over mounts.",
+        "Errors of a file system since e2fsck last cleared them; they persist over mounts.",
     ),
     Family("iowarden_ext4_warnings_total", "counter", "Warnings of a file system since its mount."),
-    Family("iowarden_ext4_first_error_timestamp_seconds", "gauge", "When the first error was met."),
-    Family("iowarden_ext4_last_error_timestamp_seconds", "gauge", "When the last error was met."),
+    Family(
+        "iowarden_ext4_first_error_timestamp_seconds", "gauge", "When the first error occurred."
+    ),
+    Family("iowarden_ext4_last_error_timestamp_seconds", "gauge", "When the last error occurred."),
     Family(
         "iowarden_ext4_last_error_info",
         "gauge",

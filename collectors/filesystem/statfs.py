@@ -92,14 +92,14 @@ class Filesystems:
 FAMILIES = (
     Family("iowarden_filesystem_size_bytes", "gauge", "Size of a file system."),
     Family("iowarden_filesystem_free_bytes", "gauge", "Free space, root's reserve included."),
-    Family("iowarden_filesystem_available_bytes", "gauge", "Free space that anybody can use."),
+    Family("iowarden_filesystem_available_bytes", "gauge", "Free space for users other than root."),
     Family("iowarden_filesystem_files", "gauge", "Inodes; none where their number is not fixed."),
     Family("iowarden_filesystem_files_free", "gauge", "Free inodes."),
-    Family("iowarden_filesystem_readonly", "gauge", "1 when the host has it mounted read-only."),
+    Family("iowarden_filesystem_readonly", "gauge", "1 when it is mounted read-only on the host."),
     Family(
         "iowarden_filesystem_unread",
         "gauge",
-        "1 when nobody can tell how full a file system is: an error, no answer, not visible.",
+        "1 when the fill level of a file system cannot be read: an error, no answer, not visible.",
     ),
 )
 
@@ -139,7 +139,7 @@ def parse_statvfs(text: str, mount: Mount, foreign: frozenset[str] = frozenset()
     if number != mount.device_number and not subvolume:
         return unread(
             mount,
-            f"this service sees device {number} there, the host {mount.device_number}",
+            f"this service has device {number} there, the host has {mount.device_number}",
         )
     return Usage(
         mount_point=mount.mount_point,
@@ -233,7 +233,7 @@ def _asked(
             continue
         except ReadError as error:
             seconds = NEXT_PROBE_SECONDS  # mounts of a dead server come in numbers
-            reason = f"{error}; the probe was asked because {because}"
+            reason = f"{error}; the probe was queried because {because}"
             yield mount.mount_point, unread(mount, reason)
         else:
             yield mount.mount_point, parse_statvfs(_text(answer, mount), mount, foreign)
@@ -337,7 +337,7 @@ def _labels(mount: Usage | Unread) -> Labels:
 SOURCE: Source[Filesystems] = Source(
     name="filesystem",
     period_seconds=15,
-    period_help="How often mounted file systems are asked how full they are.",
+    period_help="How often the fill level of mounted file systems is read.",
     may_hang=True,
     read=read_filesystems,
     families=FAMILIES,

@@ -20,15 +20,19 @@ class HungTask:
     """Source: kernel, admin-guide/sysctl/kernel.rst. None: this kernel has no such file."""
 
     detected_total: Annotated[
-        int | None, Metric("counter", "Tasks that hung too long, since boot (6.13+).")
+        int | None, Metric("counter", "Hung tasks detected since boot (6.13+).")
     ]
     """hung_task_detect_count (6.13+)."""
     warnings_left: Annotated[
-        int | None, Metric("gauge", "Hung tasks the kernel's log will still name; -1: no limit.")
+        int | None,
+        Metric("gauge", "Hung tasks that the kernel will still report in its log; -1: no limit."),
     ]
     """Lines the log will still get; -1: no limit."""
     timeout_seconds: Annotated[
-        int | None, Metric("gauge", "How long a task may hang before the kernel tells; 0: never.")
+        int | None,
+        Metric(
+            "gauge", "How long a task is blocked before the kernel reports it as hung; 0: never."
+        ),
     ]
     """0: nobody looks."""
 

@@ -41,7 +41,7 @@ def parse_choice(text: str, path: str) -> str:
     """Return the word in brackets: 'madvise' of 'always [madvise] never'."""
     found = _IN_FORCE.findall(text)
     if len(found) != 1:
-        raise ParseError(f"'{path}': expected one of its words in brackets, got {text[:80]!r}")
+        raise ParseError(f"'{path}': expected the active setting in brackets, got {text[:80]!r}")
     word: str = found[0]
     return word
 

@@ -18,7 +18,7 @@ Rows = tuple[tuple[str, str], ...]
 
 QUIET = (
     (
-        "memory or another resource of the host is short: the kernel tells that itself",
+        "the host is short of memory or another resource: the kernel reports that itself",
         (
             r"\ballocat|out of memory|no memory|\bmemory (?:for|map)|\bENOMEM|\bOOM\b|ioremap"
             r"|\birq\b|request_irq|\bmsi-?x?\b|interrupt vector|dma[ _]mask|dma_?pool|mempool"
@@ -27,14 +27,14 @@ QUIET = (
         ),
     ),
     (
-        "the device, the driver or the file system does not know a feature",
+        "the device, the driver or the file system does not support a feature",
         (
             r"unsupported|not support|n.t support|deprecat|unrecogni[sz]ed|EXPERIMENTAL|not capable"
             r"|not implemented|obsolete|incompatible|not enabled|requires? |experimental"
         ),
     ),
     (
-        "a program or an administrator asked for what cannot be",
+        "a program or an administrator requested something invalid",
         (
             r"invalid (?:option|argument|param|value|mode|command)|debugfs|sysfs|ioctl"
             r"|module param|bsg\b|bad (?:parameter|argument)|unknown (?:option|param|command|ioctl"
@@ -43,7 +43,7 @@ QUIET = (
         ),
     ),
     (
-        "a part is registered, made or removed when a driver starts or stops",
+        "a component is registered, created or removed while a driver starts or stops",
         (
             r"\bregister(?:ed|ing)?\b|vport|NPIV|optrom|nvram|flash|VPD\b|boot target|ASPM"
             r"|cpu affinity|trace (?:buffer|diag)|diag buffer|not initialized|unload|suspend"
@@ -416,19 +416,19 @@ _TARGET: Rows = (
 WHY = {
     _QUIET: "",
     _SHORT_OF: "",
-    _OTHERS_OF_A_MAKER: "a driver that is none of storage",
-    _WELL: "something ended well",
-    _NO_MAPPER: "a line that is none of the device mapper",
-    _NO_CONNECTION: "a line that is none of iSCSI or Fibre Channel",
-    _ASKED_FOR: "what a mount, a check or a command of an administrator was refused or asks for",
-    _MD_AUTODETECT: "what autodetection finds of an array whose superblock is a newer one",
-    _MD_ASKED: "what mdadm asked for and the array cannot do: mdadm says so",
-    _MAPPED_ASKED: "a table, a message or a version that dmsetup or LVM offers: they say so",
-    _SCSI_FOUND: "what a disk does not tell when it is found",
-    _ATA_FOUND: "a drive's capacity or power settings when it is found",
-    _NVME_FOUND: "the names and features of a namespace when it is found",
-    _JOURNAL_FOUND: "a journal's own bookkeeping, or its options",
-    _NBD_ENDS: "also printed when somebody disconnects the device",
+    _OTHERS_OF_A_MAKER: "not a storage driver",
+    _WELL: "an operation succeeded",
+    _NO_MAPPER: "not a line of the device mapper",
+    _NO_CONNECTION: "not a line of iSCSI or Fibre Channel",
+    _ASKED_FOR: "a mount, check or command of an administrator was rejected or needs an action",
+    _MD_AUTODETECT: "autodetection of an array with a newer superblock format",
+    _MD_ASKED: "mdadm requested something that the array cannot do: mdadm reports it",
+    _MAPPED_ASKED: "a table, message or version from dmsetup or LVM: these report it themselves",
+    _SCSI_FOUND: "data that a disk does not report during discovery",
+    _ATA_FOUND: "capacity or power settings of a drive during discovery",
+    _NVME_FOUND: "names and features of a namespace during discovery",
+    _JOURNAL_FOUND: "bookkeeping or options of a journal",
+    _NBD_ENDS: "also printed when a user disconnects the device",
 }
 """Why the words of a row mean no event; those of QUIET have their own reasons."""
 

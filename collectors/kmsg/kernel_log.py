@@ -36,15 +36,15 @@ _SUPPRESSED = re.compile(r": ([0-9]{1,10}) callbacks suppressed", re.ASCII)
 _EVENTS = Family(
     "iowarden_kernel_events_total",
     "counter",
-    "Events in the kernel's log since iowarden started, by kind and the device they name.",
+    "Events in the kernel log since iowarden started, by kind and by the device that they name.",
 )
 _GAPS = Family(
-    "iowarden_kernel_log_gaps_total", "counter", "Times that lines of the kernel's log were lost."
+    "iowarden_kernel_log_gaps_total", "counter", "How often lines of the kernel log were lost."
 )
 _SUPPRESSED_TOTAL = Family(
     "iowarden_kernel_log_suppressed_total",
     "counter",
-    "Lines that the kernel counted instead of printing them: events are more by these.",
+    "Lines that the kernel suppressed and only counted: add them to the number of events.",
 )
 FAMILIES = (_EVENTS, _GAPS, _SUPPRESSED_TOTAL)
 

@@ -57,7 +57,7 @@ class Ring:
         if self._refused is not None and now < self._refused[0] + AGAIN_SECONDS:
             raise self._refused[1]
         if self._open_log is None:
-            raise AbsentError("'/dev/kmsg': only root may open that, and no probe runs beside")
+            raise AbsentError("'/dev/kmsg': only root may open it, and no probe is running")
         try:
             self._descriptor = self._open_log()
         except (AbsentError, ReadError) as error:
@@ -84,10 +84,10 @@ class Ring:
                 continue  # overwritten ahead of us: the next record's number tells how many
             except OSError as error:
                 self.close()
-                raise ReadError(f"'/dev/kmsg': {error.strerror}; opening it again") from error
+                raise ReadError(f"'/dev/kmsg': {error.strerror}; will reopen it") from error
             if not record:
                 self.close()
-                raise ReadError("'/dev/kmsg': expected records, got its end; opening it again")
+                raise ReadError("'/dev/kmsg': expected records, got its end; will reopen it")
             if size_bytes < MOST_TOLD_BYTES:
                 first.append(record)
                 size_bytes += len(record)

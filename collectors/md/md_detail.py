@@ -223,10 +223,10 @@ def _contradictions(array: Detail) -> Iterator[str]:
     """
     for word in array.states:
         if _WAITS.sub("", word).casefold() not in _STATES:
-            yield f"expected a state that is known, got '{word[:80]}'"
+            yield f"expected a known state, got '{word[:80]}'"
     for word in (each for row in array.slots for each in row.states):
         if not _ROW_STATES.fullmatch(word):
-            yield f"expected a member's state that is known, got '{word[:80]}'"
+            yield f"expected a known state of a member, got '{word[:80]}'"
     for told in array.uncounted:
         yield f"expected a number, got '{told[:80]}'"
     faulty = sum("faulty" in row.states for row in array.slots)
@@ -242,7 +242,10 @@ def _contradictions(array: Detail) -> Iterator[str]:
         yield f"expected rows of {array.working_devices} working devices, got {work}"
     places = {row.slot for row in array.slots if row.slot is not None}
     if not set(range(array.raid_devices)) <= places:
-        yield f"expected rows of {array.raid_devices} raid devices, got {len(places)}: it is cut"
+        yield (
+            f"expected rows of {array.raid_devices} raid devices, got {len(places)}: it is"
+            " truncated"
+        )
         return
     short = not {"degraded", "FAILED"}.isdisjoint(array.states)
     if array.states and short != bool(array.missing):

@@ -21,16 +21,16 @@ SOURCE = "md"
 KINDS = {
     "md_member_failed": "Fail: a member of an array failed",
     "md_spare_failed": "FailSpare: a spare, or a member that was being rebuilt, failed",
-    "md_member_removed": "a member was taken out of an array",
+    "md_member_removed": "a member was removed from an array",
     "md_member_added": "a disk was added to an array",
-    "md_spare_active": "SpareActive: a spare is a full member now",
-    "md_spare_moved": "MoveSpare: a spare went from one array to another",
-    "md_array_degraded": "DegradedArray: an array misses members, or more of them than before",
-    "md_array_whole": "an array has all of its members again",
+    "md_spare_active": "SpareActive: a spare is now an active member",
+    "md_spare_moved": "MoveSpare: a spare moved from one array to another",
+    "md_array_degraded": "DegradedArray: an array has members missing, or more than before",
+    "md_array_whole": "an array has all its members again",
     "md_rebuild_started": "RebuildStarted: a rebuild, resync, check or reshape began",
     "md_rebuild_finished": "RebuildFinished: a rebuild, resync, check or reshape ended",
     "md_array_new": "NewArray: an array appeared",
-    "md_array_gone": "DeviceDisappeared: an array is there no longer, or does not run",
+    "md_array_gone": "DeviceDisappeared: an array no longer exists, or is no longer active",
 }
 _CODES = {kind: meaning.partition(":")[0] for kind, meaning in KINDS.items() if ":" in meaning}
 _STOPPED = frozenset({"clear", "inactive"})
@@ -52,11 +52,13 @@ def md_events(
     found: list[tuple[str, str, str, str]] = []
     for name in sorted(former.keys() - running.keys()):
         state = f", its state is {now[name].state}" if name in now else ""
-        found.append(("md_array_gone", name, "", f"{name} does not run any more{state}"))
+        found.append(("md_array_gone", name, "", f"{name} is no longer active{state}"))
     for name in sorted(running):
         array = running[name]
         if name not in former:
-            found.append(("md_array_new", name, "", f"{name} runs ({array.level or 'no level'})"))
+            found.append(
+                ("md_array_new", name, "", f"{name} is active ({array.level or 'no level'})")
+            )
             if array.degraded:
                 found.append(_degraded(array))
             continue
@@ -94,11 +96,11 @@ def _members(
             to = _home(device, running, former)
             kind = "md_spare_moved" if was == "spare" and to else "md_member_removed"
             words = f"{device} is no longer in {name}, where it was {was}"
-            words += f": it is in {to} now" if to else ""
+            words += f": it is now in {to}" if to else ""
         elif was is None:
             kind, words = "md_member_added", f"{device} was added to {name}, it is {role}"
         elif (was, role) == ("spare", "active"):
-            kind, words = "md_spare_active", f"{device} is a full member of {name} now"
+            kind, words = "md_spare_active", f"{device} is now an active member of {name}"
         if kind:
             yield kind, device, name, words
 
@@ -120,7 +122,7 @@ def _array(old: Array, new: Array) -> Iterator[tuple[str, str, str, str]]:
         if new.degraded > old.degraded:
             yield _degraded(new)
         elif not new.degraded and old.degraded:
-            yield "md_array_whole", name, "", f"{name} has all of its members"
+            yield "md_array_whole", name, "", f"{name} has all its members"
     was = old.sync_action if old.sync_action in _SYNCHRONISING else None
     action = new.sync_action if new.sync_action in _SYNCHRONISING else None
     # Not known is not idle: an attribute that could not be read once ends nothing.
@@ -132,7 +134,7 @@ def _array(old: Array, new: Array) -> Iterator[tuple[str, str, str, str]]:
 
 def _degraded(array: Array) -> tuple[str, str, str, str]:
     of = "" if array.raid_disks is None else f" of {array.raid_disks}"
-    text = f"{array.name} misses {array.degraded}{of} members"
+    text = f"{array.name} has {array.degraded}{of} members missing"
     return "md_array_degraded", array.name, "", text
 
 

@@ -119,26 +119,26 @@ class Array:
         return named and self.level in {None, "container"}
 
 
-_STATED = "1; in a label what the kernel says of "
+_STATED = "1; in a label the kernel's state of "
 FAMILIES = (
     Family("iowarden_md_info", "gauge", "1; the level of an array in a label."),
     Family("iowarden_md_state", "gauge", _STATED + "the array (array_state)."),
     Family("iowarden_md_sync_action", "gauge", _STATED + "its synchronisation (sync_action)."),
-    Family("iowarden_md_raid_disks", "gauge", "Members an array has when it is whole."),
-    Family("iowarden_md_degraded", "gauge", "Members an array misses."),
-    Family("iowarden_md_sync_done_ratio", "gauge", "Done part of what is synchronised now."),
-    Family("iowarden_md_sync_speed_bytes_per_second", "gauge", "Pace of the synchronisation."),
-    Family("iowarden_md_mismatches_bytes", "gauge", "Found to differ by the last check."),
+    Family("iowarden_md_raid_disks", "gauge", "Members that a complete array has."),
+    Family("iowarden_md_degraded", "gauge", "Missing members of an array."),
+    Family("iowarden_md_sync_done_ratio", "gauge", "Progress of the current synchronisation."),
+    Family("iowarden_md_sync_speed_bytes_per_second", "gauge", "Speed of the synchronisation."),
+    Family("iowarden_md_mismatches_bytes", "gauge", "Mismatches found by the last check."),
     Family("iowarden_md_chunk_bytes", "gauge", "Chunk of an array."),
     Family("iowarden_md_size_bytes", "gauge", "Size of an array."),
-    Family("iowarden_md_member_state", "gauge", _STATED + "a member, a series for each word."),
+    Family("iowarden_md_member_state", "gauge", _STATED + "a member, one series for each state."),
     Family("iowarden_md_member_slot", "gauge", "Place of a member that has one."),
     Family("iowarden_md_member_errors_total", "counter", "Read errors of a member, corrected."),
-    Family("iowarden_md_member_bad_blocks", "gauge", "Ranges listed as bad on a member."),
+    Family("iowarden_md_member_bad_blocks", "gauge", "Bad block ranges of a member."),
     Family(
         "iowarden_md_member_unacknowledged_bad_blocks",
         "gauge",
-        "Bad ranges of a member that are not recorded on disk yet.",
+        "Bad block ranges of a member that are not yet recorded on disk.",
     ),
 )
 
@@ -195,7 +195,7 @@ def parse_mdstat(text: str) -> dict[str, MdstatArray]:
         elif line[0] in " \t":
             if below is None:
                 raise ParseError(
-                    f"'{PATH}' line {number}: expected an array ahead of it, got {line[:120]!r}"
+                    f"'{PATH}' line {number}: expected an array before it, got {line[:120]!r}"
                 )
             below.append(line)
         else:
@@ -211,8 +211,8 @@ def parse_mdstat(text: str) -> dict[str, MdstatArray]:
     for expected, end in ((_BEGIN, headings[:1]), (_END, headings[-1:])):
         if end != [expected]:
             raise ParseError(
-                f"'{PATH}': expected '{expected}', got a text without it, or with it elsewhere:"
-                f" it is cut, or another text: {text[:80]!r}"
+                f"'{PATH}': expected '{expected}', got a text without it, or with it elsewhere: it"
+                f" is truncated, or it is another text: {text[:80]!r}"
             )
     return {name: _mdstat_array(*section) for name, section in sections.items()}
 

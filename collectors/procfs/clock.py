@@ -41,8 +41,8 @@ class Clock:
 
 
 FAMILIES = (
-    Family("iowarden_clock_uptime_seconds", "gauge", "Time since boot, time asleep included."),
-    Family("iowarden_clocksource_info", "gauge", "What the kernel counts time with."),
+    Family("iowarden_clock_uptime_seconds", "gauge", "Time since boot, including suspend."),
+    Family("iowarden_clocksource_info", "gauge", "Clock source of the kernel."),
 )
 
 

@@ -23,11 +23,17 @@ _LINE = re.compile(rf"{_LOAD} {_LOAD} {_LOAD} (\d{{1,10}})/(\d{{1,10}}) \d{{1,10
 class Loadavg:
     """Counts tasks that run or wait uninterruptibly. Source: kernel, filesystems/proc.rst."""
 
-    load1: Annotated[float, Metric("gauge", "Tasks that run or hang in I/O, average of 1 min.")]
-    load5: Annotated[float, Metric("gauge", "Tasks that run or hang in I/O, average of 5 min.")]
-    load15: Annotated[float, Metric("gauge", "Tasks that run or hang in I/O, average of 15 min.")]
+    load1: Annotated[
+        float, Metric("gauge", "Load average over 1 min: tasks that run or wait for I/O.")
+    ]
+    load5: Annotated[
+        float, Metric("gauge", "Load average over 5 min: tasks that run or wait for I/O.")
+    ]
+    load15: Annotated[
+        float, Metric("gauge", "Load average over 15 min: tasks that run or wait for I/O.")
+    ]
     running: int
-    threads: Annotated[int, Metric("gauge", "Threads there are, of programs and of the kernel.")]
+    threads: Annotated[int, Metric("gauge", "Threads of programs and of the kernel.")]
 
 
 FAMILIES, emit = describe(Loadavg, "iowarden_")

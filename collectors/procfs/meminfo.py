@@ -26,7 +26,7 @@ class Meminfo:
     """
 
     total_bytes: Annotated[int, Metric("gauge", "Memory the kernel manages.")]
-    free_bytes: Annotated[int, Metric("gauge", "Memory that is not used at all.")]
+    free_bytes: Annotated[int, Metric("gauge", "Unused memory.")]
     available_bytes: Annotated[
         int | None, Metric("gauge", "Estimate of what programs can get without swapping (3.14+).")
     ]

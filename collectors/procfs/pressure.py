@@ -32,21 +32,32 @@ class Pressure:
     """
 
     some_avg10_ratio: Annotated[
-        float | None, Metric("gauge", "Share of 10 s in which a task waited.")
+        float | None,
+        Metric("gauge", "Share of the last 10 s in which at least one task was stalled."),
     ]
     some_avg60_ratio: Annotated[
-        float | None, Metric("gauge", "Share of 60 s in which a task waited.")
+        float | None,
+        Metric("gauge", "Share of the last 60 s in which at least one task was stalled."),
     ]
     some_avg300_ratio: Annotated[
-        float | None, Metric("gauge", "Share of 300 s in which a task waited.")
+        float | None,
+        Metric("gauge", "Share of the last 300 s in which at least one task was stalled."),
     ]
-    some_seconds_total: Annotated[float | None, Metric("counter", "Time in which a task waited.")]
-    full_avg10_ratio: Annotated[float | None, Metric("gauge", "Share of 10 s in which all waited.")]
-    full_avg60_ratio: Annotated[float | None, Metric("gauge", "Share of 60 s in which all waited.")]
+    some_seconds_total: Annotated[
+        float | None, Metric("counter", "Time in which at least one task was stalled.")
+    ]
+    full_avg10_ratio: Annotated[
+        float | None, Metric("gauge", "Share of the last 10 s in which all tasks were stalled.")
+    ]
+    full_avg60_ratio: Annotated[
+        float | None, Metric("gauge", "Share of the last 60 s in which all tasks were stalled.")
+    ]
     full_avg300_ratio: Annotated[
-        float | None, Metric("gauge", "Share of 300 s in which all waited.")
+        float | None, Metric("gauge", "Share of the last 300 s in which all tasks were stalled.")
     ]
-    full_seconds_total: Annotated[float | None, Metric("counter", "Time in which all waited.")]
+    full_seconds_total: Annotated[
+        float | None, Metric("counter", "Time in which all tasks were stalled.")
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,9 +44,9 @@ class Stat:
 
 FAMILIES = (
     Family("iowarden_tasks_running", "gauge", "Tasks that run or wait for a CPU."),
-    Family("iowarden_tasks_blocked", "gauge", "Tasks that wait for I/O and cannot be interrupted."),
+    Family("iowarden_tasks_blocked", "gauge", "Tasks in uninterruptible sleep, waiting for I/O."),
     Family("iowarden_boot_time_seconds", "gauge", "When the machine booted, as Unix time."),
-    Family("iowarden_cpu_seconds_total", "counter", "Time of all CPUs by mode."),
+    Family("iowarden_cpu_seconds_total", "counter", "CPU time of all CPUs, by mode."),
 )
 _CPU_LABELS = tuple((("mode", mode),) for mode in MODES)
 

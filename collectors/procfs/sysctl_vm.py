@@ -39,21 +39,28 @@ class VmSysctl:
         int | None, Metric("gauge", "Setting vm.dirty_background_ratio, in percent.")
     ]
     dirty_bytes: Annotated[
-        int | None, Metric("gauge", "Setting vm.dirty_bytes; 0: the ratio holds (2.6.29+).")
+        int | None, Metric("gauge", "Setting vm.dirty_bytes; 0: vm.dirty_ratio applies (2.6.29+).")
     ]
     dirty_background_bytes: Annotated[
         int | None,
-        Metric("gauge", "Setting vm.dirty_background_bytes; 0: the ratio holds (2.6.29+)."),
+        Metric(
+            "gauge",
+            "Setting vm.dirty_background_bytes; 0: vm.dirty_background_ratio applies (2.6.29+).",
+        ),
     ]
     dirty_expire_seconds: Annotated[
         float | None, Metric("gauge", "Age at which dirty data is written.")
     ]
     dirty_writeback_seconds: Annotated[
-        float | None, Metric("gauge", "Pause between two looks for old dirty data; 0: never.")
+        float | None,
+        Metric("gauge", "Interval at which the kernel writes old dirty data; 0: never."),
     ]
     laptop_mode: Annotated[
         int | None,
-        Metric("gauge", "Setting vm.laptop_mode; above 0 writing is put off to spare a disk."),
+        Metric(
+            "gauge",
+            "Setting vm.laptop_mode; above 0 writes are delayed so that a disk can stay spun down.",
+        ),
     ]
     kernel_release: str
     kernel: tuple[int, int, int]
@@ -71,17 +78,18 @@ class VmSysctl:
         int | None, Metric("gauge", "Setting vm.overcommit_ratio, in percent.")
     ] = None
     min_free_bytes: Annotated[
-        int | None, Metric("gauge", "Setting vm.min_free_kbytes: memory that is kept free.")
+        int | None,
+        Metric("gauge", "Setting vm.min_free_kbytes: memory that the kernel reserves as free."),
     ] = None
     nr_hugepages: Annotated[
-        int | None, Metric("gauge", "Huge pages of the default size that are set aside.")
+        int | None, Metric("gauge", "Huge pages of the default size that are reserved.")
     ] = None
     bdflush: Annotated[
-        bool, Metric("gauge", "1 if there is vm.bdflush, which rules write-back in 2.4.")
+        bool, Metric("gauge", "1 if vm.bdflush exists, which controls write-back in Linux 2.4.")
     ] = False
     swap_on_disk: Annotated[
         bool | None,
-        Metric("gauge", "1 when memory is swapped to a disk, 0 when to compressed memory (zram)."),
+        Metric("gauge", "1 when swap is on a disk, 0 when it is in compressed memory (zram)."),
     ] = None
     """None: there is no swap."""
 

@@ -64,7 +64,7 @@ FAMILIES = (
     Family(
         "iowarden_tasks_waiting",
         "gauge",
-        "Tasks in uninterruptible sleep by the function of the kernel that holds them.",
+        "Tasks in uninterruptible sleep, by the kernel function in which they wait.",
     ),
 )
 
@@ -365,9 +365,7 @@ def _io(text: str) -> dict[str, int]:
 SOURCE: Source[Tasks] = Source(
     name="tasks",
     period_seconds=5,
-    period_help=(
-        "How often the tasks that wait for I/O are asked where in the kernel, while there are any."
-    ),
+    period_help="How often the tasks that wait for I/O are read, while there are any.",
     paced=True,
     may_hang=True,
     read=read_tasks,

@@ -37,45 +37,53 @@ class Vmstat:
         int | None, Metric("counter", "Dirty data submitted for writing.")
     ]
     dirty_threshold_bytes: Annotated[
-        int | None, Metric("gauge", "Unwritten data at which the kernel blocks writers.")
+        int | None, Metric("gauge", "Dirty data at which the kernel throttles writers.")
     ]
     dirty_background_threshold_bytes: Annotated[
-        int | None, Metric("gauge", "Unwritten data at which the kernel begins to write.")
+        int | None, Metric("gauge", "Dirty data at which the kernel starts background write-back.")
     ]
     paged_in_bytes_total: Annotated[int, Metric("counter", "Submitted reads of block devices.")]
     paged_out_bytes_total: Annotated[int, Metric("counter", "Submitted writes to block devices.")]
     swapped_in_bytes_total: Annotated[int | None, Metric("counter", "Data swapped in.")]
     swapped_out_bytes_total: Annotated[int | None, Metric("counter", "Data swapped out.")]
-    major_faults_total: Annotated[int | None, Metric("counter", "Page faults that needed a disk.")]
+    major_faults_total: Annotated[
+        int | None, Metric("counter", "Page faults that needed a read from disk (major faults).")
+    ]
     refaulted_file_pages_total: Annotated[
         int | None, Metric("counter", "File pages read again soon after they were evicted (3.15+).")
     ]
     direct_reclaims_total: Annotated[
         int | None,
-        Metric("counter", "Allocations that had to reclaim memory themselves (allocstall)."),
+        Metric(
+            "counter",
+            "Direct reclaims: allocations that had to reclaim memory themselves (allocstall).",
+        ),
     ]
     direct_scanned_pages_total: Annotated[
-        int | None, Metric("counter", "Pages scanned by tasks that reclaim for themselves.")
+        int | None, Metric("counter", "Pages scanned by direct reclaim.")
     ]
     compaction_stalls_total: Annotated[
         int | None, Metric("counter", "Allocations that had to compact memory themselves.")
     ]
     node_reclaims_total: Annotated[
         int | None,
-        Metric("counter", "Times a task freed memory of its own NUMA node (zone_reclaim_success)."),
+        Metric(
+            "counter",
+            "Zone reclaims that freed enough memory of the NUMA node (zone_reclaim_success).",
+        ),
     ]
     node_reclaims_failed_total: Annotated[
         int | None,
-        Metric("counter", "Times a task tried to and got too little (zone_reclaim_failed)."),
+        Metric("counter", "Zone reclaims that freed too little memory (zone_reclaim_failed)."),
     ]
     ballooned_pages_total: Annotated[
         int | None, Metric("counter", "Pages the balloon gave back to the hypervisor.")
     ]
     page_cache_drops_total: Annotated[
-        int | None, Metric("counter", "Times somebody emptied the page cache by drop_caches.")
+        int | None, Metric("counter", "How often the page cache was emptied through drop_caches.")
     ]
     oom_kills_total: Annotated[
-        int | None, Metric("counter", "Tasks killed for want of memory (4.13+).")
+        int | None, Metric("counter", "Tasks killed by the out-of-memory killer (4.13+).")
     ]
     raw: Mapping[str, str] = field(repr=False)
     """Every line as the kernel prints it: pages, KiB or events."""

@@ -1,7 +1,7 @@
-"""How the RAID controllers of one vendor are asked: its drivers, its programs, what they read.
+"""Backend of a RAID controller vendor: its drivers, its programs, and how to read them.
 
-And what backends do alike: which program is asked, parts that cannot be read, controllers that no
-program lists.
+Also the common parts of backends: choice of the program, parts that cannot be read, controllers
+that no program lists.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """How the controllers of one vendor are asked.
+    """How the controllers of one vendor are read.
 
-    Fields: a host of one of `drivers` is such a controller; `programs` are those that may be run;
-    `find`, given the hosts, names the controllers, each with what its questions need, or, a text,
-    why it cannot be asked; `state` reads one, given what it said last; `log` reads its log, of
-    `capacity` entries where that is known, None where it keeps none. `adapters`: hosts of `drivers`
-    may be plain ones, and not listed; `hiding` are those of some hosts that may hide disks, without
-    it all.
-    `numbered`: the entries of its log have numbers, which are those of the events.
+    Fields: a SCSI host of one of `drivers` is such a controller; `programs` are those that may be
+    run; `find`, given the hosts, returns the controllers by name, each with what its queries need,
+    or with a text: why it cannot be read; `state` reads one controller, given its last state; `log`
+    reads its event log, of `capacity` entries where that is known, None if it has no log.
+    `adapters`: hosts of `drivers` may be plain adapters, which are not listed; `hiding` are those
+    of the given hosts that may hide disks, None: all.
+    `numbered`: log entries have numbers, which become the sequence of the events.
     Errors of the three: AbsentError, ReadError, ParseError.
     """
 
@@ -52,11 +52,11 @@ class Backend:
 
 @dataclass(slots=True)
 class Parts:
-    """The state of a controller, read part by part: one that cannot be read takes no other away.
+    """Reads a controller's state part by part: an unreadable part does not affect the others.
 
-    Fields: `run` returns what a program prints, given the rest of its command line; `unread` are
-    the reasons why parts are not read; `raises_absent`: without a program, or the probe, there is
-    no other part either.
+    Fields: `run` runs a program with the given arguments and returns its output; `unread` are the
+    reasons why parts could not be read; `raises_absent`: without a program or the probe no other
+    part can be read either, so AbsentError is raised.
     """
 
     run: Callable[..., str]
@@ -70,9 +70,10 @@ class Parts:
         *command: str,
         harmless: re.Pattern[str] | None = None,
     ) -> _T | _D:
-        """Return a part, the default where it cannot be read: that is `unread`, or `harmless`.
+        """Return a part, the default if it cannot be read, with the reason in `unread`.
 
-        Errors: LateError, StuckError: the next one would hang as well; AbsentError.
+        An error in `harmless` is no reason. Errors: LateError, StuckError: the next query would
+        hang as well; AbsentError.
         """
         try:
             return parse(self.run(*command))
@@ -87,9 +88,9 @@ class Parts:
 
 
 def first_installed(root: Root, programs: Iterable[str], run: Callable[[str], _T]) -> _T:
-    """Return what the first of several programs tells that is installed.
+    """Return the output of the first of several programs that is installed.
 
-    Errors: AbsentError, where none is, or nothing runs programs; those of `run`.
+    Errors: AbsentError, if none is installed or no probe is running; those of `run`.
     """
     missing: list[AbsentError] = []
     for program in programs:
@@ -105,9 +106,10 @@ def first_installed(root: Root, programs: Iterable[str], run: Callable[[str], _T
 def answers_of(
     root: Root, programs: Iterable[str], read: Callable[[str], _T], errors: list[Exception]
 ) -> Iterator[tuple[str, _T]]:
-    """Yield the programs that answer, each with what it tells; why others do not goes to `errors`.
+    """Yield the programs that answer, each with its output; failures of others go to `errors`.
 
-    Errors: LateError, StuckError: the next one would hang as well; AbsentError: nothing runs them.
+    Errors: LateError, StuckError: the next one would hang as well; AbsentError: no probe is
+    running.
     """
     for program in programs:
         try:
@@ -123,5 +125,5 @@ def answers_of(
 
 
 def not_listed(command: str, hosts: Sequence[str], listed: int) -> str:
-    """Return why a controller of `hosts` that no program lists, nobody knows which, is not read."""
+    """Return the reason for controllers of `hosts` that no program lists; which is unknown."""
     return f"'{command}': expected {len(hosts)} controllers ({', '.join(hosts)}), got {listed}"

@@ -1,6 +1,6 @@
-"""RAID controllers, whoever made them: arrays, disks, batteries, sensors, and what came of asking.
+"""Data model of RAID controllers of all vendors: arrays, disks, batteries, sensors, poll results.
 
-Sizes are as a program prints them, rounded to its decimals. None, or '': it does not tell.
+Sizes are as a program prints them, rounded to its decimals. None, or '': not reported.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 
 
 class Health(enum.StrEnum):
-    """What a controller's word for a state means. The words that mean `ok` are an allow-list."""
+    """Classified state of a controller's component. Vendor states that mean `ok` are listed."""
 
     OK = "ok"
     BUSY = "busy"
-    """Whole, and something runs by itself: a check, a first initialisation, a migration."""
+    """Optimal, while a check, an initialisation or a migration runs."""
     REBUILDING = "rebuilding"
-    """Not whole yet, on its way."""
+    """A rebuild is running."""
     DEGRADED = "degraded"
-    """The data are there, their redundancy is not."""
+    """The data are available, without redundancy."""
     FAILING = "failing"
-    """It works, and says that it is going to fail."""
+    """It works, and predicts its failure."""
     FAILED = "failed"
     ABSENT = "absent"
-    """Nothing is there, which is no fault: an empty slot, no battery."""
+    """Not present, which is no fault: an empty slot, no battery."""
     ATTENTION = "attention"
-    """A word that is not known, or that somebody should look at."""
+    """An unknown state, or one that an administrator should check."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A state: what it means, the word it was told with, how much of what runs is done."""
+    """A state: its class, the vendor's term for it, and the progress of a running task."""
 
     health: Health
     word: str = ""
@@ -51,10 +51,11 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How an array caches. `word` is the controller's, as 'RiW'.
+    """Cache policy of an array. `word` is the vendor's term, such as 'RiW'.
 
-    `default_write_back` is what it was set to: a controller whose battery fails leaves it.
-    `forced`: it is set to cache writes whether or not a battery keeps them.
+    `default_write_back` is the configured policy: a controller whose battery fails deviates from
+    it.
+    `forced`: write-back is configured even without a working battery.
     """
 
     write_back: bool | None = None
@@ -66,11 +67,11 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A raid set, a unit, a volume, a virtual drive, a spare.
+    """A RAID set, unit, volume, virtual drive or spare.
 
-    Fields: `name` is unique at its controller and stays ('u0', 'raid set 1', 'volume 2'); `label`
-    is a person's; `parent` is the `name` of the raid set a volume is in; `slots` are its disks;
-    `address` is its SCSI channel:target:lun.
+    Fields: `name` is unique within its controller and persistent ('u0', 'raid set 1', 'volume 2');
+    `label` is the name given by a user; `parent` is the `name` of the RAID set that contains a
+    volume; `slots` are its disks; `address` is its SCSI channel:target:lun.
     """
 
     name: str
@@ -88,11 +89,11 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class PhysicalDisk:
-    """A disk behind a controller.
+    """A disk behind a RAID controller.
 
-    Fields: `slot` is its place, as in events and as `smart.members` calls it ('channel 2',
-    'enclosure 2 slot 7', 'port 3'); `usage` is what it is used for, in the controller's words;
-    `array` is the `name` of its array; `kind` is smartctl's '-d'; `errors_total` by what it counts.
+    Fields: `slot` is its location, as in events and in `smart.members` ('channel 2', 'enclosure 2
+    slot 7', 'port 3'); `usage` is its use in the vendor's terms; `array` is the `name` of its
+    array; `kind` is smartctl's '-d'; `errors_total` by counter name.
     """
 
     slot: str
@@ -109,7 +110,7 @@ class PhysicalDisk:
 
 
 def slots_by_array(disks: Iterable[PhysicalDisk]) -> dict[str, tuple[str, ...]]:
-    """Return where the disks of each array are, by its name; '': those of none."""
+    """Return the slots of the disks of each array, by array name; '': disks of no array."""
     found: dict[str, tuple[str, ...]] = {}
     for disk in disks:
         found[disk.array] = (*found.get(disk.array, ()), disk.slot)
@@ -118,7 +119,7 @@ def slots_by_array(disks: Iterable[PhysicalDisk]) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Battery:
-    """A battery or capacitor that keeps the write cache. `ready`: the controller relies on it."""
+    """A battery or capacitor of the write cache. `ready`: the controller relies on it."""
 
     name: str
     state: State
@@ -140,12 +141,12 @@ class Sensor:
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """A controller.
+    """A RAID controller.
 
-    Fields: `name` is that of events ('areca 1', 'c0'); `host` is 'host2', where it is known;
-    `program` is the one that told it, where a maker has several that are called differently;
-    `unread`: which parts of its state could not be read, and why; `clock_offset_seconds` is its
-    clock, read as if it were UTC, less UTC, where it tells its time.
+    Fields: `name` is that of events ('areca 1', 'c0'); `host` is 'host2', if known; `program` is
+    the program that reported it, where a vendor has several with different names; `unread`: which
+    parts of its state could not be read, and why; `clock_offset_seconds` is its clock, read as if
+    it were UTC, minus UTC, if it reports its time.
     """
 
     name: str
@@ -167,7 +168,7 @@ class Controller:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A listing of a log. Fields: `events` are oldest first; `cut`: it ends within a line."""
+    """A listing of an event log. Fields: `events`, oldest first; `cut`: it ends within a line."""
 
     events: tuple[Event, ...]
     cut: bool = False
@@ -175,10 +176,10 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why something is not known.
+    """Why something could not be read.
 
-    Fields: `controller` '': it is about all of the maker's, at `host` ('host2') the first of them;
-    `reason` '': they were not asked yet.
+    Fields: `controller` '': it concerns all controllers of the vendor, `host` ('host2') is the
+    first of them; `reason` '': not polled yet.
     """
 
     controller: str
@@ -189,7 +190,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Events may be missing from a controller's log, or told twice: `reason` says how."""
+    """Events may be missing from a controller's log, or be reported twice: `reason` is why."""
 
     controller: str
     reason: str
@@ -197,7 +198,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """How much a controller listed when it last listed anything. Units: the program's clock."""
+    """Size of a controller's last non-empty listing. Units: the program's clock."""
 
     arrays: int
     disks: int
@@ -208,12 +209,12 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Controllers:
-    """What one run came to.
+    """Result of one poll of the controllers.
 
-    Fields: `events` are those that are new since the run before, oldest first, each told once;
-    `cursors`, by controller, are what the logs are compared with next time, and after a restart;
-    `baseline` is what the logs held at first sight, which is no news; `listed`, by controller, is
-    what is expected of it next time, and after a restart.
+    Fields: `events` are those that are new since the last poll, oldest first, each reported once;
+    `cursors`, by controller, are compared with the logs in the next poll, and after a restart;
+    `baseline` are the events in the logs when first seen, which are not reported as new; `listed`,
+    by controller, is expected in the next poll, and after a restart.
     """
 
     controllers: tuple[Controller, ...] = ()
@@ -226,67 +227,88 @@ class Controllers:
 
 
 def scsi_address(host: str, address: str) -> str:
-    """Return an array's address as sysfs has it, '2:0:0:1', of 'host2' and '0:0:1'; '' unknown."""
+    """Return an array's SCSI address as in sysfs: '2:0:0:1' for 'host2' and '0:0:1'; '' unknown."""
     return f"{host.removeprefix('host')}:{address}" if host and address else ""
 
 
 LOG_PROBLEM = "its log: "
-"""Begins the reason why a controller's log was not read."""
+"""Prefix of the reason why a controller's log could not be read."""
 _MOST_REASON_CHARACTERS = 200
-_TOLD = "1; what it means in 'state', the controller's own word in 'word': of "
+_TOLD = "1; in labels the classified state and the vendor's term for it, of "
 FAMILIES = (
-    Family("iowarden_controller_info", "gauge", "1; model, serial, firmware of a controller."),
+    Family(
+        "iowarden_controller_info",
+        "gauge",
+        "1; model, serial number and firmware of a controller in labels.",
+    ),
     Family("iowarden_controller_state", "gauge", _TOLD + "a controller."),
-    Family("iowarden_controller_memory_bytes", "gauge", "Memory of a controller, its cache."),
-    Family("iowarden_controller_array_info", "gauge", "1; level, name, raid set of an array."),
+    Family("iowarden_controller_memory_bytes", "gauge", "Cache memory of a controller."),
+    Family(
+        "iowarden_controller_array_info",
+        "gauge",
+        "1; level, name and RAID set of an array in labels.",
+    ),
     Family("iowarden_controller_array_state", "gauge", _TOLD + "an array."),
-    Family("iowarden_controller_array_done_ratio", "gauge", "Done part of what runs at an array."),
+    Family(
+        "iowarden_controller_array_done_ratio",
+        "gauge",
+        "Progress of a rebuild, check, initialisation or migration of an array.",
+    ),
     Family("iowarden_controller_array_size_bytes", "gauge", "Size of an array."),
     Family(
         "iowarden_controller_array_write_cache_enabled",
         "gauge",
-        "1 when an array caches writes: they are done before they are on a disk.",
+        "1 when an array's write cache is active: writes complete before they are on a disk.",
     ),
     Family(
         "iowarden_controller_array_write_cache_default_enabled",
         "gauge",
-        "1 when an array is set to cache writes, whatever it does now.",
+        "1 when the configured policy of an array is write-back, whatever is in effect now.",
     ),
     Family(
         "iowarden_controller_array_write_cache_forced",
         "gauge",
-        "1 when an array is set to cache writes whether or not a battery keeps them.",
+        "1 when an array is set to write-back even without a working battery.",
     ),
     Family(
         "iowarden_controller_array_disk_cache_enabled",
         "gauge",
-        "1 when disks of an array cache writes, of which a controller's battery keeps nothing.",
+        "1 when the write caches of an array's disks are enabled; a controller's battery does not"
+        " protect them.",
     ),
-    Family("iowarden_controller_disk_info", "gauge", "1; model, serial, use of a disk."),
+    Family(
+        "iowarden_controller_disk_info",
+        "gauge",
+        "1; model, serial number and use of a disk in labels.",
+    ),
     Family("iowarden_controller_disk_state", "gauge", _TOLD + "a disk behind a controller."),
     Family("iowarden_controller_disk_size_bytes", "gauge", "Size of a disk behind a controller."),
     Family("iowarden_controller_disk_temperature_celsius", "gauge", "Temperature of a disk."),
     Family(
         "iowarden_controller_disk_errors_total",
         "counter",
-        "Errors a controller counted at a disk, as it calls them.",
+        "Errors that a controller counted for a disk, by the vendor's name of the counter.",
     ),
     Family("iowarden_controller_battery_state", "gauge", _TOLD + "the battery of a cache."),
     Family(
         "iowarden_controller_battery_ok",
         "gauge",
-        "1 when the cache's battery would keep it; no series where there is none.",
+        "1 when the battery can protect the write cache; no series without a battery.",
     ),
     Family("iowarden_controller_battery_charge_ratio", "gauge", "Charge of a battery."),
-    Family("iowarden_controller_battery_temperature_celsius", "gauge", "Of a battery."),
+    Family("iowarden_controller_battery_temperature_celsius", "gauge", "Temperature of a battery."),
     Family("iowarden_controller_sensor_state", "gauge", _TOLD + "a sensor, fan or supply."),
-    Family("iowarden_controller_temperature_celsius", "gauge", "Of a sensor of a controller."),
+    Family(
+        "iowarden_controller_temperature_celsius",
+        "gauge",
+        "Temperature of a sensor of a controller.",
+    ),
     Family("iowarden_controller_fan_rpm", "gauge", "Speed of a fan of a controller."),
     Family("iowarden_controller_voltage_volts", "gauge", "Voltage at a controller."),
     Family(
         "iowarden_controller_unread",
         "gauge",
-        "1; why a controller, its log or a part of its state ('what') is not read.",
+        "1; in labels why a controller, its log or a part of its state could not be read.",
     ),
 )
 
@@ -386,10 +408,10 @@ def unread(value: Controllers) -> Iterator[tuple[Labels, str]]:
 
 
 def names(value: Controllers) -> Container[str]:
-    """Return the controllers there are, also those that did not answer.
+    """Return the names of the controllers, also of those that did not answer.
 
-    Where a maker's could not be listed it may be any: it is not read, as `unread` says, and not
-    gone.
+    If the controllers of a vendor could not be listed, any name may exist: it counts as unread, see
+    `unread`, and not as removed.
     """
     found = {each.name for each in value.controllers}
     found.update(problem.controller for problem in value.problems)
@@ -397,7 +419,7 @@ def names(value: Controllers) -> Container[str]:
 
 
 class _Any:
-    """What has every name."""
+    """Contains every name."""
 
     def __contains__(self, name: object) -> bool:
         return True

@@ -1,8 +1,8 @@
-"""New entries of a log: the listing now against the listing before. Pure.
+"""Find the new entries of a log: compares the current listing with the last one. Pure.
 
-Such a log is a ring: entries are added at its end, the oldest fall out. Where they have no numbers
-(`align`) equal entries of one second are real, so an entry is told from another by its place, never
-by its text. Where they have (`align_numbered`) the numbers only grow, till they begin anew.
+Such a log is a ring buffer: entries are appended, the oldest are overwritten. Without entry numbers
+(`align`) equal entries within one second are real, so entries are distinguished by position, never
+by text. With numbers (`align_numbered`) the numbers only increase, until they restart.
 """
 
 from __future__ import annotations
@@ -15,30 +15,32 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Entry = tuple[float | None, str]
-"""The log's own time, where it has one, and the line. Listings are oldest first."""
+"""The log's own time, if it has one, and the line. Listings are oldest first."""
 
 Known = tuple[tuple[float | None, str, int], ...]
-"""A listing, each entry with its number among equal ones."""
+"""A listing, each entry with its number among equal entries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Up to where a log was read: kept where its events are. `serial` is its controller's."""
+    """Position up to which a log was read, stored with its events. `serial` is its controller's."""
 
     listing: Known
     serial: str = ""
 
 
 MOST_ENTRIES = 4096
-"""So many of the newest are looked at: a longer log is taken for a ring of that size."""
+"""Number of the newest entries that are compared: a longer log is treated as a ring of that size.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """What is new in a listing.
+    """New entries of a listing.
 
-    Fields: `new` is how many of its last entries are; `known` is what to compare with next time;
-    `gap` says why entries may have been missed, or be told a second time, '' where neither can be.
+    Fields: `new` is the number of new entries at its end; `known` is the listing for the next
+    comparison; `gap` is why entries may have been lost or may be repeated, '' if neither is
+    possible.
     """
 
     known: Known
@@ -47,11 +49,12 @@ class Aligned:
 
 
 def align(before: Known | None, entries: Sequence[Entry], capacity: int | None = None) -> Aligned:
-    """Return what is new in `entries` since `before`; None: the first sight, of which none is.
+    """Return the entries of `entries` that are new since `before`; None: first seen, none is new.
 
-    `capacity` is the size of the ring, where it is known.
-    Limits: nothing tells when a whole ring is filled anew with lines that equal the former ones,
-    time included, nor when within one second a log is cleared and gets the same lines again.
+    `capacity` is the size of the ring, if known.
+    Limits: it cannot be detected that a whole ring was refilled with lines equal to the former
+    ones, including the time, nor that a log was cleared and got the same lines again within one
+    second.
     """
     listing = tuple(entries[-MOST_ENTRIES:])
     if before is None:
@@ -61,8 +64,8 @@ def align(before: Known | None, entries: Sequence[Entry], capacity: int | None =
         return Aligned(before)
     if former[: len(listing)] == listing and listing:
         gap = (
-            f"its log has the first {len(listing)} of the {len(former)} entries it had: it was cut"
-            " short, or filled anew with the same"
+            f"its log has the first {len(listing)} of the {len(former)} entries it had: it was"
+            " truncated, or refilled with equal entries"
         )
         return Aligned(before, 0, gap)
     overlap, ambiguous = _overlap(former, listing)
@@ -74,27 +77,27 @@ def align(before: Known | None, entries: Sequence[Entry], capacity: int | None =
 
 
 _NUMBERS = 2**32
-"""Numbers of entries begin at 0 again behind that."""
+"""Entry numbers restart at 0 beyond it."""
 
 
 def align_numbered(before: Known | None, entries: Known) -> Aligned:
-    """Return what is new in a listing of entries that have numbers, oldest first.
+    """Return the new entries of a listing of numbered entries, oldest first.
 
-    None: the first sight, of which none is. Numbers that go back, or stand at entries of another
-    time than before, began anew: the log was cleared, or the controller was reset. Then all that
-    was not listed before is new. A listing need not reach back to the last one: what is between
-    them is missed, which is a gap.
-    Limits: nothing tells when a log is cleared and its numbers pass those before by the next look,
-    unless an entry is listed whose time tells.
+    None: first seen, none is new. Numbers that decrease, or that belong to entries of another time
+    than before, have restarted: the log was cleared, or the controller was reset. Then all entries
+    that were not listed before are new. A listing need not reach back to the last one: entries
+    between them are lost, which is a gap.
+    Limits: it cannot be detected that a log was cleared and its numbers passed the former ones
+    before the next poll, unless an entry with a different time is listed.
     """
     listing = tuple(entries[-MOST_ENTRIES:])
     if before is None:
         return Aligned(listing)
     if not listing:
-        gap = f"its log of {len(before)} entries is empty: it was cleared, or is lost"
+        gap = f"its log of {len(before)} entries is empty: it was cleared or lost"
         return Aligned((), 0, gap if before else "")
     if not before:
-        gap = f"its log was empty, and begins with {listing[0][2]} now: some may be missing"
+        gap = f"its log was empty, and now begins with {listing[0][2]}: entries may be missing"
         return Aligned(listing, len(listing), gap if listing[0][2] else "")
     last, newest = before[-1][2], listing[-1][2]
     former = {number: moment for moment, _, number in before}
@@ -105,30 +108,30 @@ def align_numbered(before: Known | None, entries: Known) -> Aligned:
     )
     if not changed and newest != last and _ahead(newest, last):
         if known[-1]:
-            gap = f"its newest entries, {newest + 1} to {last}, are not listed any more"
+            gap = f"its newest entries, {newest + 1} to {last}, are no longer listed"
             return Aligned(before, 0, gap)
         changed = True
     if changed:
-        gap = f"its numbers begin anew, {newest} after {last}: it was cleared, or reset"
+        gap = f"its numbering restarted, {newest} after {last}: it was cleared, or reset"
         fresh = len(listing) - max((at + 1 for at, old in enumerate(known) if old), default=0)
         return Aligned(listing, fresh, gap)
     new = sum(_ahead(last, number) for *_, number in listing)
     gap = ""
     if new == len(listing) and listing[0][2] != (last + 1) % _NUMBERS:
         gap = (
-            f"its entries after {last} are not listed, only those from {listing[0][2]} on: more"
-            " came than it keeps or tells"
+            f"its entries after {last} are missing, the first listed one is {listing[0][2]}: more"
+            " were added than the log holds or lists"
         )
     return Aligned(listing, new, gap)
 
 
 def _ahead(one: int, other: int) -> bool:
-    """Whether a number comes after another, though it may have begun at 0 again between them."""
+    """Whether a number follows another one, even if numbering restarted at 0 between them."""
     return 0 < (other - one) % _NUMBERS < _NUMBERS // 2
 
 
-def recalled(found: Any) -> Cursor:  # noqa: ANN401 - whatever was stored
-    """Return what was stored as JSON, [listing, serial]. Errors: ValueError."""
+def recalled(found: Any) -> Cursor:  # noqa: ANN401 - any stored JSON
+    """Restore what was stored as JSON, [listing, serial]. Errors: ValueError."""
     try:
         entries, serial = found
         listing = tuple(
@@ -147,27 +150,29 @@ def _gap(
     listing: tuple[Entry, ...],
     overlap: int,
     capacity: int | None,
-    ambiguous: bool,  # noqa: FBT001 - what _overlap found
+    ambiguous: bool,  # noqa: FBT001 - result of _overlap
 ) -> str:
     full = capacity is None or len(listing) >= min(capacity, MOST_ENTRIES)
     if not listing:
-        return f"its log of {len(former)} entries is empty: it was cleared, or is lost"
+        return f"its log of {len(former)} entries is empty: it was cleared or lost"
     if not overlap:
         if former:
-            return "nothing its log had before is in it now: it was cleared, or written over"
-        return "its log was empty, and may have been written over since" if full else ""
+            return (
+                "none of its former log entries is listed now: the log was cleared or overwritten"
+            )
+        return "its log was empty, and may have been overwritten since" if full else ""
     if len(listing) < len(former):
         return f"its log has {len(listing)} entries and had {len(former)}: a part was cleared"
     if ambiguous and full:
-        return "entries of its log equal each other, so how many are new is not sure"
+        return "entries of its log are equal to each other, so the number of new ones is uncertain"
     return ""
 
 
 def _overlap(former: tuple[Entry, ...], listing: tuple[Entry, ...]) -> tuple[int, bool]:
-    """Return how many entries of the listing's begin are the former's end, and if that is unsure.
+    """Return the length of the overlap of two listings, and whether it is uncertain.
 
-    The longest such part is taken. It is unsure where a shorter one fits as well, and where all of
-    it is of one moment: then others may have come in their place.
+    The longest such part is used. It is uncertain if a shorter one fits as well, or if all of it is
+    of one moment: then other entries may have replaced them.
     Source: the prefix function of Knuth, Morris and Pratt.
     """
     text: list[Entry | None] = [*listing, None, *former]
@@ -185,7 +190,7 @@ def _overlap(former: tuple[Entry, ...], listing: tuple[Entry, ...]) -> tuple[int
 
 
 def _numbered(before: Known, kept: Known, new: Sequence[Entry]) -> Known:
-    """Return the kept entries and the new, each of which is numbered behind its equals."""
+    """Return the former and the new entries, each numbered among its equals."""
     highest: Counter[Entry] = Counter()
     for moment, text, number in before:
         highest[moment, text] = max(highest[moment, text], number + 1)

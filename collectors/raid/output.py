@@ -1,6 +1,6 @@
-"""What the outputs of RAID programs have alike: lines, numbers, reasons why a part is not read.
+"""Common helpers for outputs of RAID programs: lines, numbers, reasons for unreadable parts.
 
-Pure. What one program alone does is in its own parser.
+Pure. What is specific to one program is in its own parser.
 """
 
 from __future__ import annotations
@@ -28,41 +28,41 @@ _DATE = re.compile(
     re.ASCII,
 )
 UNTOLD = frozenset({"", "-", "n/a", "not applicable", "not supported"})
-"""Words for that there is nothing to tell."""
+"""Placeholders for an empty value."""
 
 
 def plain(text: str) -> str:
-    """Return a program's output without escape sequences and carriage returns."""
+    """Return an output without escape sequences and carriage returns."""
     return _CONTROL.sub("", re.sub(r"\r+\n?", "\n", text))
 
 
 def printable(text: str) -> str:
-    """Return a line as it may be shown anywhere: what cannot be printed is escaped."""
+    """Return a line that is safe to print: unprintable characters are escaped."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def shown(text: str) -> str:
-    """Return the beginning of a text, as it may be shown anywhere."""
+    """Return the beginning of a text, safe to print."""
     return printable(text[:_MOST_SHOWN])
 
 
 def reason(command: str, expected: str, text: str) -> str:
-    """Return why a part of an output is not read."""
+    """Return the reason why a part of an output could not be read."""
     return f"'{command}': expected {expected}, got {' '.join(text.split())[-200:]!r}"
 
 
 def refused(command: str, expected: str, text: str) -> ParseError:
-    """Return the error of an output that is not what it should be."""
+    """Return the error for an output in an unexpected format."""
     return ParseError(reason(command, expected, text))
 
 
 def readable(
     rows: Iterable[_Row], read: Callable[[_Row], _Read], unread: list[str] | None
 ) -> list[_Read]:
-    """Return what those rows of a table say that can be read; why others cannot, is added to it.
+    """Return the parsed rows of a table; the reasons for unreadable rows are added to `unread`.
 
-    One bad row takes away no good one. Errors: ParseError, where nobody takes (`unread` None) what
-    is not read, and where there are rows and none can be read.
+    A bad row does not affect good ones. Errors: ParseError, if `unread` is None and a row cannot be
+    read, and if there are rows and none can be read.
     """
     found: list[_Read] = []
     errors: list[ParseError] = []
@@ -79,32 +79,37 @@ def readable(
 
 
 def few(reasons: Sequence[str]) -> list[str]:
-    """Return the first of reasons why parts are not read, and how many there are more."""
+    """Return the first of the reasons for unreadable parts, and the number of further ones."""
     more = len(reasons) - _MOST_REASONS
     return [*reasons[:_MOST_REASONS], *([f"{more} more rows cannot be read"] if more > 0 else [])]
 
 
 def merged(command: str, heading: str, keys: Iterable[str], once: Container[str]) -> list[str]:
-    """Return that a block tells something twice that it tells once: a heading in it is not read."""
+    """Return the reason if a block repeats a unique key: a heading within it could not be read."""
     seen = Counter(key for key in keys if key in once)
     return [
-        f"'{command}': expected {heading} ahead of each '{key}', got {count} below one"
+        f"'{command}': expected {heading} before each '{key}', got {count} below one"
         for key, count in seen.items()
         if count > 1
     ][:1]
 
 
 def torn(command: str, text: str) -> list[str]:
-    """Return that an output ends within a line, of a program whose last word is not known."""
+    """Return the reason if an output ends within a line, for programs without a final line."""
     if plain(text).endswith("\n"):
         return []
-    return [f"'{command}': expected it to end with a line, got its end within one: it is cut"]
+    return [
+        (
+            f"'{command}': expected it to end with a complete line, got its end within a line: it"
+            " is truncated"
+        )
+    ]
 
 
 def unlisted(command: str, what: str, counted: str, listed: int) -> list[str]:
-    """Return that a controller counts more of something than it lists: an answer may be cut.
+    """Return the reason if a controller counts more than it lists: an answer may be truncated.
 
-    A count that is no number is not read; '' and words for nothing: it does not count.
+    A count that is no number is reported; '' and placeholders mean that it does not count.
     """
     digits = re.match(r"([0-9]{1,5})(?: of [0-9]{1,5})?\s*$", counted)
     if digits is None:
@@ -114,11 +119,11 @@ def unlisted(command: str, what: str, counted: str, listed: int) -> list[str]:
         return [f"'{command}': expected a number of {what}, got '{printable(told[:80])}'"]
     if int(digits[1]) <= listed:
         return []
-    return [f"'{command}': expected {int(digits[1])} {what}, got {listed}: others are not known"]
+    return [f"'{command}': expected {int(digits[1])} {what}, got {listed}: the others are unknown"]
 
 
 def slot_name(enclosure: str, slot: str) -> str:
-    """Return 'enclosure 252 slot 3'; 'slot 3' without enclosure ('N/A'); '' where it is none."""
+    """Return 'enclosure 252 slot 3'; 'slot 3' without enclosure ('N/A'); '' without a slot."""
     if not re.fullmatch(r"[0-9]{1,5}", slot):
         return ""
     known = re.fullmatch(r"[0-9]{1,5}", enclosure)
@@ -128,7 +133,7 @@ def slot_name(enclosure: str, slot: str) -> str:
 def blocks(
     lines: Sequence[str], head: re.Pattern[str]
 ) -> Iterator[tuple[re.Match[str], Sequence[str]]]:
-    """Yield each line that is a head with the lines below it, up to the next one."""
+    """Yield each heading line with the lines below it, up to the next heading."""
     found = [(at, match) for at, line in enumerate(lines) if (match := head.fullmatch(line))]
     ends = [*(at for at, _ in found), len(lines)][1:]
     for (at, match), end in zip(found, ends, strict=False):
@@ -136,12 +141,12 @@ def blocks(
 
 
 def slug(text: str) -> str:
-    """Return a text as a part of a name."""
+    """Return a text in a form that can be part of a name."""
     return re.sub(r"[^a-z0-9]+", "_", text.casefold()).strip("_")
 
 
 def size_bytes(text: str, unit: int) -> int | None:
-    """Return '931.51 GB' in bytes, None where it is no size. `unit` is 1000 or 1024."""
+    """Parse '931.51 GB' as bytes, None if it is no size. `unit` is 1000 or 1024."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
         return None
@@ -150,13 +155,13 @@ def size_bytes(text: str, unit: int) -> int | None:
 
 
 def leading(pattern: re.Pattern[str], text: str) -> float | None:
-    """Return the number that a text begins with, the first group of a pattern; None without it."""
+    """Return the number that begins a text: the first group of a pattern; None without it."""
     found = pattern.match(text)
     return float(found[1]) if found else None
 
 
 def ratio(percent: re.Match[str] | None) -> float | None:
-    """Return the done part of what a pattern found, whose first group is a percentage."""
+    """Return the progress: the first group of a match is a percentage."""
     return min(float(percent[1]), 100.0) / 100.0 if percent else None
 
 
@@ -170,7 +175,7 @@ def clock_seconds(parts: Iterable[str | int]) -> float | None:
 
 
 def date_seconds(text: str) -> float | None:
-    """Return 'Fri Mar 21 2008 14:19:00', or 'Tue Jul  8 14:52:10 2008', as if it were UTC."""
+    """Parse 'Fri Mar 21 2008 14:19:00', or 'Tue Jul  8 14:52:10 2008', as if it were UTC."""
     found = _DATE.fullmatch(text)
     year = found and (found[3] or found[7])
     if not found or not year or found[1].casefold() not in _MONTHS:
@@ -180,5 +185,5 @@ def date_seconds(text: str) -> float | None:
 
 
 def number(text: str) -> float | None:
-    """Return a number in decimal digits, None where it is none."""
+    """Parse a number of decimal digits, None if it is none."""
     return float(text) if re.fullmatch(r"-?[0-9]{1,12}(\.[0-9]{1,9})?", text) else None

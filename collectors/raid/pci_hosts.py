@@ -1,4 +1,4 @@
-"""SCSI hosts of RAID controllers by their PCI driver and address, as sysfs tells."""
+"""SCSI hosts of RAID controllers by PCI driver and address, from sysfs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def adapters_of(root: Root, driver: str) -> dict[str, tuple[str, ...]]:
 
 
 def addresses_of(root: Root, drivers: Iterable[str], hosts: Sequence[str]) -> dict[str, str]:
-    """Return the PCI address of each of the hosts that is of one of the drivers."""
+    """Return the PCI address of each of the hosts that uses one of the drivers."""
     return {
         host: address
         for driver in drivers
@@ -39,16 +39,16 @@ def addresses_of(root: Root, drivers: Iterable[str], hosts: Sequence[str]) -> di
 
 
 def made_by_hp(root: Root, address: str) -> bool:
-    """Return whether HP sells an adapter of the driver smartpqi; its own programs tell most of it.
+    """Return whether HP sells an adapter of the driver smartpqi; HP's programs report most of it.
 
-    Where that cannot be read, it is.
+    If that cannot be read, it is assumed.
     """
     vendor = scsi_hosts.text_of(root, f"/sys/bus/pci/devices/{address}/subsystem_vendor")
     return not vendor or vendor.lower() in _HP
 
 
 def hiding(root: Root, hosts: Iterable[str], drivers: Iterable[str]) -> list[str]:
-    """Return the hosts of drivers that may hide disks: not those that show drives alone."""
+    """Return the hosts of drivers that may hide disks, without those that show only drives."""
     at = {host: driver for driver in drivers for host in addresses_of(root, (driver,), [*hosts])}
     drives = scsi_hosts.Shown.DRIVES
     return [

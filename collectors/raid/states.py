@@ -1,4 +1,4 @@
-"""What the words of RAID controllers for states mean, and what two states of one thing come to."""
+"""Vendor states of RAID controllers: their classes, and how two states are merged."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ DEAD = _all(
     *("failed", "failure", "dead", "defunct", "offline", "missing"),
     *("incomplete", "foreign incomplete", "inoperable"),
 )
-"""Of an array or a disk, whoever made the controller: they are what they say.
+"""States of an array or a disk with the same meaning for all vendors.
 
-Source: 'Defunct' (DDD) and 'Offline' are of IBM's ServeRAID guide (states of physical and logical
-drives), 'Dead' of Adaptec's storage manager (2002), 'Offline' and 'Failed' of mfireg.h
-(MFI_LD_STATE_OFFLINE, MFI_PD_STATE_OFFLINE and _FAILED), 'Incomplete' of Areca's 'rsf info' (disks
-of a raid set are missing), 'INOPERABLE' of tw_cli(8). 'Foreign incomplete' is unchecked.
+Source: 'Defunct' (DDD) and 'Offline' are from IBM's ServeRAID guide (states of physical and logical
+drives), 'Dead' from Adaptec's storage manager (2002), 'Offline' and 'Failed' from mfireg.h
+(MFI_LD_STATE_OFFLINE, MFI_PD_STATE_OFFLINE and _FAILED), 'Incomplete' from Areca's 'rsf info'
+(disks of a raid set are missing), 'INOPERABLE' from tw_cli(8). 'Foreign incomplete' is unchecked.
 """
 WORKING = _all(
     Health.BUSY,
@@ -46,11 +46,11 @@ WORKING = _all(
     *("expansion", "migrate", "migrating", "migration", "logical-drive migration"),
     *("reconstruct", "reconstruction", "reconfigure", "reconfiguring", "reconfiguration"),
 )
-"""Of an array, or what runs at it, whoever made the controller: all of it is there meanwhile.
+"""Tasks of an array, for all vendors, during which it has full redundancy.
 
 Source: Adaptec's storage manager (2002; 'Impacted': a verification is performed), IBM's notes of
-'arcconf GETSTATUS' (synchronization, migration, compaction and expansion), IBM's ServeRAID guide
-(a logical drive that migrates is okay), mfireg.h (MFI_LD_PROGRESS_CC, _BGI, _FGI, _RECON, where
+'arcconf GETSTATUS' (synchronization, migration, compaction and expansion), IBM's ServeRAID guide (a
+logical drive that migrates is okay), mfireg.h (MFI_LD_PROGRESS_CC, _BGI, _FGI, _RECON, where
 reconstruction is a change of level), tw_cli(8). 'rebuild' is not among them.
 """
 LEARNING = _all(
@@ -58,14 +58,14 @@ LEARNING = _all(
     *("learning", "relearning", "relearn", "learn cycle active", "learn cycle in progress"),
     *("calibrating", "calibration", "testing"),
 )
-"""Of a battery whose capacity is measured, each month or so: it is discharged and charged again."""
+"""States of a battery during its monthly learn cycle: it is discharged and charged again."""
 UNREPORTED = _all(
     Health.ABSENT,
     *("not installed", "not present", "not available", "not reported", "not reportable"),
     *("not supported", "unsupported", "not applicable", "no device", "none", "absent"),
     *("n/a", "n.a.", "na", "-"),
 )
-"""Of a fan, sensor or supply of which the enclosure tells nothing.
+"""States of a fan, sensor or supply that the enclosure does not report.
 
 Source: SES-3, table of element status codes ('unsupported', 'not installed', 'not available');
 check_raid, which takes tw_cli's 'NOT-REPORTABLE', 'NOT-INSTALLED' and 'NO-DEVICE' for that.
@@ -73,15 +73,16 @@ check_raid, which takes tw_cli's 'NOT-REPORTABLE', 'NOT-INSTALLED' and 'NO-DEVIC
 
 
 SWITCH = {"enabled": True, "disabled": False}
-"""What a setting's word switches."""
+"""Values of a switch."""
 WELL = frozenset({Health.OK, Health.BUSY})
-"""All of it is there, and nothing foretells that it will not be."""
+"""Complete, and no failure is predicted."""
 
 
 def judged(word: str, meanings: Mapping[str, Health]) -> State:
-    """Return what a word means, whatever its case and blanks; a percentage is taken out.
+    """Classify a vendor state, ignoring case and blanks; a percentage is removed.
 
-    An empty word, and one that is not in `meanings`, is `attention`, and keeps the word.
+    An empty state, and one that is not in `meanings`, becomes `attention`, and keeps the vendor's
+    term.
     """
     told = " ".join(word.split())
     percent = _PERCENT.search(told)
@@ -94,10 +95,10 @@ _UNCOUNTED = UNTOLD | {"not available", "none"}
 
 
 def counts(told: Iterable[tuple[str, str]]) -> tuple[dict[str, int], list[str]]:
-    """Return counts of faults by what they count, and which of them are no numbers, as they stand.
+    """Return fault counts by name, and those that are no numbers, as printed.
 
-    Of a count that cannot be read nobody knows that it is 0: what it is of needs attention. Words
-    for a count that is not kept, and '', are neither.
+    A count that cannot be read may not be 0: its component needs attention. Placeholders for a
+    count that is not available, and '', are neither.
     """
     found: dict[str, int] = {}
     odd: list[str] = []
@@ -110,7 +111,7 @@ def counts(told: Iterable[tuple[str, str]]) -> tuple[dict[str, int], list[str]]:
 
 
 def doubted(state: State, odd: Sequence[str], health: Health = Health.ATTENTION) -> State:
-    """Return a state that is not well where something `odd` is told beside it: `health`."""
+    """Return a good state lowered to `health` because `odd` is reported in addition."""
     if not odd or state.health not in WELL:
         return state
     return State(health, ", ".join(filter(None, (state.word, *odd))), state.done_ratio)
@@ -129,21 +130,21 @@ _RANK = (
 
 
 def worse(one: State, other: State) -> State:
-    """Return the worse of two states of one thing; of equals the first."""
+    """Return the worse of two states of one component; the first of equals."""
     return min(one, other, key=lambda state: _RANK.index(state.health))
 
 
 def ready(health: Health, word: str) -> bool | None:
-    """Return whether a cache's battery is relied on; None: none is there, or it is not told.
+    """Return whether the battery of a cache is ready; None: there is none, or it is not reported.
 
-    While its capacity is measured it keeps the cache, or the card writes through.
+    During a learn cycle it protects the cache, or the card is in write-through.
     """
     unsure = health is Health.ABSENT or word.casefold() in LEARNING
     return None if unsure else health is Health.OK
 
 
 def once(told: Iterable[_Named]) -> tuple[_Named, ...]:
-    """Return arrays, batteries or sensors of one name as one, with the worst of their states."""
+    """Merge arrays, batteries or sensors of the same name, with the worst of their states."""
     found: dict[str, _Named] = {}
     for each in told:
         before = found.setdefault(each.name, each)
@@ -160,23 +161,23 @@ def _own(part: Array | Battery | Sensor) -> State | None:
 def agreed(
     one: Iterable[PhysicalDisk], other: Iterable[PhysicalDisk], told: Sequence[str]
 ) -> tuple[tuple[PhysicalDisk, ...], list[str]]:
-    """Return the disks that two outputs list, and where they do not agree on one.
+    """Merge the disks that two outputs list; also return where they disagree on a state.
 
-    It has the worse of both states then, and all else as the first tells it. `told`: the commands.
+    Such a disk has the worse of both states, and all else from the first. `told`: the commands.
     """
     found = {each.slot: each for each in one}
     odd: list[str] = []
     for each in other:
         before = found.setdefault(each.slot, each)
         if before.state.health is not each.state.health:
-            expected = f"expected '{before.state.word}', as '{told[0]}' tells"
+            expected = f"expected '{before.state.word}', as '{told[0]}' reports"
             odd.append(f"'{told[1]}': {each.slot}: {expected}, got '{each.state.word}'")
             found[each.slot] = replace(before, state=worse(before.state, each.state))
     return tuple(found.values()), odd
 
 
 def joined(one: Controller, other: Controller, told: Sequence[str]) -> Controller:
-    """Return a controller as two outputs tell it: the first where both do. `told`: the commands."""
+    """Merge a controller from two outputs: the first takes precedence. `told`: the commands."""
     disks, odd = agreed(one.disks, other.disks, told)
     return replace(
         one,
@@ -194,7 +195,7 @@ def joined(one: Controller, other: Controller, told: Sequence[str]) -> Controlle
 
 
 def unknown_caches(arrays: Iterable[Array]) -> tuple[str, ...]:
-    """Return why it is not known of arrays whether they cache writes, though something is told."""
+    """Return why the write cache state of arrays is unknown although a policy is reported."""
     told: dict[str, list[str]] = {}
     for each in arrays:
         policy = each.policy
@@ -202,6 +203,6 @@ def unknown_caches(arrays: Iterable[Array]) -> tuple[str, ...]:
             told.setdefault(policy.word, []).append(each.name)
     return tuple(
         f"whether {names[0]}{' and others' if len(names) > 1 else ''} caches writes: expected a"
-        f" word that is known, got '{word}'"
+        f" known policy, got '{word}'"
         for word, names in told.items()
     )

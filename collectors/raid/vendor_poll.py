@@ -1,7 +1,7 @@
-"""One poll of all RAID controllers of one vendor, and what is remembered of each until the next.
+"""Polls all RAID controllers of one vendor, and stores the state between polls.
 
-A program that is missing, hangs or lists nothing is a problem that is told, never a machine without
-faults; so is a controller that lists nothing and listed something within 7 days.
+A program that is missing, hangs or lists nothing is reported as a problem, never as a host without
+faults; so is a controller that lists nothing but listed something within the last 7 days.
 Units: seconds of the program's clock.
 """
 
@@ -28,18 +28,20 @@ if TYPE_CHECKING:
     from iowarden.collectors.raid.controller import Controller, Log
 
 STATE_SECONDS = 900.0
-"""Each question is work for the card: more often was seen to cost latency."""
+"""Minimum interval: each query is work for the card, and more frequent ones were observed to cost
+latency.
+"""
 HELD_SECONDS = 3 * STATE_SECONDS
-"""So long a state is shown that could not be read again."""
+"""How long a state that could not be read again is shown."""
 EXPECTED_SECONDS = 7 * 86_400.0
-"""So long it is not taken for true that a controller which listed something has nothing."""
+"""How long an empty listing of a controller with known parts counts as an error."""
 _EARLY_SECONDS = 30.0
-"""States are read in a run for events, which is never quite its period after another."""
+"""States are read in a poll for events, whose interval is never exact."""
 
 
 @dataclass(slots=True)
 class _Card:
-    """What is remembered of a controller. Units: seconds of the program's clock."""
+    """Stored state of a controller. Units: seconds of the program's clock."""
 
     controller: Controller | None = None
     read_seconds: float = float("-inf")
@@ -52,14 +54,14 @@ class _Card:
 
 @dataclass(slots=True)
 class Vendor:
-    """The controllers of one vendor. For one thread at a time."""
+    """Polls the controllers of one vendor. Not thread-safe."""
 
     backend: Backend
     clock: Callable[[], float]
     cards: dict[str, _Card] = field(default_factory=dict)
 
     def hosts(self, root: Root) -> list[str]:
-        """Return the SCSI hosts of its drivers, by number; of a recording, if it was asked.
+        """Return the SCSI hosts of its drivers by number; in a recording only the queried ones.
 
         Errors: ReadError.
         """
@@ -82,9 +84,9 @@ class Vendor:
         recalled: Mapping[str, Cursor],
         expected: Mapping[str, Listed],
     ) -> Controllers:
-        """Ask all controllers, and return what came of it.
+        """Poll all controllers and return the result.
 
-        `recalled` and `expected`: the cursors and what was listed in a former run of the program.
+        `recalled` and `expected`: the cursors and listings of a former run of the program.
         """
         backend = self.backend
         names, problems = self._find(root, hosts, expected)
@@ -107,11 +109,11 @@ class Vendor:
                     baseline += old
                     gaps += [Gap(name, gap)] if gap else []
             except (LateError, StuckError) as error:
-                # The next question would hang as well, and a driver may reset its card by then.
+                # The next query would hang as well, and a driver may reset its card by then.
                 if str(error) != card.problem:
                     problems.append(Problem(name, str(error)))
             except (AbsentError, ReadError, ParseError) as error:
-                if str(error) != card.problem:  # a program that is missing, is so twice
+                if str(error) != card.problem:  # a missing program is missing for both
                     problems.append(Problem(name, f"{LOG_PROBLEM}{error}"))
             problems += [Problem(name, card.problem)] if card.problem else []
             problems += (
@@ -131,7 +133,7 @@ class Vendor:
     def _find(
         self, root: Root, hosts: Sequence[str], expected: Mapping[str, Listed]
     ) -> tuple[Mapping[str, Handle | str], list[Problem]]:
-        """Return the controllers, each with what its questions need, and why there are others."""
+        """Return the controllers with the data for their queries, and why others are missing."""
         backend = self.backend
         try:
             names = backend.find(root, hosts)
@@ -141,8 +143,8 @@ class Vendor:
             known = [each for each in expected.values() if each.at_seconds >= since]
             read = self.cards or any(each.vendor == backend.vendor for each in known)
             if isinstance(error, AbsentError) and backend.hiding and not read:
-                # Without a program nothing is missed of an adapter whose drives are asked
-                # themselves, unless it was read: then it is expected to be, and is not gone.
+                # Without a program nothing is missing for an adapter whose drives are polled
+                # directly, unless it was read before: then it is expected, and is not removed.
                 at = backend.hiding(root, hosts)
             reason = f"{backend.vendor} controller at {', '.join(at)}: {error}"
             return {}, [Problem("", reason, host=at[0])] if at else []
@@ -152,7 +154,7 @@ class Vendor:
         return names, [Problem("", f"{backend.vendor}: {listed}")]
 
     def about(self, hosts: Sequence[str], problems: Iterable[Problem]) -> tuple[Problem, ...]:
-        """Return problems with what they are about."""
+        """Return problems with the controller or host that they concern."""
         return tuple(
             replace(
                 each,
@@ -164,7 +166,7 @@ class Vendor:
 
 
 def _known(handle: Handle | str) -> Handle:
-    """Return what a controller is asked by. Errors: ReadError, where it cannot be asked."""
+    """Return the data for queries to a controller. Errors: ReadError, if it cannot be queried."""
     if isinstance(handle, str):
         raise ReadError(handle)
     return handle
@@ -191,7 +193,7 @@ def _read_state(card: _Card, backend: Backend, host: str, read: Callable[[], Con
         before = Listed(0, 0, 0.0)
     told = f"before it listed {before.arrays} arrays and {before.disks} disks"
     if (before.arrays or before.disks) and not (found.arrays or found.disks):
-        card.problem = f"it answers, and lists nothing; {told}"
+        card.problem = f"it answers but lists nothing; {told}"
         return
     if before.disks and not found.disks:
         found = replace(found, unread=(*found.unread, f"it lists no disk; {told}"))
@@ -205,16 +207,16 @@ def _read_state(card: _Card, backend: Backend, host: str, read: Callable[[], Con
 
 
 def _new(card: _Card, log: Log, backend: Backend) -> tuple[list[Event], list[Event], str]:
-    """Return the new events of a log, those of a first sight, and why there may be others.
+    """Return the new events of a log, those of its first listing, and why there may be others.
 
-    The same reason is given once. Errors: ReadError.
+    The same reason is returned once. Errors: ReadError.
     """
     if log.cut:
-        raise ReadError("it ends within a line; nothing of it is used, trying again")
+        raise ReadError("it ends within a line and is not used; will retry")
     serial = card.controller.serial if card.controller else ""
     before = card.cursor
     if before and before.serial and serial and before.serial != serial:
-        before = None  # another card: its log is new as a whole, and not what just happened
+        before = None  # another card: its whole log is new, but its events are old
     events = log.events[-MOST_ENTRIES:]
     listing = before.listing if before else None
     if backend.numbered:

@@ -1,4 +1,4 @@
-"""All vendors' backends: how the RAID controllers of each are asked."""
+"""All RAID backends, by vendor."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def members(path: str) -> Iterator[tuple[str, bytes | None]]:
         with open(path, "rb") as file:
             yield from _members(_unpacked(file))
     except EOFError as error:
-        raise ArchiveError("expected more of the archive, got its end: it is cut off") from error
+        raise ArchiveError("expected more of the archive, got its end: it is truncated") from error
     except (OSError, lzma.LZMAError, zlib.error) as error:
         text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ArchiveError(f"expected an archive that can be read, got: {text}") from error

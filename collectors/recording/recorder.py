@@ -182,7 +182,9 @@ class Recorder:
         packed = path.endswith(archive.SUFFIXES)
         header = path if packed else os.path.join(path, HEADER)
         if os.path.lexists(header):
-            raise RecordingError(f"'{header}': expected no recording there, got one; name another")
+            raise RecordingError(
+                f"'{header}': expected no recording there, got one; choose another path"
+            )
         self._sink: Sink = archive.Writer(path) if packed else Directory(path)
         self._sink.add(HEADER, _header(page_size_bytes, note))
         self.frames = 0

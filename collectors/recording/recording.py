@@ -117,8 +117,8 @@ class Recording:
         place = f"'{frame_path(self._path, step.frame.number)}"
         if step.frame.number != number:
             raise RecordingError(
-                f"{place}': expected frame {number:06d}, got this one; frames go in order and"
-                " without holes: pack them with 'tar --sort=name'"
+                f"{place}': expected frame {number:06d}, got this one; frames must be in order and"
+                " without gaps: pack them with 'tar --sort=name'"
             )
         if self._last and step.frame.monotonic_seconds < self._last.monotonic_seconds:
             raise RecordingError(
@@ -160,7 +160,7 @@ def _packed_header(path: str) -> tuple[int, str]:
         if frames:
             return _USUAL_PAGE_SIZE_BYTES, ""
         place = f"'{path}' after '{name[:200]}'" if name else f"'{path}'"
-        raise RecordingError(f"{place}: {error}; '{HEADER}' had not come yet") from error
+        raise RecordingError(f"{place}: {error}; '{HEADER}' was not read yet") from error
     raise RecordingError(f"'{path}': expected a recording with '{HEADER}' in it, got none")
 
 
@@ -189,7 +189,8 @@ def _packed_steps(path: str) -> Iterator[Step]:
                 raise archive.ArchiveError(f"expected at most {LIMIT_FRAME_BYTES} bytes a frame")
     except archive.ArchiveError as error:
         assumed = (
-            f"; '{HEADER}' had not come yet: a page is taken for {_USUAL_PAGE_SIZE_BYTES} bytes"
+            f"; '{HEADER}' was not read yet: a page size is assumed of"
+            f" {_USUAL_PAGE_SIZE_BYTES} bytes"
         )
         raise RecordingError(
             f"'{path}/{number or '000000'}': {error}{'' if headed else assumed}"
@@ -275,7 +276,7 @@ def _read_frame(directory: str, number: int) -> Frame | None:
         # Both may have come between the two looks, when somebody hands frames out.
         if later and not os.path.exists(path):
             raise RecordingError(
-                f"'{path}': expected every frame up to the last, got a hole"
+                f"'{path}': expected every frame up to the last, got a gap"
             ) from None
         return None
     except OSError as error:

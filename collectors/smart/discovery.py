@@ -53,8 +53,8 @@ _DIRECT_PATH = rf"{_SD}|{_SG}|/dev/nvme\d{{1,4}}(n\d{{1,4}})?|{_LINK}"
 _REFUSED_TYPES = {
     "jmb39x": "writes to sector 33 of the disk to talk to the bridge",
     "jms56x": "writes to sector 33 of the disk to talk to the bridge",
-    "intelliprop": "selects a disk by writing to a log of it",
-    "usbcypress": "sends a maker's own command, which other bridges take for something else",
+    "intelliprop": "selects a disk by writing to one of its logs",
+    "usbcypress": "sends a vendor command, which other bridges interpret differently",
 }
 """Source: smartctl(8), '-d'."""
 
@@ -231,7 +231,7 @@ def _configured_direct(
     elif name.startswith("sg"):
         if name not in scsi_hosts.listed(root, scsi_hosts.GENERIC, machine.problems):
             raise ValueError(
-                "expected a drive there, got none; is it in, and the module 'sg' loaded?"
+                "expected a drive there, got none; is it connected, and is the module 'sg' loaded?"
             )
         blocks = scsi_hosts.listed(
             root, f"{scsi_hosts.GENERIC}/{name}/device/block", machine.problems
@@ -274,7 +274,7 @@ def _configured_member(
         raise ValueError(
             f"expected a controller of the driver {' or '.join(drivers)} there, got"
             f" {repr(host.driver) if host else 'none'}; "
-            + (f"there is one at {hint}" if hint else "is it in? See 'lspci -k'")
+            + (f"there is one at {hint}" if hint else "is it installed? See 'lspci -k'")
         )
     kind = drive.kind
     match family:
@@ -345,7 +345,7 @@ def parse_configured(item: Mapping[str, object], profiles: Collection[str] = ())
     if profile and profiles and profile not in profiles:
         raise ValueError(f"'profile': expected one of {', '.join(profiles)}, got '{profile}'")
     if profile and not path:
-        raise ValueError("'profile': expected 'path' beside it; it says how that drive is asked")
+        raise ValueError("'profile': expected 'path' in the same entry, got none")
     return ConfiguredDrive(path, kind, serial, slot, profile, ignore)
 
 
@@ -354,11 +354,13 @@ def _check_way(path: str, kind: str, *, ignore: bool) -> None:
     for name, harm in _REFUSED_TYPES.items():
         if kind.rpartition("+")[2].startswith(name) or kind.startswith(name):
             raise ValueError(
-                f"'type': expected one that leaves the disk as it is, got '{kind}', which {harm};"
-                " leave that drive out"
+                f"'type': expected one that does not change the disk, got '{kind}', which {harm};"
+                " remove this drive"
             )
     if kind and not path:
-        raise ValueError("'type': expected 'path' beside it, got none; write the drive's device")
+        raise ValueError(
+            "'type': expected 'path' in the same entry, got none; write the drive's device"
+        )
     if not kind:
         wanted = f"{_DIRECT_PATH}|/dev/cciss/c\\d{{1,2}}d\\d{{1,3}}" if ignore else _DIRECT_PATH
     elif re.fullmatch(_DIRECT, kind, re.ASCII):

@@ -59,7 +59,7 @@ def hidden(
     for path in sorted({volume.controller for volume in volumes if volume.driver == "cciss"}):
         listed += _counted(root, machine, scsi_hosts.Host(path, "cciss"), path)
     scanned = _scanned(root, machine)
-    no_way = "smartctl has a way to SATA disks behind a 3ware controller, to SAS disks it has none"
+    no_way = "smartctl can read SATA disks behind a 3ware controller, but no SAS disks"
     return [target for target in (*listed, *scanned) if target.kind], [
         scsi_hosts.Uncovered(f"{each.slot} of {each.controller}", Cover.NO_PASS_THROUGH, no_way)
         for each in listed
@@ -224,15 +224,18 @@ def _cure(root: Root, machine: Machine, controller: str, driver: str) -> str:
         case "aacraid":
             kind = f"aacraid,{host.number()},CHANNEL,DEVICE"
             how = (
-                "each question leaks memory of the kernel (its bug 220504), so none is asked by"
-                f" itself; expose them with the module's 'expose_physicals', or configure each:"
-                f" {_entry(where, kind)} as 'arcconf GETCONFIG 1 PD' reports them"
+                "each query leaks kernel memory (kernel bug 220504), so they are not queried"
+                " unless configured; expose them with the module's 'expose_physicals', or"
+                f" configure each: {_entry(where, kind)} as 'arcconf GETCONFIG 1 PD' reports them"
             )
         case "cciss":
-            how = f"smartctl found none; see the problems, or configure: {_entry(where, 'cciss,0')}"
+            how = (
+                "smartctl found none; see the problems listed, or configure:"
+                f" {_entry(where, 'cciss,0')}"
+            )
         case "megaraid" | "sssraid":
             how = (
-                "'smartctl --scan' listed none of them; if it is wrong, configure each:"
+                "'smartctl --scan' listed none of them; if that is wrong, configure each:"
                 f" {_entry(where, 'megaraid,ID')}"
             )
         case "hpt":
@@ -240,7 +243,7 @@ def _cure(root: Root, machine: Machine, controller: str, driver: str) -> str:
         case _ if driver in scsi_hosts.MPT:
             how = "they have no '/dev/sgN': load the module 'sg'"
         case _:
-            how = "smartctl has no way to them; use the maker's program"
+            how = "smartctl cannot reach them; use the vendor's program"
     return f"a RAID controller ('{driver or 'unknown driver'}') hides its disks: {how}"
 
 

@@ -97,7 +97,7 @@ def merge(ways: Iterable[Way]) -> dict[str, Disk]:
     shared = _shared([way.wwn for way in unnamed])
     for way in unnamed:
         wwn = world_wide_name(way.wwn)
-        said = f"no usable serial number (it says {way.serial!r})" if way.serial else ""
+        said = f"no usable serial number (it reports {way.serial!r})" if way.serial else ""
         name = f"wwn {wwn}" if wwn and wwn not in shared else _place(way.target)
         _add(disks, name, [way], said)
     return disks
@@ -182,7 +182,7 @@ def _add(disks: dict[str, Disk], name: str, ways: Sequence[Way], duplicate: str)
     """Add a disk; one that has everything in common with another is told apart by its path."""
     best = ways[0]
     if name in disks:
-        duplicate = duplicate or f"another disk at {disks[name].polled.target} is called the same"
+        duplicate = duplicate or f"another disk at {disks[name].polled.target} has the same name"
         name = f"{name} {best.target}"
     disks[name] = Disk(
         key=name,

@@ -117,7 +117,7 @@ _NETWORK_BLOCK = re.compile(r"(nbd|rbd|etherd/|rnbd).*")
 SD_NAME = re.compile(r"sd[a-z]{1,3}")
 NVME_DEVICE = re.compile(r"nvme\d+(c\d+)?n\d+")
 _USB_IDS = ("ID_VENDOR_ID", "ID_MODEL_ID")
-_ASK_ANYWAY = "whose health is the array's matter; one that is configured is asked all the same"
+_ASK_ANYWAY = "whose health the array monitors; to poll it anyway, add it under 'smart: drives:'"
 _PART_OF_MMC = re.compile(r"mmcblk\d+(boot\d+|rpmb)")
 
 
@@ -337,7 +337,7 @@ def _leaf(
         return Uncovered(name, Cover.LUN, "a block device over the network", name)
     if not SD_NAME.fullmatch(name):
         virtual = re.fullmatch(r"x?vd[a-z]+", name)
-        what = "a virtual disk" if virtual else "a device of a kind that smartctl has no way to"
+        what = "a virtual disk" if virtual else "a device of a kind that smartctl cannot read"
         return Uncovered(name, Cover.NO_SMART, what, name)
     host = machine.hosts.get(device.host or "", Host(device.host or "", ""))
     label = f"{device.vendor or ''} {device.model or ''}"
@@ -353,7 +353,7 @@ def _leaf(
     if _VIRTUAL.fullmatch(label):
         return Uncovered(name, Cover.NO_SMART, f"a virtual disk ('{label}')", name)
     if _USB.fullmatch(host.driver) and (bridge := _refused_bridge(root, device)):
-        reason = f"USB bridge {bridge}, for which smartctl has only a maker's own command"
+        reason = f"USB bridge {bridge}, for which smartctl has only a vendor command"
         return Uncovered(name, Cover.NO_PASS_THROUGH, reason, name)
     return Target(
         f"/dev/{name}",

@@ -91,8 +91,8 @@ def judged(content: str, done: re.Pattern[str] = _BEGUN) -> Reply:
     if _RUNS.search(whole):
         return Reply(Said.RUNS, said)
     if status is None:
-        return Reply(Said.FAILED, f"smartctl was ended by signal {signal}")
-    reason = said or f"smartctl said nothing, its exit status is {status}"
+        return Reply(Said.FAILED, f"smartctl was terminated by signal {signal}")
+    reason = said or f"smartctl printed nothing, its exit status is {status}"
     failed = status & _NOT_ASKED and not _UNABLE.search(reason)
     return Reply(Said.FAILED if failed else Said.REFUSED, reason)
 

@@ -26,7 +26,9 @@ _HOURS_OF_ATA = 1 << 16
 _MOST_HOURS_OF_SCSI = 0xFFFF
 """Source: SPC, self-test results log page: so much, or any more (its time has two bytes)."""
 
-_INFO = Family("iowarden_disk_info", "gauge", "1; identity of a disk and the way to it in labels.")
+_INFO = Family(
+    "iowarden_disk_info", "gauge", "1; identity of a disk and its access method in labels."
+)
 
 _Row = tuple[Family, "Callable[[Any], Any]"]
 """How a drive, attribute, counter or poll is asked for the family's value; None: no series."""
@@ -41,18 +43,16 @@ _DRIVE = (
     _row(
         "disk_rotation_rpm",
         "gauge",
-        "Rotations a minute; 0: a solid-state drive.",
+        "Rotations per minute; 0: a solid-state drive.",
         lambda d: d.rotation_rpm,
     ),
     _row(
         "disk_power_on_seconds",
         "gauge",
-        "Time the disk was powered in its life.",
+        "Power-on time of the disk over its life.",
         lambda d: None if d.power_on_hours is None else d.power_on_hours * HOUR_SECONDS,
     ),
-    _row(
-        "disk_power_cycles_total", "counter", "Times it was powered on.", lambda d: d.power_cycles
-    ),
+    _row("disk_power_cycles_total", "counter", "Power-on count.", lambda d: d.power_cycles),
     _row(
         "disk_temperature_celsius",
         "gauge",
@@ -62,50 +62,52 @@ _DRIVE = (
     _row(
         "disk_temperature_limit_celsius",
         "gauge",
-        "What the disk says it may have at most.",
+        "Maximum temperature that the disk specifies.",
         lambda d: d.temperature_limit_celsius,
     ),
-    _row("smart_enabled", "gauge", "1 when the disk watches itself.", lambda d: d.smart_enabled),
+    _row(
+        "smart_enabled", "gauge", "1 when SMART is enabled on the disk.", lambda d: d.smart_enabled
+    ),
     _row(
         "smart_passed",
         "gauge",
-        "1 when the disk's own verdict on its health is good, 0 when it is failing.",
+        "1 when the disk's overall health status is passed, 0 when it is failing.",
         lambda d: d.passed,
     ),
     _row(
         "smart_exit_status",
         "gauge",
-        "smartctl's exit status: a sum of bits, see smartctl(8).",
+        "Exit status of smartctl: a bit mask, see smartctl(8).",
         lambda d: None if d.read_by else d.exit_status,
     ),
     _row(
         "smart_errors_logged_total",
         "counter",
-        "Errors in the log of an ATA disk's life.",
+        "Errors that an ATA disk has logged over its life.",
         lambda d: d.errors_logged_total,
     ),
     _row(
         "smart_pending_sectors",
         "gauge",
-        "Sectors in the disk's list of those it cannot read.",
+        "Pending sectors: those that the disk lists as unreadable.",
         lambda d: d.pending_sectors,
     ),
     _row(
         "smart_self_test_remaining_ratio",
         "gauge",
-        "What is left of the self-test that runs.",
+        "Remaining part of the running self-test.",
         lambda d: d.self_test_remaining_ratio,
     ),
     _row(
         "smart_disagreements",
         "gauge",
-        "Values that pySMART reads otherwise from the same output.",
+        "Values that pySMART parses differently from the same output.",
         lambda d: None if d.read_by else d.disagreements,
     ),
     _row(
         "smart_unread_fields",
         "gauge",
-        "Fields of the disk's report that cannot be read, or contradict each other.",
+        "Fields of the disk's SMART report that cannot be parsed, or contradict each other.",
         lambda d: len(d.unread) or None,
     ),
 )
@@ -125,18 +127,20 @@ def _predicted(drive: Drive) -> bool | None:
 
 
 _SCSI = (
-    _scsi("grown_defects", "gauge", "Sectors given up since the disk was made."),
+    _scsi("grown_defects", "gauge", "Grown defects: sectors reassigned since the disk was made."),
+    _scsi("non_medium_errors_total", "counter", "Non-medium errors (cable, firmware)."),
     _scsi(
-        "non_medium_errors_total", "counter", "Errors that were not the medium's (cable, firmware)."
+        "pending_defects",
+        "gauge",
+        "Pending defects: sectors that the disk has logged as unreadable.",
     ),
-    _scsi("pending_defects", "gauge", "Sectors in the disk's log of those it cannot read."),
     _scsi(
         "start_stop_cycles_total",
         "counter",
-        "Times it was started and stopped.",
+        "Start/stop cycles.",
         "start_stop_cycles",
     ),
-    _scsi("endurance_used_ratio", "gauge", "Used share of a solid-state drive's endurance."),
+    _scsi("endurance_used_ratio", "gauge", "Used share of the endurance of a solid-state drive."),
     _row(
         "smart_scsi_failure_predicted",
         "gauge",
@@ -154,13 +158,23 @@ def _nvme(name: str, kind: Kind, text: str) -> _Row:
 
 
 _NVME = (
-    _nvme("critical_warning", "gauge", "A sum of bits, 0 is well: NVMe health log, byte 0."),
-    _nvme("available_spare_ratio", "gauge", "What is left of the spare capacity."),
-    _nvme("available_spare_threshold_ratio", "gauge", "Where the drive warns of too little spare."),
+    _nvme(
+        "critical_warning",
+        "gauge",
+        "Critical warning: a bit mask, 0 is good (NVMe health log, byte 0).",
+    ),
+    _nvme("available_spare_ratio", "gauge", "Remaining spare capacity."),
+    _nvme(
+        "available_spare_threshold_ratio", "gauge", "Spare capacity below which the drive warns."
+    ),
     _nvme("percentage_used_ratio", "gauge", "Used share of the endurance; may be more than 1."),
-    _nvme("media_errors_total", "counter", "Data the drive could not read or found corrupted."),
+    _nvme(
+        "media_errors_total",
+        "counter",
+        "Media errors: data that the drive could not read or found corrupted.",
+    ),
     _nvme("error_log_entries_total", "counter", "Entries of the error log; most are harmless."),
-    _nvme("unsafe_shutdowns_total", "counter", "Times it lost power without a warning."),
+    _nvme("unsafe_shutdowns_total", "counter", "Unsafe shutdowns: power lost without notice."),
     _nvme("read_bytes_total", "counter", "Bytes read by hosts in the drive's life."),
     _nvme("written_bytes_total", "counter", "Bytes written by hosts in the drive's life."),
     _nvme("controller_busy_seconds_total", "counter", "Time the drive was busy with commands."),
@@ -172,14 +186,14 @@ _ATTRIBUTE = (
     _row(
         "smart_attribute_value",
         "gauge",
-        "Normalised value of a SMART attribute; it falls.",
+        "Normalised value of a SMART attribute; lower is less healthy.",
         lambda a: a.value,
     ),
     _row("smart_attribute_worst", "gauge", "Lowest normalised value so far.", lambda a: a.worst),
     _row(
         "smart_attribute_threshold",
         "gauge",
-        "At this normalised value or below, it has failed; 0: it never does.",
+        "Failure threshold: at this normalised value or below the attribute has failed; 0: never.",
         lambda a: a.threshold,
     ),
     _row(
@@ -226,20 +240,20 @@ _POLL = (
     _row(
         "smart_poll_duration_seconds",
         "gauge",
-        "How long smartctl took last time.",
+        "Duration of the last smartctl run.",
         lambda p: p.duration_seconds,
     ),
     _row("smart_polls_total", "counter", "Runs of smartctl for a disk.", lambda p: p.runs_total),
     _row(
         "smart_poll_failures_total",
         "counter",
-        "Runs of smartctl that said nothing of the disk.",
+        "Runs of smartctl that returned no data of the disk.",
         lambda p: p.failures_total,
     ),
     _row(
         "smart_read_timestamp_seconds",
         "gauge",
-        "When the disk last spoke, as Unix time.",
+        "When the disk last answered, as Unix time.",
         lambda p: p.read_seconds,
     ),
 )
@@ -353,7 +367,7 @@ def unread(disks: Disks) -> Iterator[tuple[Labels, str]]:
         if disk.polled.drive is None:
             reason = disk.polled.reason or disk.polled.cover.value
             not_yet = disk.polled.cover is Cover.NOT_YET
-            text = "" if not_yet else f"disk '{disk.key}' is not read: {reason}"
+            text = "" if not_yet else f"disk '{disk.key}' could not be read: {reason}"
             yield (("disk", disk.key),), text
             target = disk.polled.target  # as rules on smartctl_exporter's series call it
             yield (("device", smartctl_exporter.label(target.path, target.kind)),), text

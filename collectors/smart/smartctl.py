@@ -92,7 +92,7 @@ def _document(text: str) -> Document | Refused:
     """Return the JSON object that a text begins with. Errors: ParseError, not smartctl's."""
     if is_deep(text):
         return Refused(
-            Cover.UNPARSED, f"its JSON of {len(text)} characters is cut off, or too deep"
+            Cover.UNPARSED, f"its JSON of {len(text)} characters is truncated, or nested too deep"
         )
     document: Document
     try:
@@ -104,7 +104,7 @@ def _document(text: str) -> Document | Refused:
             document = _SLOW_DECODER.raw_decode(text)[0]
     except json.JSONDecodeError as error:
         where = f"at character {error.pos} of {len(text)}"
-        return Refused(Cover.UNPARSED, f"its JSON is cut off or broken {where}: {error.msg}")
+        return Refused(Cover.UNPARSED, f"its JSON is truncated or invalid {where}: {error.msg}")
     if not isinstance(document.get("smartctl"), dict) or "devices" in document:
         raise ParseError(
             f"smartctl: expected its JSON of one drive, got an object of"

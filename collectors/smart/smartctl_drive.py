@@ -93,7 +93,7 @@ def drive_of(report: Report, lines: list[str], kind: str) -> Drive:
     messages += [clean(line) for line in lines if _COMPLAINT.search(line)]
     messages += report.messages
     unread = [*report.messages, *_contradictions(drive)]
-    unread += [f"smartctl: expected a value that is known, got '{clean(line)}'" for line in spoilt]
+    unread += [f"smartctl: expected a known value, got '{clean(line)}'" for line in spoilt]
     return dataclasses.replace(
         drive,
         messages=tuple(dict.fromkeys(filter(None, (*messages, *unread))))[:MOST_MESSAGES],
@@ -118,14 +118,17 @@ def _contradictions(drive: Drive) -> Iterator[str]:
         (ExitStatus.SELF_TEST, tested),
     ):
         if drive.exit_status & bit and not told:
-            yield f"smartctl: its exit status says what the rest does not: {exit_findings(bit)[0]}"
+            yield (
+                "smartctl: its exit status reports what its output does not show:"
+                f" {exit_findings(bit)[0]}"
+            )
     for each in rows:
         counted = each.counted() is not None or _OF_SO_MANY.fullmatch(each.raw_text)
         if each.id in _ERRORS and each.raw_text and not counted:
             yield f"smartctl: attribute {each.id}: expected a count, got '{each.raw_text[:60]}'"
     for test in drive.self_tests:
         if test.passed is None and test.status and not _UNFINISHED.match(test.status):
-            yield f"smartctl: a self-test: expected a result that is known, got '{test.status}'"
+            yield f"smartctl: a self-test: expected a known result, got '{test.status}'"
 
 
 def _at_threshold(attribute: Attribute, value: int | None) -> bool:
@@ -261,7 +264,7 @@ def _attributes(report: Report) -> Iterator[Attribute]:
         number = row.integer("id", most=255)
         if not number or number in known:
             report.messages.append(
-                f"smartctl: attribute {number}: expected a number of its own; the first is kept"
+                f"smartctl: attribute {number}: expected a unique number; the first one is used"
             )
             continue
         known.add(number)

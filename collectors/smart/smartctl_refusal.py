@@ -32,10 +32,10 @@ class ExitStatus(enum.IntFlag):
 
 
 _FINDINGS = {
-    ExitStatus.COMMAND_LINE: "smartctl did not understand how it was called",
-    ExitStatus.OPEN: "the device was not opened, did not identify itself, or sleeps",
+    ExitStatus.COMMAND_LINE: "smartctl could not parse its command line",
+    ExitStatus.OPEN: "the device could not be opened, did not identify itself, or is in standby",
     ExitStatus.COMMAND: "a command to the drive failed, or a checksum in its answer is wrong",
-    ExitStatus.FAILING: "the drive says that it is failing",
+    ExitStatus.FAILING: "the drive reports that it is failing",
     ExitStatus.PREFAIL: "a pre-fail attribute is at or below its threshold",
     ExitStatus.PAST: "an attribute is or was at or below its threshold, the drive passes",
     ExitStatus.ERRORS: "its error log has entries",
@@ -158,7 +158,7 @@ def _by_status(drive: Drive) -> _Reason:
     if status & ExitStatus.COMMAND_LINE:
         return Cover.UNPARSED, said
     if status & ExitStatus.COMMAND and drive.model:
-        return Cover.FAILED, f"'{drive.model}' tells its name, nothing of its health: {said}"
+        return Cover.FAILED, f"'{drive.model}' reports its identity, but no health data: {said}"
     if status & (ExitStatus.OPEN | ExitStatus.COMMAND):
         return Cover.FAILED, said
-    return Cover.UNPARSED, "smartctl's report has nothing of its health; it needs '-x' or '-a'"
+    return Cover.UNPARSED, "smartctl's report has no health data; run smartctl with '-x' or '-a'"

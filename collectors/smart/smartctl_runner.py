@@ -121,7 +121,7 @@ def judged(name: str, content: bytes, target: Target) -> Answer:
     except (KeyError, TypeError, ValueError) as error:
         return Answer(Cover.UNPARSED, f"expected the probe's answer, got: {error}", text=text)
     if status is None:
-        reason = f"expected an exit status of smartctl, got its end by signal {signal}"
+        reason = f"expected an exit status of smartctl, got termination by signal {signal}"
         return Answer(Cover.FAILED, reason, text=text)
     if not output.strip():
         said = " ".join(errors.split())[:300] or "nothing"
@@ -135,7 +135,7 @@ def judged(name: str, content: bytes, target: Target) -> Answer:
         return Answer(Cover.UNPARSED, str(error), text=text)
     if isinstance(found, smartctl_refusal.Refused):
         if found.cover is Cover.ASLEEP and _SLEEP in found.reason:
-            reason = f"{found.reason}: smartctl says that also of a disk that fails its question"
+            reason = f"{found.reason}: smartctl also reports this for a disk that fails its query"
             return Answer(Cover.FAILED, reason, found.drive, text=text)
         return Answer(found.cover, found.reason, found.drive, text=text)
     return Answer(Cover.READ, "", found, text=text)
@@ -194,8 +194,8 @@ def clash(root: Root, driver: str) -> str:
     except (AbsentError, ReadError):
         return ""
     return "; ".join(
-        f"'{monitor.name}' (process {process.pid}) asks this controller, too, and each loses"
-        f" answers of the other; nothing was run; stop one of the two"
+        f"'{monitor.name}' (process {process.pid}) polls this controller, too, and each loses"
+        " answers of the other; smartctl was not run; stop one of the two"
         + (f": 'systemctl stop {process.unit}'" if process.unit else "")
         for monitor in monitors.KNOWN
         if driver in monitor.drivers

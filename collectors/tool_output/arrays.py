@@ -22,7 +22,7 @@ def parse_mdstat(text: str) -> Parsed:
     lines = [f" {line}" if _BELOW.match(line) else line for line in text.split("\n")]
     unread: list[Unread] = []
     if not _MDSTAT_END.search(text):
-        expected = "expected a line 'unused devices:' at its end, got none: it may be cut"
+        expected = "expected a line 'unused devices:' at its end, got none: it may be truncated"
         unread.append(Unread(f"'/proc/mdstat': {expected}"))
         lines.append("unused devices: <none>")
     begin = "" if _MDSTAT_BEGIN.search(text) else "Personalities :\n"

@@ -56,13 +56,13 @@ def parse_controllers(text: str, kind: Kind, *, log: bool) -> Parsed:
     ]
     if found.outputs and not (log or found.events or _tells(found.controllers)):
         outputs = ", ".join(found.outputs)
-        unread.append(Unread(f"'{outputs}' tells the state of no array, disk or battery"))
+        unread.append(Unread(f"'{outputs}' contains no state of an array, disk or battery"))
     return replace(found, unread=tuple(unread))
 
 
 _ILL = re.compile(
     r": expected [0-9]{1,9} (?:units|virtual drives|disks) (?:that (?:are|failed)|without)"
-    r"|: expected '.*', as '.*' tells, got '"
+    r"|: expected '.*', as '.*' reports, got '"
 )
 """Of what a controller counts: more that is not well than it lists; or two outputs disagree."""
 
@@ -73,8 +73,8 @@ def _unexplained(told: Controller) -> Iterator[str]:
         policy = each.policy
         if policy and policy.default_write_back and policy.write_back is False:
             yield (
-                f"{each.name} is set to cache writes and writes through: expected the state of the"
-                " battery to tell why, got none"
+                f"{each.name} is set to cache writes and writes through: expected the battery"
+                " state as the reason, got none"
             )
 
 
@@ -187,12 +187,12 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
         if told is not None:
             events = told.events
             if told.cut:
-                unread.append(Unread(f"'{command}': it ends within an entry, which is cut"))
+                unread.append(Unread(f"'{command}': it ends within an entry, which is truncated"))
     if not tries.outputs:
         unread += [Unread(reason) for reason in dict.fromkeys(tries.refusals)]
     elif not whole:
         expected = f"'{_ENDS[kind][1].splitlines()[-1]}'" if kind in _ENDS else "a rule of dashes"
-        unread.append(Unread(f"expected {expected} at its end, got none: it may be cut"))
+        unread.append(Unread(f"expected {expected} at its end, got none: it may be truncated"))
     known = {each.name for each in controllers} if kind in _ENRICH else set()
     before = [each for each in found.controllers if each.name not in known]
     return replace(
@@ -388,7 +388,7 @@ def _threeware(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
             found[-1] = replace(
                 found[-1],
                 state=State(Health.ATTENTION, f"{bad} units not optimal"),
-                unread=(f"which units are not optimal: 'tw_cli /{each.name} show all' tells",),
+                unread=(f"run 'tw_cli /{each.name} show all' to list them",),
             )
     told = tries.take("tw_cli /cN show all", lambda text: tw_cli.parse_controller(text, name))
     return [*found, *([] if told is None else [told])]

@@ -34,7 +34,7 @@ def decoded(content: bytes) -> str:
     """
     if len(content) > MOST_BYTES:
         raise ParseError(
-            f"expected at most {MOST_BYTES} bytes, got more; pass the part in question"
+            f"expected at most {MOST_BYTES} bytes, got more; pass only the relevant part"
         )
     for mark, encoding in _BOMS:
         if content.startswith(mark):

@@ -38,9 +38,9 @@ def parse_smartctl(text: str) -> Parsed:
             others = (each for each in told.messages if each not in told.unread)
             unread += [Unread(each) for each in others if _NOT_READ.match(each)]
             if told.passed is None:
-                unread.append(Unread("smartctl: the drive's own verdict ('-H') is not in it"))
+                unread.append(Unread("smartctl: the drive's health status ('-H') is missing in it"))
             if told.exit_status & _ERRORS and told.errors_logged_total is None and not told.nvme:
-                unread.append(Unread("smartctl: its exit status tells of entries in the error log"))
+                unread.append(Unread("smartctl: its exit status reports entries in the error log"))
         else:
             refusals.append(told)
             if told.cover not in _NOTHING_TO_READ:

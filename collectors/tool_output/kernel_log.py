@@ -40,7 +40,7 @@ def parse_kernel_log(text: str) -> Parsed:
                 and kernel_events.of_storage(line.text)
                 and _TROUBLE.search(line.text)
             ):
-                unread.append(Unread("no class of event has these words", line.text, line.sequence))
+                unread.append(Unread("no known event matches this line", line.text, line.sequence))
         events += [
             Found(each, held_at if any(each is one for one in before) else line.sequence)
             for each in told
@@ -50,7 +50,7 @@ def parse_kernel_log(text: str) -> Parsed:
     events += [Found(event, held_at) for event in kernel_events.finish(state)]
     known = events or unread or asked or SIGNS[Kind.KERNEL].search(text)
     if not known:
-        unread.append(Unread("no line of it is known as one of the kernel's log"))
+        unread.append(Unread("no line of it was recognized as a line of the kernel log"))
     return Parsed(
         Kind.KERNEL,
         events=tuple(events),

@@ -29,8 +29,10 @@ def guessed(text: str) -> Kind:
         found = [Kind.KERNEL]  # a line or two of a log, as forums have them
     if len(found) == 1:
         return found[0]
-    got = f"what may be of {', '.join(found)}" if found else f"{text.strip()[:60]!r}"
-    raise ParseError(f"who printed it is not certain: got {got}; say '--as' {', '.join(Kind)}")
+    got = f"output that may be from {', '.join(found)}" if found else f"{text.strip()[:60]!r}"
+    raise ParseError(
+        f"the program that printed it is not certain: got {got}; add '--as' {', '.join(Kind)}"
+    )
 
 
 def parse(text: str, kind: Kind, *, log: bool = False) -> Parsed:

@@ -115,5 +115,5 @@ SIGNS: Mapping[Kind, re.Pattern[str]] = {
 }
 
 
-MORE = Unread(f"expected at most {MOST_OUTPUTS} outputs, got more: the others were not read")
+MORE = Unread(f"expected at most {MOST_OUTPUTS} outputs, got more: the others were ignored")
 NEXT_JSON = re.compile(r"(?<=\n\})\s*\n(?:[^\n{}]*\n)*(?=\{)")

@@ -336,7 +336,7 @@ def test_a_file_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
     """A text over the limit is refused, and the message says what happens next."""
     with open(tmp_path / "meminfo", "wb") as file:
         file.truncate(LIMIT_BYTES * 100)
-    with pytest.raises(ReadError, match=r"got more; nothing of it is used, trying again in its"):
+    with pytest.raises(ReadError, match=r"got more; it is not used; will retry in its"):
         Root(str(tmp_path)).read_kept("/meminfo")
 
 

@@ -37,7 +37,7 @@ def test_a_chunk_is_valid_on_metrics() -> None:
     lines = exposition.render().decode().splitlines()
     assert problems == []
     assert lines[:6] == [
-        "# HELP node_cpu_seconds_total Time of a CPU, by mode.",
+        "# HELP node_cpu_seconds_total CPU time, by mode.",
         "# TYPE node_cpu_seconds_total counter",
         'node_cpu_seconds_total{cpu="0"} 1.5',
         'node_cpu_seconds_total{cpu="1"} 2.5',

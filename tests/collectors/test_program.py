@@ -13,7 +13,7 @@ from iowarden.collectors.program import parse_output
 def test_what_a_program_printed_that_a_signal_ended_is_no_answer() -> None:
     """It crashed or was killed: half a table lists fewer disks, not broken ones."""
     answer = {"status": None, "signal": 15, "stdout": "half", "stderr": " a table"}
-    with pytest.raises(ParseError, match="half way, by signal 15"):
+    with pytest.raises(ParseError, match="terminated by signal 15"):
         parse_output(json.dumps(answer))
     answer = {"status": 46, "signal": None, "stdout": "a whole", "stderr": " table"}
     assert parse_output(json.dumps(answer)) == "a whole table"

@@ -1,8 +1,8 @@
-"""How Adaptec's controllers are asked: 'arcconf', of the drivers aacraid and smartpqi. Thin.
+"""Backend of Adaptec's controllers: 'arcconf', for the drivers aacraid and smartpqi. Thin.
 
-It keeps no log that is easy to follow: its states and its counts of errors are compared. It drops
-'UcliEvt.log' where it runs, which is why the probe runs it in a directory of its own: old versions
-do not know 'nologs'.
+arcconf has no event log that is easy to follow, so states and error counts are compared from poll
+to poll. arcconf writes 'UcliEvt.log' into its working directory, so the probe runs it in a
+directory of its own: old versions do not have the option 'nologs'.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _DRIVERS = ("aacraid", "smartpqi")
 _SECONDS = 60.0
 _FEWEST_SERIAL_CHARACTERS = 5
-"""So many of a serial number's last characters tell a controller from its neighbour."""
+"""Length of the end of a serial number that identifies one controller among several."""
 
 
 def _ask(root: Root, *command: str) -> str:
@@ -49,10 +49,10 @@ def _hiding(root: Root, hosts: Sequence[str]) -> list[str]:
 
 
 def _find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
-    """Number the controllers; each question about one has its number, and all of their hosts.
+    """Return the controllers, each with its number for arcconf and the hosts of all.
 
-    Of hosts that are not listed nobody knows which they are: they are one more, 'unlisted'. Plain
-    adapters need not be listed.
+    Hosts that arcconf does not list cannot be identified: they are reported as one controller,
+    'unlisted'. Plain adapters need not be listed.
     """
     own = sorted(_own(root, hosts))
     if not own:
@@ -78,8 +78,8 @@ def _state(root: Root, name: str, handle: Handle, _former: Controller | None) ->
     unread = parts.unread
     if not config.lists_disks:
         unread.append(
-            "'arcconf GETCONFIG': expected 'Physical Device information', got no such heading: its"
-            " disks are not known"
+            "'arcconf GETCONFIG': expected 'Physical Device information', got no such heading:"
+            " its disks are unknown"
         )
 
     found = _at_host(root, config, hosts)
@@ -91,21 +91,21 @@ def _state(root: Root, name: str, handle: Handle, _former: Controller | None) ->
         if log is not None:
             found = arcconf_status.with_errors(found, log, config)
         if log is not None and log.full:
-            unread.append("its log of disks' errors is full: newer ones are not counted")
+            unread.append("its log of disk errors is full: newer errors are not counted")
     return replace(found, unread=tuple(unread))
 
 
 _LACKING = re.compile("not supported")
-"""What a card that lacks what it is asked for says."""
+"""What arcconf prints for a card that lacks the requested feature."""
 _FEWEST_COUNTS = 2
-"""Where a disk has no more than 'S.M.A.R.T. warnings' the log of its errors tells more."""
+"""Where a disk reports only 'S.M.A.R.T. warnings', its error log has details."""
 
 
 def _at_host(root: Root, config: Config, hosts: Sequence[str]) -> Controller:
-    """Return the controller with its host: by its PCI address, else by its serial number.
+    """Return the controller with its host: matched by PCI address, else by serial number.
 
     Source: the driver shows the number that arcconf prints, or its last digits (linit.c,
-    aac_show_serial_number). A controller that is alone is that of the only host.
+    aac_show_serial_number). A single controller belongs to the only host.
     """
     addresses = addresses_of(root, _DRIVERS, hosts)
     found = [host for host, address in addresses.items() if address == config.pci_address]

@@ -1,13 +1,13 @@
-"""What Adaptec's RAID controllers say of themselves, by 'arcconf GETCONFIG'. Pure.
+"""Parser of 'arcconf GETCONFIG' (Adaptec's RAID controllers). Pure.
 
-Its logical devices are in `arcconf_arrays`, its disks in `arcconf_disks`, what other commands tell
-in `arcconf_status`; how lines are divided in `arcconf_output`.
+Logical devices are parsed in `arcconf_arrays`, disks in `arcconf_disks`, the output of other
+commands in `arcconf_status`; `arcconf_output` splits the output into blocks.
 
-Source: what arcconf printed on machines of others, from the 2020ZCR (2004) to the SmartRAID 3200;
-words that were not seen there from Microchip's guide of the tool ("Smart Controller Device Status")
-and Adaptec's guide of its storage manager ("Status Reporting").
-Units: an MB there is 2^20 bytes, whatever it is called: 953869 MB is a disk of 1 TB.
-Limits: arcconf says 'Command completed successfully.' also of a card it cannot talk to.
+Source: published outputs of arcconf, from the 2020ZCR (2004) to the SmartRAID 3200; states without
+such an output from Microchip's guide of the tool ("Smart Controller Device Status") and Adaptec's
+guide of its storage manager ("Status Reporting").
+Units: an MB is 2^20 bytes there, whatever the label: 953869 MB is a disk of 1 TB.
+Limits: arcconf prints 'Command completed successfully.' also for a card that it cannot reach.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _CONTROLLER_WORDS = {
     "down/offline": Health.FAILED,
     "controller lockup error": Health.FAILED,
 }
-"""'Inaccessible' is refused: what is listed below it, mostly nothing, is not so."""
+"""'Inaccessible' is refused: what is listed below it, mostly nothing, is not reliable."""
 _BATTERY_WORDS = {
     **states.LEARNING,
     "optimal": Health.OK,
@@ -83,21 +83,21 @@ _SENSOR_WORDS = {
     "failed": Health.FAILED,
 }
 _NO_WORD = frozenset({"unknown", "not supported"})
-"""Of a sensor: whoever is asked does not know. Seen of fans of machines without a fault."""
+"""State of a sensor that cannot be read. Observed for fans of hosts without a fault."""
 _SPINNING = re.compile(r"(\d{1,6}) rpm\b", re.ASCII | re.IGNORECASE)
 _PCI = re.compile(
     r"([0-9a-f]{1,4}):([0-9a-f]{1,2}):([0-9a-f]{1,2}):([0-7])", re.ASCII | re.IGNORECASE
 )
 _MOST_HEADINGS = 20_000
-"""A disk has about ten of them."""
+"""A disk has about ten headings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What 'GETCONFIG' says.
+    """Parsed output of 'GETCONFIG'.
 
-    Fields: `slots`, by channel and device as 'GETLOGS' names disks; `pci_address` as sysfs has it,
-    '' where this version does not tell; `lists_disks`: there is a heading for them.
+    Fields: `slots`, by channel and device as 'GETLOGS' names disks; `pci_address` as in sysfs, ''
+    where this version does not report it; `lists_disks`: the heading for disks is present.
     """
 
     controller: Controller
@@ -107,7 +107,7 @@ class Config:
 
 
 def parse_count(text: str) -> int:
-    """Return how many controllers there are, as 'GETVERSION', 'LIST' and others begin.
+    """Return the number of controllers, from the first lines of 'GETVERSION', 'LIST' and others.
 
     Errors: ParseError.
     """
@@ -119,10 +119,10 @@ def parse_count(text: str) -> int:
 
 
 def parse_config(text: str, name: str) -> Config:
-    """Return what 'GETCONFIG n AL' says, or 'AD', 'LD', 'PD', 'AR' of a part of it.
+    """Parse 'GETCONFIG n AL', or a part of it: 'AD', 'LD', 'PD', 'AR'.
 
-    Limits: what a disk is counted by is told only by some versions; 'GETLOGS' tells it for others.
-    Errors: ParseError, also where arcconf cannot talk to the controller.
+    Limits: only some versions report the error counts of a disk; for others 'GETLOGS' has them.
+    Errors: ParseError, also where arcconf cannot reach the controller.
     """
     blocks = list(blocks_of(completed("GETCONFIG", text)))
     sections = {block.section for block in blocks} - {""}
@@ -133,7 +133,7 @@ def parse_config(text: str, name: str) -> Config:
         )
     if about.get("controller status").casefold() == "inaccessible":
         raise output.refused(
-            "arcconf GETCONFIG", "a controller it can talk to (is arcconf too old for it?)", text
+            "arcconf GETCONFIG", "a controller that answers it (is arcconf too old for it?)", text
         )
     if len(blocks) > _MOST_HEADINGS:
         raise output.refused(
@@ -171,7 +171,7 @@ def parse_config(text: str, name: str) -> Config:
 
 
 def at_host(config: Config, host: str) -> Controller:
-    """Return the controller as it is at 'host2', its disks as smartctl asks for them there.
+    """Return the controller at 'host2', its disks with smartctl's device type for that host.
 
     Source: smartmontools, os_linux.cpp: '-d aacraid,H,L,ID' is the host, the logical unit and the
     target of a disk on channel 0. Limits: not for cards of the driver smartpqi.
@@ -188,9 +188,9 @@ def at_host(config: Config, host: str) -> Controller:
 def _controller_state(
     about: Block, blocks: list[Block], arrays: list[Array], disks: list[PhysicalDisk]
 ) -> State | None:
-    """Return a controller's state: it needs attention when it counts faults nobody is told of.
+    """Return a controller's state: attention if it counts faults that nothing else reports.
 
-    A disk that is missing need not be listed.
+    A missing disk need not be listed.
     """
     word = about.get("controller status")
     if not word:
@@ -217,20 +217,21 @@ def _controller_state(
 
 
 def _unlisted(about: Block, blocks: list[Block], arrays: list[Array]) -> tuple[str, ...]:
-    """Return that no logical devices are listed, where the controller counts some.
+    """Return the reason if the controller counts logical devices but lists none.
 
-    Limits: one of a few may not be listed, which was seen of a controller without a fault.
+    Limits: one of a few may be missing in the list; this was observed for a controller without a
+    fault.
     """
     counted = re.match(r"(\d{1,6})/", _counts(about, blocks), re.ASCII)
     listed = any(each.name.startswith("logical ") for each in arrays)
     parts = {block.section for block in blocks} & {"logical", "physical"}
     if listed or not parts or counted is None or not int(counted[1]):
         return ()
-    return (f"expected {counted[1]} logical devices, got none: they are not known",)
+    return (f"expected {counted[1]} logical devices, got none: they are unknown",)
 
 
 def _counts(about: Block, blocks: list[Block]) -> str:
-    """Return '2/0/1': logical devices, failed ones and degraded ones."""
+    """Parse '2/0/1': the numbers of logical devices, of failed ones and of degraded ones."""
     key = "logical devices/failed/degraded"
     return about.get(key, "logical drives/offline/critical") or titled(
         blocks, "raid properties"
@@ -246,7 +247,7 @@ _PLACE = frozenset({"reported channel,device(t:l)", "reported channel,device"})
 
 
 def _merged(blocks: list[Block]) -> list[str]:
-    """Return that a device or a logical device begins with a line that is not read."""
+    """Return the reason if a line that begins a device or a logical device could not be read."""
     entities: list[list[str]] = [[]]
     for block in blocks:
         if block.section in {"logical", "maxcache"}:
@@ -255,16 +256,16 @@ def _merged(blocks: list[Block]) -> list[str]:
             entities[-1] += [key for key, _ in block.pairs]
     devices = [[key for key, _ in record.pairs] for record in devices_of(blocks)]
     lost = [
-        "'arcconf GETCONFIG': expected 'Device #<n>' ahead of 'State', got none"
+        "'arcconf GETCONFIG': expected 'Device #<n>' before 'State', got none"
         for block in itertools.takewhile(lambda each: not DEVICE.fullmatch(each.title), blocks)
         if block.section == "physical" and block.get("state")
     ]
     for block in blocks:
         if block.section != "controller" and (told := block.get(*_OF_CONTROLLER)):
-            odd = f"expected 'Controller information' ahead of '{output.shown(told)}', got none"
+            odd = f"expected 'Controller information' before '{output.shown(told)}', got none"
             lost.append(f"'arcconf GETCONFIG': {odd}")
         if DEVICE.fullmatch(block.title) and block.section != "physical":
-            odd = "expected 'Physical Device information' ahead of 'Device #<n>', got none"
+            odd = "expected 'Physical Device information' before 'Device #<n>', got none"
             lost.append(f"'arcconf GETCONFIG': {odd}")
     return [*dict.fromkeys(lost)] + [
         reason
@@ -309,7 +310,7 @@ def _batteries(blocks: list[Block]) -> Iterator[Battery]:
 
 
 def _with_part(state: State, name: str, told: str) -> State:
-    """Return the state of a unit that is ready by its own word, as a part of it says."""
+    """Return the state of an otherwise ready unit, lowered to the state of one of its parts."""
     part = states.judged(told, _BATTERY_WORDS)
     odd = [f"{name} {output.shown(told)}"] if told and part.health is not Health.OK else []
     return states.doubted(
@@ -355,12 +356,12 @@ def _enclosure_sensors(blocks: list[Block]) -> tuple[Sensor, ...]:
 
 
 def _sensor(name: str, told: str) -> Sensor:
-    """Return a sensor of '23 C/ 73 F (Normal)', '5300 rpm (Optimal)' or 'Not Installed'."""
+    """Parse a sensor: '23 C/ 73 F (Normal)', '5300 rpm (Optimal)' or 'Not Installed'."""
     inner = re.search(r"\(([^()]{0,60})\)", told)
     degrees, speed = output.leading(DEGREES, told), output.leading(_SPINNING, told)
     word = inner[1] if inner else "" if degrees is not None or speed is not None else told
     state = states.judged(output.shown(word), _SENSOR_WORDS)
-    # A fan nobody knows of turns 0 times a minute.
+    # A fan without a readable state reports 0 rpm.
     unknown = word.casefold() in _NO_WORD
     there = state.health is not Health.ABSENT and not unknown
     return Sensor(

@@ -1,4 +1,4 @@
-"""Arrays and logical devices of Adaptec's controllers, as 'arcconf GETCONFIG' lists them. Pure.
+"""Arrays and logical devices of Adaptec's controllers, parsed from 'arcconf GETCONFIG'. Pure.
 
 Source: as of `arcconf`.
 """
@@ -53,14 +53,14 @@ _ARRAY_WORDS = {
     "has failed physical device": Health.DEGRADED,
     "has failed logical device": Health.FAILED,
 }
-"""Of logical devices and of arrays. 'Impacted' is one that is checked, or is built in the
-background: with a task behind it that is not known it needs attention. 'Pending': the build is
-queued. 'SED Qual' is of Microchip's guide (SED support, 5.6). Of these only 'Optimal', 'Okay',
-'Ok' and 'Degraded' were seen in captures.
+"""States of logical devices and arrays. 'Impacted' is a logical device that is being verified or
+built in the background: with an unknown task it needs attention. 'Pending': the build is queued.
+'SED Qual' is from Microchip's guide (SED support, 5.6). Only 'Optimal', 'Okay', 'Ok' and 'Degraded'
+were seen in captures.
 """
 _ARRAY_GROUP_WORDS = _ARRAY_WORDS | {"failed": Health.ATTENTION}
-"""Of an array that holds logical devices: by the guide 'Failed' is one that lost a disk or a
-logical device, which tell more of it themselves.
+"""States of an array that contains logical devices: by the guide 'Failed' means that it lost a disk
+or a logical device, whose own states are more precise.
 """
 TASK_WORDS = {
     **states.WORKING,
@@ -88,7 +88,7 @@ def arrays_of(
     slots: Mapping[tuple[int, int], str],
     serials: Mapping[str, str],
 ) -> tuple[list[Array], dict[str, str]]:
-    """Return the arrays, and which of them the disk in a slot is of: the first one."""
+    """Return the arrays, and for each slot the name of the first array that its disk belongs to."""
     cache = titled(blocks, "cache properties")
     found: dict[str, Array] = {}
     members: dict[str, str] = {}
@@ -147,7 +147,7 @@ def _array(
         for key in ("failed stripes", "defunct stripes", "defunct segments")
         if main.get(key).casefold() not in {"no", "", "not applicable"}
     ]
-    # Their data are lost, and the word is 'Optimal' all the same.
+    # Their data are lost, although the state is 'Optimal'.
     state = states.doubted(state, lost[:1])
     parent = main.get("array")
     unique = main.get("volume unique identifier", "unique identifier")
@@ -162,19 +162,20 @@ def _array(
         parent=f"array {int(parent)}" if re.fullmatch(r"\d{1,6}", parent, re.ASCII) else "",
         size_bytes=megabytes(main.get("size", "total size")),
         slots=tuple(dict.fromkeys(places)),
-        # Containers are on channel 0 (aacraid.h); that the target is its number, is unchecked.
+        # Containers are on channel 0 (aacraid.h); that the target is the container's number is
+        # unchecked.
         address=f"0:{int(name.rpartition(' ')[2])}:0"
         if aacraid and name.startswith("logical")
         else "",
-        # What the driver answers for page 0x80 of its vital product data (get_container_serial of
-        # aachba.c), or its NAA name without '0x'.
+        # The driver's answer for page 0x80 of the vital product data (get_container_serial of
+        # aachba.c), or the NAA name without '0x'.
         serial=serial_of(unique),
         policy=_policy(main, cache),
     )
 
 
 def _array_state(word: str, meanings: Mapping[str, Health]) -> State:
-    """Return what 'Degraded, Rebuilding ( Rebuild : 38 % )' means."""
+    """Parse a state such as 'Degraded, Rebuilding ( Rebuild : 38 % )'."""
     task = _TASK.search(word)
     if task is None:
         return states.judged(output.shown(word), meanings)
@@ -191,7 +192,7 @@ def _array_state(word: str, meanings: Mapping[str, Health]) -> State:
 
 
 def _with_member(state: State, segment: str, word: str) -> State:
-    """Return the state of an array with a member that is not present, where it does not say so."""
+    """Return the state of an array with a missing member, where its own state does not show it."""
     odd = [] if word.casefold() == "present" else [f"{segment} {output.shown(word)}"]
     health = Health.REBUILDING if word.casefold() == "rebuilding" else Health.DEGRADED
     return states.doubted(state, odd, health)
@@ -203,7 +204,7 @@ def _slot(
     slots: Mapping[tuple[int, int], str],
     serials: Mapping[str, str],
 ) -> str:
-    """Return the slot of a segment: by its serial number, its channel, or as it is told."""
+    """Return the slot of a segment: by its serial number, by its channel, or as printed."""
     channel = CHANNEL.fullmatch(told)
     known = serials.get(serial) if serial else None
     if known is None and channel:
@@ -212,7 +213,7 @@ def _slot(
 
 
 def _policy(main: Block, cache: Block) -> Policy | None:
-    """Return how an array caches; new cards tell the share of writes for all of their arrays."""
+    """Return the cache policy of an array; new cards report the write share for all arrays."""
     caching = main.get("caching")
     if caching:
         on = switch(caching)
@@ -241,9 +242,9 @@ def _policy(main: Block, cache: Block) -> Policy | None:
 def disk_cache_of(
     array: Array, caches: Mapping[str, bool | None], blocks: list[Block]
 ) -> bool | None:
-    """Return whether one of an array's disks caches writes.
+    """Return whether the write cache of any disk of an array is enabled.
 
-    Each disk tells for itself; new cards have a setting for all that are in arrays.
+    Each disk reports its own; new cards have one setting for all disks that are in arrays.
     """
     told = {caches.get(slot) for slot in array.slots}
     if True in told:

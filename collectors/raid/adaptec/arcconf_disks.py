@@ -1,4 +1,4 @@
-"""Physical devices of Adaptec's controllers, as 'arcconf GETCONFIG' lists them. Pure.
+"""Physical devices of Adaptec's controllers, parsed from 'arcconf GETCONFIG'. Pure.
 
 Source: as of `arcconf`.
 """
@@ -43,26 +43,26 @@ _DISK_WORDS = {
     "defunct hot-spare": Health.FAILED,
     "defunct hot spare": Health.FAILED,
 }
-"""The spares and 'Defunct' also of IBM's ServeRAID guide: SHS, DHS."""
+"""The spares and 'Defunct' are also in IBM's ServeRAID guide: SHS, DHS."""
 _FOREBODING = (
     "s.m.a.r.t.",
     "pfa",
     "ssd smart trip wearout",
     "56 day warning present",
 )
-"""The disk itself says that it is going to fail. 'S.M.A.R.T. : No' is a good disk."""
+"""The disk predicts its failure. 'S.M.A.R.T. : No' is a good disk."""
 _NOT_FOREBODING = frozenset(
     {"no", "false", "not supported", "not available", "not applicable", "unknown", "none", ""}
 )
 _UNCOUNTED = frozenset(
     {
         *("hot plug count", "sectors reads", "sectors read", "sectors written", "service hours"),
-        # What succeeded in the end; drives count it by the million.
+        # Errors that were recovered; drives count them by the million.
         *("ecc recovered read errors", "retry recovered read errors"),
         "retry recovered write errors",
     }
 )
-"""Of 'Device Error Counters': what is no error."""
+"""Counters of 'Device Error Counters' that are no errors."""
 DEVICE = re.compile(r"device #(\d{1,6})", re.ASCII)
 _LOCATION = re.compile(
     r"(Enclosure|Connector)(?: |:)(\w{1,24}(?: \w{1,24}){0,3}),\s?(Slot|Device)(?: |:)(\d{1,4})",
@@ -72,7 +72,7 @@ CHANNEL = re.compile(r"(\d{1,3}),(\d{1,4})(?:\((\d{1,4}):(\d{1,4})\))?", re.ASCI
 
 
 def location(told: str) -> str:
-    """Return 'enclosure 0 slot 3' of 'Enclosure 0, Slot 3(Connector 1)' and the like, or ''."""
+    """Return 'enclosure 0 slot 3' for 'Enclosure 0, Slot 3(Connector 1)' and similar, or ''."""
     place = _LOCATION.search(told)
     if place is None:
         return ""
@@ -85,10 +85,10 @@ _Disks = tuple[
 
 
 def disks_of(blocks: list[Block], unread: list[str]) -> _Disks:
-    """Return the disks, their slots by channel and device and by serial number, their caches.
+    """Return the disks, their slots by channel and device and by serial number, and their caches.
 
-    Why others cannot be read is added to `unread`. Cards with two channels list what is on both
-    twice.
+    The reasons why other disks cannot be read are added to `unread`. Cards with two channels list
+    the disks on both channels twice.
     """
     listed: dict[tuple[str, str, str], Block] = {}
     for record in devices_of(blocks):
@@ -115,7 +115,7 @@ def disks_of(blocks: list[Block], unread: list[str]) -> _Disks:
             continue
         if at is not None:
             channel = int(at[1]), int(at[2])
-            if not slot or often[slot] > 1:  # two connectors may have enclosures of one number
+            if not slot or often[slot] > 1:  # two connectors may have enclosures of the same number
                 slot = f"channel {channel[0]} device {channel[1]}"
             slots[channel] = slot
         disks.append(replace(_disk(record), slot=slot))
@@ -126,12 +126,12 @@ def disks_of(blocks: list[Block], unread: list[str]) -> _Disks:
 
 
 def reported(record: Block) -> str:
-    """Return '0,1(1:0)': channel and device, in brackets target and logical unit."""
+    """Parse '0,1(1:0)': channel and device, in parentheses target and logical unit."""
     return record.get("reported channel,device(t:l)", "reported channel,device")
 
 
 def devices_of(blocks: list[Block]) -> list[Block]:
-    """Return a block of each physical device; its title tells its parts' as well."""
+    """Return one block per physical device; the blocks of its parts repeat its title."""
     found: list[Block] = []
     opened = False
     for block in blocks:
@@ -177,7 +177,7 @@ def _disk(record: Block) -> PhysicalDisk:
 
 
 def _counters(record: Block) -> tuple[dict[str, int], list[str]]:
-    """Return what a controller counted of a disk, by its words for it, and what is no number."""
+    """Return a disk's error counters by name, and the values that are no number."""
     counted = re.compile(
         r"s\.m\.a\.r\.t\. warnings|.{1,40} (?:errors|error count|failures|failure count|faults)"
         r"|aborted commands?(?: count)?|smart warning count|failed (?:read|write) recovers"

@@ -1,7 +1,7 @@
-"""What arcconf prints, divided: headings, and '<key> : <value>' lines below them. Pure.
+"""Split the output of arcconf into headings and the '<key> : <value>' lines below them. Pure.
 
-Units: an MB there is 2^20 bytes, whatever it is called: 953869 MB is a disk of 1 TB.
-Limits: arcconf says 'Command completed successfully.' also of a card it cannot talk to.
+Units: an MB is 2^20 bytes there, whatever the label: 953869 MB is a disk of 1 TB.
+Limits: arcconf prints 'Command completed successfully.' also for a card that it cannot reach.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _SECTIONS = {
 }
 _MAXCACHE = re.compile(r"maxcache(?: [0-9.]{1,8})? information", re.ASCII)
 _CONTINUED = frozenset({"supercap information", "life-time temperature recorded"})
-"""Headings within one part."""
+"""Headings within one block."""
 DEGREES = re.compile(r"(-?\d{1,3}) (?:deg )?C\b", re.ASCII)
-"""As '23 C/ 73 F (Normal)' or '23 deg C' begin."""
+"""Beginning of a temperature: '23 C/ 73 F (Normal)' or '23 deg C'."""
 
 
 @dataclass(slots=True)
@@ -41,12 +41,12 @@ class Block:
     pairs: list[tuple[str, str]] = field(default_factory=list)
 
     def get(self, *keys: str) -> str:
-        """Return the first value one of the keys has, '' where none has any."""
+        """Return the value of the first of the keys that has one, '' if none has."""
         return next((value for key, value in self.pairs if key in keys and value), "")
 
 
 def completed(command: str, text: str) -> str:
-    """Return an output that is whole. Errors: ParseError."""
+    """Return an output after checking that it is complete. Errors: ParseError."""
     plain = output.plain(text)
     if COMPLETED.search(plain) is None:
         raise output.refused(
@@ -56,7 +56,7 @@ def completed(command: str, text: str) -> str:
 
 
 def blocks_of(plain: str) -> Iterator[Block]:
-    """Yield what stands below each heading, first what is ahead of any."""
+    """Yield the block below each heading, first the lines before any heading."""
     block = Block("", "")
     for line in plain.splitlines():
         told = " ".join(line.split())
@@ -74,7 +74,7 @@ def blocks_of(plain: str) -> Iterator[Block]:
 
 
 def _pair(line: str) -> tuple[str, str] | None:
-    """Return key and value of a line. Keys may have a colon: 'Channel,Device(T:L)   : 0,1(1:0)'."""
+    """Parse key and value of a line. A key may have a colon: 'Channel,Device(T:L)   : 0,1(1:0)'."""
     key, colon, value = line.partition(" :")
     if not colon or (value and not value[0].isspace()):
         key, colon, value = line.partition(": ")
@@ -84,12 +84,12 @@ def _pair(line: str) -> tuple[str, str] | None:
 
 
 def titled(blocks: list[Block], title: str) -> Block:
-    """Return the first block of a title, an empty one where there is none."""
+    """Return the first block of a title, an empty one if there is none."""
     return next((block for block in blocks if block.title == title), Block("", ""))
 
 
 def serial_of(text: str) -> str:
-    """Return a serial number, '' of a word for none."""
+    """Return a serial number, '' for a placeholder such as 'N/A'."""
     return (
         ""
         if text.casefold() in {"not applicable", "not available", "unknown"}
@@ -98,11 +98,11 @@ def serial_of(text: str) -> str:
 
 
 def megabytes(text: str) -> int | None:
-    """Return '953869 MB' in bytes, None where it is no size."""
+    """Return '953869 MB' in bytes, None if it is no size."""
     return output.size_bytes(text, 1024) or None
 
 
 def switch(word: str) -> bool | None:
-    """Return what 'On' or 'Disabled (write-through)' switch, None of another word."""
+    """Return whether 'On' or 'Disabled (write-through)' means enabled, None: unknown value."""
     first = word.casefold().partition(" ")[0]
     return {"on": True, "enabled": True, "off": False, "disabled": False}.get(first)

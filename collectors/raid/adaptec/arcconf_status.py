@@ -1,4 +1,4 @@
-"""What 'arcconf GETSTATUS' and 'GETLOGS' tell more: what runs, and errors of disks. Pure.
+"""Parsers of 'arcconf GETSTATUS' and 'GETLOGS': running tasks and error counts of disks. Pure.
 
 Source: as of `arcconf`.
 """
@@ -33,7 +33,7 @@ _LOGGED = (
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What runs at a logical device, by 'GETSTATUS'. `done_ratio` None: it does not tell."""
+    """A running task of a logical device, from 'GETSTATUS'. `done_ratio` None: not reported."""
 
     operation: str
     status: str
@@ -44,10 +44,10 @@ class Task:
 class DeviceLog:
     """The errors a controller counted, by 'GETLOGS n DEVICE'.
 
-    Fields: totals by serial number and by channel and device; old versions tell only the latter.
-    A disk without an entry had no error, or its entry was lost. `full`: there was no room for more;
-    `complete`: the log says that there was. `failing` are serial numbers of disks that say that
-    they are going to fail.
+    Fields: totals by serial number and by channel and device; old versions have only the latter. A
+    disk without an entry had no error, or its entry was lost. `full`: there was no room for more
+    entries; `complete`: the log states that there was room. `failing` are the serial numbers of
+    disks that predict their failure.
     """
 
     by_serial: Mapping[str, Mapping[str, int]]
@@ -58,7 +58,7 @@ class DeviceLog:
 
 
 def parse_tasks(text: str) -> dict[str, Task]:
-    """Return what runs by 'GETSTATUS n', by the name of the array. Errors: ParseError."""
+    """Parse 'GETSTATUS n': the running task of each array, by name. Errors: ParseError."""
     plain = completed("GETSTATUS", text)
     found: dict[str, Task] = {}
     told = False
@@ -79,10 +79,10 @@ def parse_tasks(text: str) -> dict[str, Task]:
 
 
 def with_tasks(found: Controller, tasks: Mapping[str, Task]) -> Controller:
-    """Return the controller, its arrays with what runs there.
+    """Return the controller with the running tasks of its arrays.
 
-    What runs makes an array busy that is whole, and one rebuilt that is degraded; a task nobody
-    knows, or that does not get on, needs attention at an array that is whole.
+    A task makes an optimal array busy, and a degraded one rebuilding; an unknown task, or one
+    without progress, makes an optimal array need attention.
     """
     return replace(
         found,
@@ -108,10 +108,10 @@ def _at_work(state: State, task: Task) -> State:
 
 
 def parse_device_log(text: str) -> DeviceLog:
-    """Return what 'GETLOGS n DEVICE' counted, with 'tabular' and without. Errors: ParseError.
+    """Parse 'GETLOGS n DEVICE', with 'tabular' and without. Errors: ParseError.
 
-    Source: IBM's and IBM Cloud's notes of the tool, which show entries, not a whole listing; how a
-    listing without an entry looks, is unchecked.
+    Source: IBM's and IBM Cloud's notes of the tool, which show entries, not a whole listing; the
+    format of a listing without an entry is unchecked.
     """
     plain = completed("GETLOGS", text)
     entries = _xml_entries(plain) if "<" in plain else _tabular_entries(plain)
@@ -143,10 +143,10 @@ def parse_device_log(text: str) -> DeviceLog:
 
 
 def with_errors(found: Controller, log: DeviceLog, config: Config) -> Controller:
-    """Return the controller, its disks with what the log counted of them.
+    """Return the controller, its disks with the error counts of the log.
 
-    Of a log in which no entry was lost, and each is of a disk that is there, a disk without one has
-    counts of 0: otherwise the first errors of a disk would be taken for old ones.
+    If the log lost no entry and each entry belongs to a present disk, a disk without an entry has
+    counts of 0: otherwise the first errors of a disk would be taken as baseline.
     """
     channels = {slot: place for place, slot in config.slots.items()}
     known = {each.serial for each in found.disks}
@@ -168,7 +168,7 @@ def with_errors(found: Controller, log: DeviceLog, config: Config) -> Controller
 
 
 def _told_else(plain: str) -> bool:
-    """Return whether an output tells more than that there are controllers, and that it is done."""
+    """Return whether an output has more than the number of controllers and the completion line."""
     return any(COMPLETED.sub("", FOUND.sub("", line)).strip() for line in plain.splitlines())
 
 
@@ -180,7 +180,7 @@ def _xml_entries(plain: str) -> list[dict[str, str]]:
 
 
 def _tabular_entries(plain: str) -> list[dict[str, str]]:
-    """Return the pairs ahead of the first entry, then those of each entry."""
+    """Return the pairs before the first entry, then the pairs of each entry."""
     entries: list[dict[str, str]] = [{}]
     for line in plain.splitlines():
         if line.strip().casefold() == "driveerrorentry":

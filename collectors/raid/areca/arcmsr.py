@@ -1,7 +1,7 @@
-"""How Areca's controllers are asked: 'cli64', of the driver arcmsr. Thin.
+"""Backend of Areca's controllers: 'cli64', for the driver arcmsr. Thin.
 
-'event clear' is never run; a second program at an Areca loses answers of the first, which the probe
-keeps apart.
+'event clear' is never run. A second program that queries an Areca controller loses answers of the
+first; the probe runs one at a time.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _SECONDS = 60.0
 
 
 def run_cli64(root: Root, which: tuple[str, ...], *command: str) -> str:
-    """Return what Areca's tool printed. Errors: AbsentError, ReadError, ParseError."""
+    """Run Areca's tool and return its output. Errors: AbsentError, ReadError, ParseError."""
     return first_installed(
         root, _PROGRAMS, lambda program: run_program(root, _SECONDS, program, *which, *command)
     )
 
 
 def _find(_: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
-    """Name the controllers. Which host is which 'ctrl=N' is not known where there are several."""
+    """Name the controllers. With several it is unknown which host is which 'ctrl=N'."""
     if len(hosts) == 1:
-        return {"areca 1": ()}  # old versions of the tool do not know 'ctrl='
+        return {"areca 1": ()}  # old versions of the tool do not have 'ctrl='
     return {f"areca {number}": (f"ctrl={number}",) for number in range(1, len(hosts) + 1)}
 
 
@@ -78,7 +78,7 @@ def _state(root: Root, name: str, which: Handle, former: Controller | None) -> C
     )
     if former is not None and _same_disks(found, former):
         return replace(found, disks=_identified(found.disks, former.disks))
-    other = Parts(parts.run)  # a disk's slot and model are known all the same
+    other = Parts(parts.run)  # slot and model of the disk are known even so
     details = {
         bay.disk.slot: detail
         for bay in bays
@@ -92,7 +92,7 @@ def _state(root: Root, name: str, which: Handle, former: Controller | None) -> C
 
 
 def _same_disks(found: Controller, former: Controller) -> bool:
-    """Whether no disk can have taken another's place since: then nobody asks each who it is."""
+    """Whether no disk can have been replaced since: then no disk's identity is queried again."""
     told = [
         (
             [(disk.slot, disk.model, disk.usage, disk.state.word) for disk in each.disks],

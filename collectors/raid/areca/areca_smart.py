@@ -1,11 +1,11 @@
-"""SMART of a disk behind an Areca by its own program, for where smartctl has no way to it.
+"""SMART data of a disk behind an Areca controller, from cli64, where smartctl cannot read it.
 
 Source: 'cli64 disk smart drv=N' and 'disk info drv=N'. N is the first column of 'disk info'; on a
 card without enclosures that is the channel, which is smartctl's number as well.
-Units: old firmware tells normalised values only; there are no other counts, no overall health, no
+Units: old firmware reports normalised values only; there are no other counts, no overall health, no
 logs and no self-tests.
-Limits: only where there is one Areca: which host is which 'ctrl=N' is not known. Whether a card
-wakes a disk that sleeps for such a question is not known either.
+Limits: only with a single Areca controller: which host is which 'ctrl=N' is unknown. Whether this
+query wakes a sleeping disk is unknown.
 """
 
 from __future__ import annotations
@@ -39,20 +39,23 @@ _NO_WAY = frozenset(
         *(Cover.UNPARSED, Cover.FAILED, Cover.TIMEOUT),
     }
 )
-"""After these another program may know more; where one hangs in the kernel, none may be run."""
+"""Results after which cli64 may have more data; where smartctl hangs in the kernel, nothing may be
+run.
+"""
 _UNANSWERED = "unanswered"
-"""Of a recording: in the place of an answer that never came, and why."""
+"""Replaces an answer that never came in a recording, with the reason."""
 
 
 def has_way(target: Target) -> bool:
-    """Whether Areca's program may know a drive."""
+    """Whether Areca's program may be able to read a drive."""
     return target.driver == _DRIVER and _KIND.fullmatch(target.kind) is not None
 
 
 def otherwise(root: Root, target: Target, answer: Answer) -> Answer:
-    """Return what the program of the controller's maker says, where smartctl had no way.
+    """Return the data from the controller vendor's program where smartctl could not read the drive.
 
-    Else, and where that says nothing, smartctl's answer, with both reasons. `late` stays so.
+    If that program returns no data either, smartctl's answer is returned with both reasons. `late`
+    is kept.
     """
     started = answer.ran or answer.cover is Cover.NO_SMARTCTL
     if answer.cover not in _NO_WAY or not started or not has_way(target):
@@ -61,7 +64,7 @@ def otherwise(root: Root, target: Target, answer: Answer) -> Answer:
         return replace(answer, reason=f"{answer.reason}; {other}")
     try:
         drive, failure, texts = _ask(root, target)
-    except Exception as error:  # noqa: BLE001 - a mistake of ours with one drive keeps no other
+    except Exception as error:  # noqa: BLE001 - our bug with one drive must not block others
         return replace(answer, reason=f"{answer.reason}; bug: {trace(error)}")
     if drive is None and not failure:
         return answer
@@ -71,17 +74,17 @@ def otherwise(root: Root, target: Target, answer: Answer) -> Answer:
     known = answer.drive
     if known is not None and not drive.serial:
         drive = replace(drive, model=known.model, serial=known.serial, wwn=known.wwn)
-    reason = f"read by '{drive.read_by}', because smartctl has no way to it: {answer.reason}"
+    reason = f"read by '{drive.read_by}', because smartctl could not read it: {answer.reason}"
     if failure:
-        reason += f"; who it is, is not told: {failure}"
+        reason += f"; its identity could not be read: {failure}"
     return replace(answer, cover=Cover.READ, reason=reason, drive=drive, passing=False)
 
 
 def _ask(root: Root, target: Target) -> tuple[Drive | None, str, Texts]:
-    """Ask for a drive, and wait for what comes of it: up to three programs, one after the other.
+    """Read a drive with up to three programs, one after the other, and wait for them.
 
-    Return the drive, None where nothing is known of it, and why, or why not who it is; without a
-    drive '' where a recording has nothing of it; and what a recording keeps.
+    Return the drive, or None without data; the reason, or the reason why its identity is unknown,
+    '' without a drive if a recording has no data of it; and the texts for a recording.
     """
     texts: dict[str, bytes] = {}
     another = root.another(texts.__setitem__)
@@ -102,7 +105,7 @@ def _ask(root: Root, target: Target) -> tuple[Drive | None, str, Texts]:
         who = cli64.parse_disk_detail(_run(another, texts, "disk", "info", f"drv={number}"))
         drive = _with_identity(drive, who)
     except AbsentError as error:
-        reason = "" if root.path else str(error)  # an older recording has nothing of it
+        reason = "" if root.path else str(error)  # an older recording has no such answer
     except (ReadError, ParseError) as error:
         reason = str(error)
     another.close()
@@ -110,7 +113,7 @@ def _ask(root: Root, target: Target) -> tuple[Drive | None, str, Texts]:
 
 
 def _check_alone(root: Root) -> None:
-    """Errors: ReadError, where there are several controllers."""
+    """Raise ReadError if there are several controllers."""
     try:
         names = root.names(f"{scsi_hosts.PCI_DRIVERS}/{_DRIVER}")
     except AbsentError:
@@ -119,23 +122,23 @@ def _check_alone(root: Root) -> None:
     if count > 1:
         raise ReadError(
             f"'cli64 disk smart': expected one controller of the driver '{_DRIVER}', got {count};"
-            " which of them is 'ctrl=1' is not known, so none is asked"
+            " it is unknown which of them is 'ctrl=1', so none is queried"
         )
 
 
 def _number(root: Root, texts: dict[str, bytes], target: Target) -> int:
-    """Return the number a drive has for the program. Errors: AbsentError, ReadError, ParseError."""
+    """Return the program's number of a drive. Errors: AbsentError, ReadError, ParseError."""
     found = _KIND.fullmatch(target.kind)
     if found is not None and "/" not in target.kind:
         return int(found[1])
     for bay in cli64.parse_bays(_run(root, texts, "disk", "info")):
         if bay.disk is not None and bay.disk.kind == target.kind:
             return bay.number
-    raise ReadError(f"'cli64 disk info': expected a disk in the place of '{target.kind}', got none")
+    raise ReadError(f"'cli64 disk info': expected a disk at '{target.kind}', got none")
 
 
 def _run(root: Root, texts: dict[str, bytes], *command: str) -> str:
-    """Return what the program printed. Errors: AbsentError, ReadError, ParseError."""
+    """Run the program and return its output. Errors: AbsentError, ReadError, ParseError."""
     never = probe_path(_UNANSWERED, ("cli64", *command))
     if root.path:
         try:
@@ -154,12 +157,12 @@ def _run(root: Root, texts: dict[str, bytes], *command: str) -> str:
 
 
 def _check_heading(output: str, number: int, target: Target) -> None:
-    """Errors: ParseError, where the table is another drive's: two programs mix up answers."""
+    """Raise ParseError if the table belongs to another drive: two programs mix up answers."""
     found = _HEADING.search(output)
     if found is not None and "/" not in target.kind and int(found[1]) != number:
         raise ParseError(
             f"'cli64 disk smart drv={number}': expected the table of drive {number}, got that of"
-            f" drive {int(found[1])}; is another program asking this controller?"
+            f" drive {int(found[1])}; is another program querying this controller?"
         )
 
 
@@ -169,6 +172,6 @@ def _with_identity(drive: Drive, who: PhysicalDisk) -> Drive:
         model=who.model,
         serial=who.serial,
         firmware=who.firmware,
-        # A sensor that is not there says 0.
+        # A missing sensor reports 0.
         temperature_celsius=who.temperature_celsius or None,
     )

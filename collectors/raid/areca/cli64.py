@@ -1,6 +1,6 @@
-"""What Areca's RAID controllers say of themselves and their disks, by their command line tool.
+"""Parsers of 'cli64', the command line tool of Areca's RAID controllers.
 
-Source: what the tool printed on machines of others, with firmware 1.39 to 1.52.
+Source: published outputs of the tool, with firmware 1.39 to 1.52.
 Units: a GB is 10^9 bytes there.
 """
 
@@ -45,7 +45,7 @@ _ARRAY_WORDS = {
     "degraded": Health.DEGRADED,
     "degrade": Health.DEGRADED,
 }
-"""Of raid sets and volumes. 'Need Init' is not among them: somebody has to see to it."""
+"""States of RAID sets and volumes. 'Need Init' is not among them: it needs attention."""
 _USAGE_WORDS = {
     **states.DEAD,
     "hotspare": Health.OK,
@@ -58,7 +58,8 @@ _USAGE_WORDS = {
 }
 _CELSIUS = re.compile(r"(\d{1,3})(?:\s*(?:\(?C|º|°)|\s*$)")
 _MEMBER = re.compile(r"Raid ?Set Member ?\(?(\d{1,3})\)?|Raid Set # ?\d{1,3}", re.IGNORECASE)
-"""How a member is called where the name of its raid set is not: old firmware, a name by default."""
+"""Use of a member where the name of its RAID set is not printed: old firmware, or a default name.
+"""
 _DISK_WORDS = {**states.DEAD, "normal": Health.OK, "rebuilding": Health.REBUILDING}
 _BATTERY_WORDS = {
     **states.LEARNING,
@@ -73,20 +74,20 @@ _BATTERY_WORDS = {
 """'': only a percentage. All but 'Not Installed' are unchecked: no capture has a battery."""
 _SUPPLY_WORDS = {**states.UNREPORTED, "ok": Health.OK, "failed": Health.FAILED}
 _CHANNELS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-"""In 'DiskChannels' a character is a channel: 'A' is 10, 'G' is 16."""
+"""In 'DiskChannels' each character is a channel: 'A' is 10, 'G' is 16."""
 
 
 def parse_raid_sets(text: str, unread: list[str] | None = None) -> tuple[Array, ...]:
-    """Return the raid sets of 'rsf info'. Errors and `unread`: as of `output.readable`.
+    """Parse the RAID sets of 'rsf info'. Errors and `unread`: see `output.readable`.
 
-    Limits: 'Normal' says nothing of a disk that died and whose place a hot spare took.
+    Limits: 'Normal' hides a failed disk that a hot spare has replaced.
     """
     header, rows = _table("rsf info", text, r"#\s+Name\s+Disks\b")
     channels = "DiskChannels" in header
     return tuple(output.readable(rows, lambda row: _raid_set(row, channels), unread))
 
 
-def _raid_set(row: str, channels: bool) -> Array:  # noqa: FBT001 - what the header says
+def _raid_set(row: str, channels: bool) -> Array:  # noqa: FBT001 - header
     found = re.fullmatch(
         rf"\s*(\d{{1,3}})\s+(\S.*?)\s+(\d{{1,3}})\s+({_SIZE})\s+({_SIZE})\s+(\S+)(?:\s+(\S.*?))?\s*",
         row,
@@ -106,9 +107,9 @@ def _raid_set(row: str, channels: bool) -> Array:  # noqa: FBT001 - what the hea
 def parse_volumes(
     text: str, raid_sets: Sequence[Array] = (), unread: list[str] | None = None
 ) -> tuple[Array, ...]:
-    """Return the volumes of 'vsf info'. Errors and `unread`: as of `output.readable`.
+    """Parse the volumes of 'vsf info'. Errors and `unread`: see `output.readable`.
 
-    `address` is where the driver shows them: channel, target, logical unit.
+    `address` is the SCSI address that the driver uses: channel, target, logical unit.
     """
     header, rows = _table("vsf info", text, r"#\s+Name\s+Raid Name\b")
     parents = {each.label: each.name for each in raid_sets}
@@ -124,7 +125,7 @@ def _volume(row: str, header: str, parents: Mapping[str, str]) -> Array:
             "cli64 vsf info", "'<#> <name> <raid set> <level> <size> <ch/id/lun> <state>'", row
         )
     at, of = header.index("Raid Name"), header.find("Level")
-    # Names may have blanks: their columns tell them apart, else two blanks between them.
+    # Names may contain blanks: columns separate them, else two blanks between them.
     cells = row[found.start(2) : at], row[at:of], row[of : found.start(4)]
     if of < at or not all(cell.strip() and cell[-1].isspace() for cell in cells):
         first, *rest = re.split(r"\s{2,}", found[2])
@@ -156,9 +157,9 @@ def parse_bays(
 ) -> tuple[Bay, ...]:
     """Return the bays of 'disk info', in its three layouts.
 
-    Errors and `unread`: as of `output.readable`.
-    The last column is the name of a raid set, whatever that is, else a word for its use: names
-    count first. Where a member is of no raid set in `raid_sets` it needs attention.
+    Errors and `unread`: see `output.readable`.
+    The last column is the name of a RAID set, whatever it is, else the use of the disk: names take
+    precedence. A member of a RAID set that is not in `raid_sets` needs attention.
     """
     header, rows = _table("disk info", text, r"(?:Ch#?|Slot#)\s+ModelName\b")
     at = header.index("ModelName")
@@ -173,7 +174,7 @@ def parse_bays(
         return cells, place if known else ""
 
     if "Enc#" in columns and not all(placed(row)[1] for row in rows):
-        unread = None  # slots are counted: those that follow it would be called by another's name
+        unread = None  # slots are counted: those that follow would get the wrong number
 
     def bay(row: str) -> Bay:
         cells, place = placed(row)
@@ -235,10 +236,10 @@ def _used(usage: str, raid_sets: Sequence[Array]) -> tuple[State, str]:
 
 
 def parse_disk_detail(text: str) -> PhysicalDisk:
-    """Return what 'disk info drv=N' says of one disk, but for its slot. Errors: ParseError.
+    """Parse 'disk info drv=N' of one disk, all but its slot. Errors: ParseError.
 
-    Limits: no whole answer was seen; its names are those that public monitoring scripts read, as
-    'Serial Number' and 'Device Temperature'. What is missing is ''.
+    Limits: no complete output was available; the names are those that public monitoring scripts
+    read, such as 'Serial Number' and 'Device Temperature'. What is missing is ''.
     """
     pairs = dict(_pairs(_body("disk info drv=N", text)))
 
@@ -269,7 +270,7 @@ def parse_disk_detail(text: str) -> PhysicalDisk:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What 'hw info' says. `disk_temperatures_celsius` is by channel."""
+    """Parsed output of 'hw info'. `disk_temperatures_celsius` is by channel."""
 
     sensors: tuple[Sensor, ...] = ()
     batteries: tuple[Battery, ...] = ()
@@ -277,7 +278,7 @@ class Hardware:
 
 
 def parse_hardware(text: str) -> Hardware:
-    """Return the sensors of 'hw info'; those that are 'N.A.' and disks of 0 degrees are not there.
+    """Parse the sensors of 'hw info'; sensors with 'N.A.' and disks of 0 degrees are left out.
 
     Errors: ParseError.
     """
@@ -332,7 +333,7 @@ def _sensor(name: str, value: str) -> Sensor:
 
 
 def parse_system(text: str) -> Controller:
-    """Return the controller of 'sys info'. Errors: ParseError."""
+    """Parse the controller of 'sys info'. Errors: ParseError."""
     pairs = dict(_pairs(_body("sys info", text)))
     model = pairs.get("controller name", "")
     if not model:
@@ -349,15 +350,15 @@ def parse_system(text: str) -> Controller:
 
 
 def pass_through_drive(target: int, unit: int) -> int:
-    """Return the number of the disk that is shown at a SCSI target and logical unit as it is.
+    """Return the number of the pass-through disk at a SCSI target and logical unit.
 
-    Source: TrueNAS's formula; one source. For volumes it says nothing.
+    Source: TrueNAS's formula; one source. It does not apply to volumes.
     """
     return unit + 1 + 8 * target
 
 
 def _body(command: str, text: str) -> list[str]:
-    """Return the lines of an answer that says it is one. Errors: ParseError."""
+    """Return the lines of a complete, successful output. Errors: ParseError."""
     plain = _plain(text)
     if failure := FAILURE.search(plain):
         raise output.refused(f"cli64 {command}", "'GuiErrMsg<0x00>: Success.'", failure[0])
@@ -371,7 +372,7 @@ def _plain(text: str) -> str:
 
 
 def _table(command: str, text: str, header: str) -> tuple[str, list[str]]:
-    """Return the header and the rows between the two rules below it. Errors: ParseError."""
+    """Return the header and the rows between the two separators below it. Errors: ParseError."""
     lines = _body(command, text)
     for at, line in enumerate(lines):
         if re.search(header, line):
@@ -397,19 +398,21 @@ _ROW = re.compile(
     r"\s+(?P<raw>[0-9]{1,20}))"
     r"\s+(?P<state>\S.*?)\s*"
 )
-"""Of old firmware, with flags and without raw values; of newer, with raw values and no flags."""
+"""Row formats: old firmware, with flags and without raw values; newer, with raw values and no
+flags.
+"""
 _PREFAIL = 0x01
 """Bit of the flags. Source: smartctl(8), '-A': pre-failure or old age."""
 _WELL = "OK"
 
 
 def parse_disk_smart(text: str) -> tuple[Attribute, ...]:
-    """Return the attributes in the output of 'cli64 disk smart drv=N'.
+    """Parse the SMART attributes of 'cli64 disk smart drv=N'.
 
     Columns: number, name (with blanks), then flags, normalised value and threshold, or normalised
-    value, worst value, threshold and raw value; at last the state. Without flags nobody knows what
-    is a pre-failure. Errors: ParseError for a row that is none of a table, and when there is no row
-    at all: a port without a disk, or a controller that did not answer.
+    value, worst value, threshold and raw value; at last the state. Without flags it is unknown
+    which attributes are pre-failure. Errors: ParseError for a row of another format, and when there
+    is no row at all: a port without a disk, or a controller that did not answer.
     """
     attributes: list[Attribute] = []
     for number, line in enumerate(_plain(text).splitlines(), start=1):

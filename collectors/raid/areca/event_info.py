@@ -1,8 +1,8 @@
-"""What stands in the event log of Areca's RAID controllers: 'event info' of their tool. Pure.
+"""Parser of the event log of Areca's RAID controllers: 'cli64 event info'. Pure.
 
-Source: logs of machines of others. The levels of device events are from the ARC-1231ML manual's
-Appendix D (Urgent, Serious, Warning, Information); those of others, and the texts marked so, are
-from memory of that appendix and were not checked. The log itself has no level.
+Source: published logs. The levels of device events are from the ARC-1231ML manual's Appendix D
+(Urgent, Serious, Warning, Information); those of other events, and the texts marked so, are from
+memory of that appendix and were not checked. The log itself has no level.
 """
 
 from __future__ import annotations
@@ -19,63 +19,72 @@ OTHER = "areca_other"
 _URGENT, _SERIOUS, _WARNING, _INFORMATION = "Urgent", "Serious", "Warning", "Information"
 
 TEXTS = {
-    "Device Failed": (_URGENT, "the controller gave a disk up"),
-    "Device Failed(SMART)": (_URGENT, "a disk says itself that it fails"),
-    "RaidSet Degraded": (_URGENT, "a raid set lost a disk"),
-    "RaidSet Failed": (_URGENT, "a raid set lost more disks than it can do without"),
+    "Device Failed": (_URGENT, "the controller failed a disk"),
+    "Device Failed(SMART)": (_URGENT, "a disk predicts its failure (SMART)"),
+    "RaidSet Degraded": (_URGENT, "a RAID set lost a disk"),
+    "RaidSet Failed": (_URGENT, "a RAID set lost more disks than its redundancy covers"),
     "Volume Degraded": (_URGENT, "a volume lost its redundancy"),
-    "Volume Failed": (_URGENT, "the data of a volume cannot be reached"),
-    "DRAM Fatal Error": (_URGENT, "the controller's memory failed; disks named next are innocent"),
+    "Volume Failed": (_URGENT, "the data of a volume are unavailable"),
+    "DRAM Fatal Error": (
+        _URGENT,
+        "the controller's memory failed; errors of disks that follow are caused by it",
+    ),
     # From here to the next comment: from memory.
-    "Failed Volume Revived": (_URGENT, "a failed volume was made usable; its data may be old"),
-    "Incomplete RAID Discovered": (_URGENT, "a raid set lacks disks at the start"),
-    "Controller Over Temperature": (_URGENT, "the controller is too hot"),
-    "Hdd Over Temperature": (_URGENT, "a disk is too hot"),
-    "Fan Failed": (_URGENT, "a fan stands still"),
-    "Lost Rebuilding/Migration LBA": (_URGENT, "a rebuild lost its place"),
+    "Failed Volume Revived": (
+        _URGENT,
+        "a failed volume was made usable again; its data may be stale",
+    ),
+    "Incomplete RAID Discovered": (_URGENT, "a RAID set has disks missing at start"),
+    "Controller Over Temperature": (_URGENT, "the controller is overheated"),
+    "Hdd Over Temperature": (_URGENT, "a disk is overheated"),
+    "Fan Failed": (_URGENT, "a fan has stopped"),
+    "Lost Rebuilding/Migration LBA": (_URGENT, "the position of a rebuild was lost"),
     "DRAM 1-Bit ECC": (_SERIOUS, "the controller's memory had an error that was corrected"),
-    "PCI Parity Error": (_SERIOUS, "data were damaged on the bus to the controller"),
-    "Controller Temp. Recovered": (_INFORMATION, "the controller is no longer too hot"),
-    "Hdd Temp. Recovered": (_INFORMATION, "a disk is no longer too hot"),
-    "Power On With Battery Backup": (_INFORMATION, "it started with data in its cache"),
+    "PCI Parity Error": (_SERIOUS, "data were corrupted on the PCI bus to the controller"),
+    "Controller Temp. Recovered": (_INFORMATION, "the controller is no longer overheated"),
+    "Hdd Temp. Recovered": (_INFORMATION, "a disk is no longer overheated"),
+    "Power On With Battery Backup": (_INFORMATION, "the controller started with data in its cache"),
     # Source: Appendix D, and logs.
-    "Reading Error": (_WARNING, "a disk did not read; the disk, or its cable"),
-    "Writing Error": (_WARNING, "a disk did not write; the disk, or its cable"),
-    "ATA Ecc Error": (_WARNING, "data of a disk were not correctable, or were damaged on the way"),
-    "Time Out Error": (_WARNING, "a disk did not answer in time"),
-    "Change ATA Mode": (_WARNING, "the link to a disk was made slower: its cable, or the disk"),
-    "Device Removed": (_WARNING, "a disk is gone"),
-    "Device Inserted": (_WARNING, "a disk came"),
-    "Start Rebuilding": (_INFORMATION, "a rebuild began"),
-    "Complete Rebuilding": (_INFORMATION, "a rebuild ended"),
-    "Abort Rebuilding": (_WARNING, "a rebuild was given up"),
-    "Start Checking": (_INFORMATION, "a check of parity began"),
-    "Complete Checking": (_INFORMATION, "a check of parity ended; its errors are counted"),
-    "Abort Checking": (_INFORMATION, "a check of parity was given up"),
-    "Start Initialize": (_INFORMATION, "a first initialisation began"),
-    "Complete Initialize": (_INFORMATION, "a first initialisation ended"),
-    "Abort Initialization": (_WARNING, "a first initialisation was given up"),
-    "Start Migrating": (_INFORMATION, "a volume's layout is changed"),
-    "Complete Migrating": (_INFORMATION, "a volume's layout was changed"),
-    "Abort Migration": (_WARNING, "the change of a volume's layout was given up"),
-    "HotSpare Used": (_INFORMATION, "a spare took the place of a disk"),
-    "Create RaidSet": (_INFORMATION, "somebody made a raid set"),
-    "Delete RaidSet": (_INFORMATION, "somebody deleted a raid set"),
-    "Expand RaidSet": (_INFORMATION, "somebody added disks to a raid set"),
-    "Rebuild RaidSet": (_INFORMATION, "a raid set is rebuilt"),
-    "Create Volume": (_INFORMATION, "somebody made a volume"),
-    "Delete Volume": (_INFORMATION, "somebody deleted a volume"),
-    "Modify Volume": (_INFORMATION, "somebody changed a volume"),
-    "Pass Through Disk Created": (_INFORMATION, "a disk is shown to the host as it is"),
-    "Pass Through Disk Deleted": (_INFORMATION, "a disk is no longer shown as it is"),
+    "Reading Error": (_WARNING, "a read from a disk failed: the disk or its cable"),
+    "Writing Error": (_WARNING, "a write to a disk failed: the disk or its cable"),
+    "ATA Ecc Error": (_WARNING, "data of a disk were uncorrectable, or were corrupted in transfer"),
+    "Time Out Error": (_WARNING, "a command to a disk timed out"),
+    "Change ATA Mode": (
+        _WARNING,
+        "the link to a disk was set to a lower speed: its cable or the disk",
+    ),
+    "Device Removed": (_WARNING, "a disk was removed"),
+    "Device Inserted": (_WARNING, "a disk was inserted"),
+    "Start Rebuilding": (_INFORMATION, "a rebuild started"),
+    "Complete Rebuilding": (_INFORMATION, "a rebuild completed"),
+    "Abort Rebuilding": (_WARNING, "a rebuild was aborted"),
+    "Start Checking": (_INFORMATION, "a parity check started"),
+    "Complete Checking": (_INFORMATION, "a parity check completed; its errors are counted"),
+    "Abort Checking": (_INFORMATION, "a parity check was aborted"),
+    "Start Initialize": (_INFORMATION, "an initialisation started"),
+    "Complete Initialize": (_INFORMATION, "an initialisation completed"),
+    "Abort Initialization": (_WARNING, "an initialisation was aborted"),
+    "Start Migrating": (_INFORMATION, "a migration of a volume started"),
+    "Complete Migrating": (_INFORMATION, "a migration of a volume completed"),
+    "Abort Migration": (_WARNING, "a migration of a volume was aborted"),
+    "HotSpare Used": (_INFORMATION, "a hot spare replaced a disk"),
+    "Create RaidSet": (_INFORMATION, "a user created a RAID set"),
+    "Delete RaidSet": (_INFORMATION, "a user deleted a RAID set"),
+    "Expand RaidSet": (_INFORMATION, "a user added disks to a RAID set"),
+    "Rebuild RaidSet": (_INFORMATION, "a RAID set is being rebuilt"),
+    "Create Volume": (_INFORMATION, "a user created a volume"),
+    "Delete Volume": (_INFORMATION, "a user deleted a volume"),
+    "Modify Volume": (_INFORMATION, "a user modified a volume"),
+    "Pass Through Disk Created": (_INFORMATION, "a disk was made a pass-through disk"),
+    "Pass Through Disk Deleted": (_INFORMATION, "a disk is no longer a pass-through disk"),
     "Raid Powered On": (_INFORMATION, "the controller started"),
     "HTTP Log In": ("", "somebody logged in"),
     "Telnet Log In": ("", "somebody logged in"),
     "VT100 Log In": ("", "somebody logged in"),
     "API Log In": ("", "somebody logged in"),
-    "Test Event": ("", "somebody tried the alarm"),
+    "Test Event": ("", "a user tested the alarm"),
 }
-"""Texts of events: their level ('': noise, whatever the maker calls it) and what they mean."""
+"""Event texts: their level ('': noise, whatever the vendor's level) and their meaning."""
 _SYNONYMS = {
     "Complete Rebuild": "Complete Rebuilding",
     "Start Rebuild": "Start Rebuilding",
@@ -94,13 +103,13 @@ _SYNONYMS = {
 
 KINDS = {
     **{f"areca_{output.slug(text)}": meaning for text, (_, meaning) in TEXTS.items()},
-    OTHER: "an event of a text that is not known",
+    OTHER: "an unknown event",
 }
-"""Every kind of event this module tells, and what it means."""
+"""Every event kind of this module, and its meaning."""
 
 
 def _bare(text: str) -> str:
-    """Return a text without what may stand between its words, or not: 'TimeOut Error'."""
+    """Return a text without the optional blanks between its words: 'TimeOut Error'."""
     return output.slug(text).replace("_", "")
 
 
@@ -133,12 +142,12 @@ _DEVICE_CHARACTERS = 20
 
 
 def parse_events(text: str, name: str) -> Log:
-    """Return what 'event info' lists, newest first, of the controller `name`.
+    """Parse the events of 'event info', listed newest first, of the controller `name`.
 
-    A line that is no event, between events, is one of a kind that is not known: nothing is
-    dropped. Old versions of the tool print no 'Success' below the log. `clock_seconds` is the
-    controller's own time read as UTC, None where it is no date.
-    Errors: ParseError, for what is no log.
+    A line that is no event, between events, becomes an event of unknown kind: nothing is dropped.
+    Old versions of the tool print no 'Success' below the log. `clock_seconds` is the controller's
+    own time read as UTC, None if it is no date.
+    Errors: ParseError, if it is no log.
     """
     plain = output.plain(text)
     if failure := FAILURE.search(plain):
@@ -192,7 +201,7 @@ def _device(rest: str) -> str:
 
 
 def _place(device: str) -> str:
-    """Return the place of a disk as `smart.members` calls it, the name of a set, or ''."""
+    """Return the slot of a disk as in `smart.members`, the name of a set, or ''."""
     if found := _CHANNEL.fullmatch(device):
         return f"channel {int(found[1])}"
     if found := _ENCLOSURE.fullmatch(device):

@@ -1,9 +1,9 @@
-"""What LSI's MegaRAID controllers say of themselves and their disks, by 'MegaCli'. Pure.
+"""Parsers of 'MegaCli' (LSI's MegaRAID controllers). Pure.
 
-Source: what MegaCli 8 printed on machines of others. Words that no capture has are marked.
-Units: a GB there is 2^30 bytes: 0x74706db0 sectors are its '931.512 GB'.
-Limits: every output must end with 'Exit Code: 0x00': a MegaCli that crashed shows fewer disks, not
-broken ones. Those of before about 2009 print no such line and are refused.
+Source: published outputs of MegaCli 8. States that no capture has are marked.
+Units: a GB is 2^30 bytes there: 0x74706db0 sectors are its '931.512 GB'.
+Limits: every output must end with 'Exit Code: 0x00': a MegaCli that crashed lists fewer disks, not
+failed ones. Versions before about 2009 print no such line and are refused.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ARRAY_WORDS = {
     "degraded": Health.DEGRADED,
     "partially degraded": Health.DEGRADED,
 }
-"""All but 'Optimal' are from the maker's list of states, no capture has them."""
+"""All but 'Optimal' are from the vendor's list of states; no capture has them."""
 _DISK_WORDS = {
     **states.DEAD,
     "online": Health.OK,
@@ -52,8 +52,8 @@ _DISK_WORDS = {
     "rebuild": Health.REBUILDING,
     "unconfigured(bad)": Health.FAILED,
 }
-"""'Copyback', 'Failed', 'Offline' and 'Missing' are from guides. An offline disk is of an array,
-and what is on it is old.
+"""'Copyback', 'Failed', 'Offline' and 'Missing' are from manuals. An offline disk belongs to an
+array, and its data are stale.
 """
 _USAGES = {
     "hotspare": "hot spare",
@@ -61,9 +61,9 @@ _USAGES = {
     "unconfigured(good)": "unused",
     "unconfigured(bad)": "unused",
 }
-"""A disk of another known state is a member."""
+"""A disk in another known state is a member."""
 _MOTOR_WORDS = frozenset({"", "spun up", "spun down"})
-"""What may follow the state."""
+"""Suffixes of a state."""
 _BATTERY_WORDS = {
     **states.LEARNING,
     "optimal": Health.OK,
@@ -77,10 +77,9 @@ _BATTERY_WORDS = {
 }
 """The first two were seen in captures; 'Learning', 'Missing' and 'Failed' are from memory."""
 _LEARNS = {"degraded", "degraded(charging)", "non operational", "remaining capacity low: yes"}
-"""What is told of a battery while its learn cycle discharges and charges it: it ends by itself.
+"""What is reported while a learn cycle discharges and charges the battery: it ends by itself.
 
-Source: check_raid, which takes any state of a battery that is charged or discharged in a learn
-cycle for that.
+Source: check_raid, which treats any battery that charges or discharges in a learn cycle so.
 """
 _BATTERY_FLAGS = {
     "battery pack missing": Health.FAILED,
@@ -92,7 +91,7 @@ _BATTERY_FLAGS = {
     "periodic learn required": Health.OK,
     "transparent learn": Health.OK,
 }
-"""What it means when the battery's firmware says Yes; to another question: attention."""
+"""State if the battery's firmware answers Yes; for other questions it needs attention."""
 _WELL = frozenset({"no", "ok", ""})
 _CHARGING = frozenset({"none", "charging", "discharging"})
 _WORST = (
@@ -121,7 +120,7 @@ ADAPTER_HEAD = re.compile(
     r"^[ \t]*(?:Adapter #|Adapter (?=[0-9]{1,3} -- )|BBU status for Adapter: )([0-9]{1,3})",
     re.MULTILINE,
 )
-"""How what is of one adapter begins, in the outputs of '-aALL'."""
+"""Beginning of the part of one adapter in the outputs of '-aALL'."""
 _OF = re.compile(r"\s*Adapter[: #]{1,3}([0-9]{1,3})")
 _PCI = re.compile(r"\s*PCI information for Controller ([0-9]{1,3})\s*", re.IGNORECASE)
 _VOLUME = re.compile(
@@ -151,9 +150,9 @@ _RAID = {"0": "RAID0", "1": "RAID1", "5": "RAID5", "6": "RAID6"}
 class Adapter:
     """An adapter of '-AdpAllInfo'.
 
-    Fields: `controller` is all it says but for its name; `pci_device` is the number of its kind,
-    '0060', '' where it is not told; `battery`: whether it has one, None where it is not told;
-    `clock_seconds` is its clock, read as if it were UTC.
+    Fields: `controller` is all of it but the name; `pci_device` is the PCI device number, '0060',
+    '' if not reported; `battery`: whether it has one, None if not reported; `clock_seconds` is its
+    clock, read as if it were UTC.
     """
 
     controller: Controller
@@ -161,11 +160,11 @@ class Adapter:
     battery: bool | None = None
     clock_seconds: float | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
-    """What it counts below 'Device Present', by its word."""
+    """Its counts below 'Device Present', by name."""
 
 
 def parse_adapters(text: str) -> dict[int, Adapter]:
-    """Return the adapters of '-AdpAllInfo', by number. Errors: ParseError."""
+    """Parse the adapters of '-AdpAllInfo', by number. Errors: ParseError."""
     lines = _lines("-AdpAllInfo", text)
     found: dict[int, Adapter] = {}
     for head, below in output.blocks(lines, _ADAPTER):
@@ -220,7 +219,7 @@ def _adapter(pairs: Mapping[str, str]) -> Adapter:
 def uncounted(
     adapter: Adapter, arrays: Sequence[Array], disks: Sequence[PhysicalDisk]
 ) -> tuple[str, ...]:
-    """Return what an adapter counts and does not list, or lists as if nothing were wrong with it.
+    """Return faults that an adapter counts but does not list, or lists without a fault.
 
     Source: 'Device Present' of '-AdpAllInfo'. That 'Critical Disks' are those that predict their
     failure is unchecked.
@@ -248,7 +247,7 @@ def uncounted(
 
 
 def clock_seconds(text: str) -> float | None:
-    """Return '7:43:33 3/29, 2012' as if it were UTC, None where it is no time."""
+    """Parse '7:43:33 3/29, 2012' as if it were UTC, None if it is no time."""
     found = _CLOCK.fullmatch(text)
     if found is None:
         return None
@@ -256,10 +255,10 @@ def clock_seconds(text: str) -> float | None:
 
 
 def parse_addresses(text: str) -> dict[int, str]:
-    """Return the PCI address of each adapter, '0000:06:00.0', of '-AdpGetPciInfo'.
+    """Parse the PCI address of each adapter, '0000:06:00.0', from '-AdpGetPciInfo'.
 
-    The numbers are taken for hexadecimal, as lspci's; no capture has one above 9. The domain is not
-    told: 0. Errors: ParseError.
+    The numbers are parsed as hexadecimal, like lspci's; no capture has one above 9. The domain is
+    not reported: 0. Errors: ParseError.
     """
     found: dict[int, str] = {}
     number, parts = -1, dict[str, int]()
@@ -281,11 +280,11 @@ def parse_addresses(text: str) -> dict[int, str]:
 _JOINED = re.compile(
     r"(?i)(?:firmware state|foreign state|error count|failure count|s\.m\.a\.r\.t alert) *:"
 )
-"""Within a value: two lines in one."""
+"""A line break within a value: two lines in one."""
 
 
 def merged(text: str) -> list[str]:
-    """Return that a disk or a virtual drive begins with a line that is not read, or a line does."""
+    """Return the reason if a line, such as the first of a disk, could not be read."""
     lines = output.plain(text).splitlines()
     found = [
         output.reason("MegaCli -PDList", "one line for each", line)
@@ -303,10 +302,10 @@ def merged(text: str) -> list[str]:
 
 
 def parse_volumes(text: str) -> tuple[Array, ...]:
-    """Return the virtual drives of '-LdPdInfo', '-LDInfo' or '-CfgDsply' of one adapter.
+    """Parse the virtual drives of '-LdPdInfo', '-LDInfo' or '-CfgDsply' of one adapter.
 
-    `slots` are the disks below each, where they are listed. What is not 'Optimal' stays what it is
-    while it is rebuilt: then its disk says so. Errors: ParseError.
+    `slots` are the disks listed below each. A drive that is not 'Optimal' keeps its state during a
+    rebuild: the state of its disk shows the rebuild. Errors: ParseError.
     """
     lines = _lines("-LdPdInfo", text)
     _one_adapter("-LdPdInfo", lines)
@@ -317,7 +316,7 @@ def parse_volumes(text: str) -> tuple[Array, ...]:
 
 
 def parse_members(text: str) -> tuple[PhysicalDisk, ...]:
-    """Return the disks that '-LdPdInfo' lists below its virtual drives. Errors: ParseError."""
+    """Parse the disks that '-LdPdInfo' lists below its virtual drives. Errors: ParseError."""
     pairs = list(_pairs(_lines("-LdPdInfo", text)))
     return tuple({disk.slot: disk for disk in reversed(list(_disks(pairs)))}.values())
 
@@ -328,7 +327,7 @@ def _volume(head: re.Match[str], lines: Sequence[str]) -> Array:
     word = own.get("state", "")
     state = states.judged(output.printable(word), _ARRAY_WORDS)
     if head[1] and not word:
-        state = State(Health.OK, "CacheCade")  # a cache on flash, of which no state is printed
+        state = State(Health.OK, "CacheCade")  # a cache on flash, whose state is not printed
     bad = own.get("bad blocks exist", "No")
     odd = [] if bad == "No" else [output.printable(f"Bad Blocks Exist: {bad}")]
     state = states.doubted(state, odd)
@@ -353,7 +352,7 @@ def _volume(head: re.Match[str], lines: Sequence[str]) -> Array:
 
 
 def _level(pairs: Mapping[str, str]) -> str:
-    """Return 'RAID10' of 'Primary-1, Secondary-0, ...' and a span depth of more than 1."""
+    """Return 'RAID10' for 'Primary-1, Secondary-0, ...' and a span depth above 1."""
     word = pairs.get("raid level", "")
     found = re.fullmatch(r"Primary-([0-9]), Secondary-[0-9], .*", word)
     level = _RAID.get(found[1], "") if found else ""
@@ -363,7 +362,7 @@ def _level(pairs: Mapping[str, str]) -> str:
 
 
 def _policy(pairs: Mapping[str, str]) -> Policy | None:
-    """Return how an array caches."""
+    """Return the cache policy of an array."""
     now, wanted = (pairs.get(f"{which} cache policy", "") for which in ("current", "default"))
     words = now.split(", ")
     writes = {"WriteBack": True, "WriteThrough": False}
@@ -381,7 +380,7 @@ def _policy(pairs: Mapping[str, str]) -> Policy | None:
 
 
 def _running(lines: Iterable[str]) -> tuple[str, float | None] | None:
-    """Return what runs at a volume, and how much of it is done."""
+    """Return the running task of a volume and its progress."""
     for line in lines:
         if _PROGRESS.fullmatch(line.strip()):
             name, _, told = line.partition(":")
@@ -391,9 +390,9 @@ def _running(lines: Iterable[str]) -> tuple[str, float | None] | None:
 
 
 def parse_disks(text: str) -> tuple[PhysicalDisk, ...]:
-    """Return the disks of '-PDList', '-LdPdInfo' or '-PDInfo' of one adapter; each once.
+    """Parse the disks of '-PDList', '-LdPdInfo' or '-PDInfo' of one adapter; each once.
 
-    `array` is the first virtual drive that a disk is listed below. Errors: ParseError.
+    `array` is the first virtual drive that lists the disk. Errors: ParseError.
     """
     lines = _lines("-PDList", text)
     _one_adapter("-PDList", lines)
@@ -410,7 +409,7 @@ def parse_disks(text: str) -> tuple[PhysicalDisk, ...]:
         elif former.kind == disk.kind:
             worst = states.worse(former.state, disk.state)
             found[disk.slot] = replace(former, state=worst)
-        else:  # two disks that say they are at one place
+        else:  # two disks that report the same slot
             slot = f"{disk.slot} ({disk.kind})"
             found[slot] = replace(disk, slot=slot)
     return tuple(found.values())
@@ -490,7 +489,7 @@ def _usage(block: Mapping[str, str]) -> str:
 
 
 def _disk_bytes(block: Mapping[str, str]) -> int | None:
-    """Return the size by its sectors, of 512 bytes where the disk does not say 4096."""
+    """Return the size from the number of sectors, of 512 bytes unless the disk reports 4096."""
     found = _SECTORS.fullmatch(block.get("raw size", ""))
     if found is None:
         return output.size_bytes(block.get("raw size", ""), 1024)
@@ -499,14 +498,14 @@ def _disk_bytes(block: Mapping[str, str]) -> int | None:
 
 
 _ATA = ((0, 20), (20, 60), (60, 68))
-"""Serial, model, firmware, as ATA disks tell them. Source: ACS-3, words 10, 27 and 23."""
+"""Serial number, model, firmware in the format of ATA disks. Source: ACS-3, words 10, 27 and 23."""
 
 
 def _inquiry(text: str, *, sata: bool) -> tuple[str, str, str]:
-    """Return serial, model and firmware of 'Inquiry Data', whose columns are fixed.
+    """Parse serial number, model and firmware of 'Inquiry Data', whose columns are fixed.
 
-    A SATA disk is told by what it says itself, or, with old firmware, as SCSI disks are: 8
-    characters for its vendor, 16, 4, and the rest. There 'ATA' is no vendor.
+    A SATA disk appears with its own identity, or, with old firmware, like a SCSI disk: 8 characters
+    for its vendor, 16, 4, and the rest. There 'ATA' is no vendor.
     """
     if not text.strip():
         return "", "", ""
@@ -519,9 +518,9 @@ def _inquiry(text: str, *, sata: bool) -> tuple[str, str, str]:
 
 
 def parse_battery(text: str) -> Battery:
-    """Return the battery of '-AdpBbuCmd -GetBbuStatus'. Errors: ParseError.
+    """Parse the battery of '-AdpBbuCmd -GetBbuStatus'. Errors: ParseError.
 
-    `ready` is None while it learns: whether it would keep the cache then is not told.
+    `ready` is None during a learn cycle: it is not reported whether it can protect the cache then.
     """
     plain = output.plain(text)
     if _NOT_THERE.search(plain):
@@ -538,7 +537,7 @@ def parse_battery(text: str) -> Battery:
     if word:
         state = states.judged(output.printable(word), _BATTERY_WORDS)
         said.append((state.health, state.word))
-    # Up to the gauge, whose answers are of no alarm.
+    # Up to the fuel gauge, whose answers are no alarms.
     asked = itertools.takewhile(lambda line: not _GAUGE.match(line), lines[flags + 1 :])
     said += _battery_flags(_pairs(asked))
     if all_of_it.get("learn cycle active", "").casefold() == "yes":
@@ -581,11 +580,11 @@ _GAUGES = frozenset(
         "battery backup charge time",
     }
 )
-"""What may stand behind the questions where no gauge is ahead of it."""
+"""What may follow the questions without a fuel gauge before it."""
 
 
 def parse_rebuilds(text: str) -> dict[str, float]:
-    """Return how much is rebuilt, by slot, of '-PDRbld -ShowProg'; empty: nothing is.
+    """Parse the rebuild progress by slot from '-PDRbld -ShowProg'; empty: no rebuild.
 
     Errors: ParseError.
     """
@@ -601,9 +600,9 @@ def parse_rebuilds(text: str) -> dict[str, float]:
 
 
 def parse_log(text: str, name: str) -> Log:
-    """Return the events of '-AdpEventLog -GetLatest' of the controller `name`, by their numbers.
+    """Parse '-AdpEventLog -GetLatest' of the controller `name`: events by their numbers.
 
-    The entries are those that storcli prints. Errors: ParseError.
+    The entries have storcli's format. Errors: ParseError.
     """
     if not any(re.match(r"\s*seqNum\s*:", line) for line in _lines("-AdpEventLog", text)):
         raise output.refused("MegaCli -AdpEventLog -GetLatest", "'seqNum: 0x...'", text)
@@ -611,7 +610,7 @@ def parse_log(text: str, name: str) -> Log:
 
 
 def _lines(command: str, text: str) -> list[str]:
-    """Return the lines of an output that is whole and no error. Errors: ParseError."""
+    """Return the lines of a complete, successful output. Errors: ParseError."""
     plain = output.plain(text)
     codes = _EXIT.findall(plain)
     if not codes or any(int(code, 16) for code in codes):
@@ -620,7 +619,7 @@ def _lines(command: str, text: str) -> list[str]:
 
 
 def _one_adapter(command: str, lines: Sequence[str]) -> None:
-    """Errors: ParseError, for disks of several adapters, whose slots are called the same."""
+    """Raise ParseError for disks of several adapters, whose slots have the same names."""
     found = {head[1] for line in lines if (head := _OF.match(line))}
     if len(found) > 1:
         raise output.refused(
@@ -629,9 +628,9 @@ def _one_adapter(command: str, lines: Sequence[str]) -> None:
 
 
 def _pairs(lines: Iterable[str]) -> Iterator[Pair]:
-    """Yield names in small letters and values, of 'Size                : 3.491 TB'.
+    """Yield lower-case names and values of lines such as 'Size                : 3.491 TB'.
 
-    Of a value one blank is taken away, because those of 'Inquiry Data' count.
+    Only one blank is stripped from a value, because those of 'Inquiry Data' count.
     """
     for line in lines:
         name, colon, value = line.partition(":")

@@ -1,9 +1,9 @@
-"""How MegaRAID controllers are asked where MegaCli is all there is: which command lines. Thin.
+"""Backend of MegaRAID controllers where only MegaCli is installed: its command lines. Thin.
 
-Hazards: of the SAS39xx family (its driver calls it Aero) any MegaCli was seen to crash the
-firmware, and to freeze all I/O for minutes: there it is never run, and neither is it where such a
-card is beside another, because it looks at all of them. Without '-NoLog' it writes 'MegaSAS.log'
-where it stands. Each question is work for the card.
+Hazards: with the SAS39xx family (Aero in the driver) any MegaCli was observed to crash the firmware
+and to freeze all I/O for minutes. MegaCli is never run there, nor on a host that has such a card
+next to another one, because it scans all cards. Without '-NoLog' it writes 'MegaSAS.log' into its
+working directory. Each query costs the card time.
 Source: kernel drivers/scsi/megaraid/megaraid_sas.h for the numbers; reports of users.
 """
 
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 PROGRAMS = ("MegaCli64", "MegaCli", "megacli")
 DRIVER = "megaraid_sas"
 EVENTS = 512
-"""So many of the newest entries of a log are listed."""
+"""Number of the newest log entries that are listed."""
 _SECONDS = 60.0
 _AERO = frozenset(f"10e{number}" for number in range(8))
-"""Numbers of PCI devices MegaCli harms."""
+"""PCI device numbers of cards that MegaCli crashes."""
 
 
 def find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
-    """Name the controllers 'megaraid c0', each with the program, its number and its host.
+    """Return the controllers as 'megaraid c0', each with the program, its number and its host.
 
-    Of hosts that are not listed nobody knows which they are: they are one more, 'unlisted'.
-    Errors: AbsentError, ReadError (among others: MegaCli must not be run here), ParseError.
+    Hosts that are not listed cannot be identified: they are reported as one controller, 'unlisted'.
+    Errors: AbsentError, ReadError (for example: MegaCli must not be run here), ParseError.
     """
     at = adapters_of(root, DRIVER)
 
@@ -68,7 +68,7 @@ def find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
 
 
 def _refuse_aero(root: Root, addresses: Iterable[str]) -> None:
-    """Errors: ReadError, where a card is one that MegaCli harms, or nobody knows which it is."""
+    """Raise ReadError if a card is one that MegaCli crashes, or is of an unknown kind."""
     for address in addresses:
         path = f"{scsi_hosts.PCI_DRIVERS}/{DRIVER}/{address}/device"
         told = scsi_hosts.text_of(root, path)
@@ -76,13 +76,13 @@ def _refuse_aero(root: Root, addresses: Iterable[str]) -> None:
             raise ReadError(f"'{path}': expected '0x<4 digits>', got {told!r:.20}; MegaCli not run")
         if told[2:] in _AERO:
             raise ReadError(
-                f"'MegaCli': the controller at {address} (PCI device {told}) may crash when it is"
-                " asked by it, so it is not; install storcli 7 or later"
+                f"'MegaCli': the controller at {address} (PCI device {told}) may crash when"
+                " MegaCli queries it, so MegaCli is not run; install storcli 7 or later"
             )
 
 
 def state(root: Root, name: str, handle: Handle, _: Controller | None) -> Controller:
-    """Read a controller. Errors: AbsentError, ReadError, ParseError."""
+    """Read the state of a controller. Errors: AbsentError, ReadError, ParseError."""
     program, number, host = handle
     parts = Parts(
         lambda *command: _run(root, program, *command, f"-a{number}"),
@@ -91,7 +91,7 @@ def state(root: Root, name: str, handle: Handle, _: Controller | None) -> Contro
     unread = parts.unread
 
     def listed(parse: Callable[[str], _T]) -> Callable[[str], _T]:
-        """Return what reads a list, and says where two of it stand below one heading."""
+        """Return a reader of a list that also reports two entries below one heading."""
 
         def read(text: str) -> _T:
             unread.extend(megacli.merged(text))
@@ -118,7 +118,7 @@ def state(root: Root, name: str, handle: Handle, _: Controller | None) -> Contro
     if not arrays and not disks and unread:
         raise ReadError("; ".join(unread))
     unread += megacli.uncounted(adapter, arrays, disks)
-    # Without one, a cache that is forced on keeps nothing.
+    # Without a battery, a forced write cache is not protected.
     battery: Battery | None = Battery("battery", State(Health.ABSENT, "Absent"))
     if adapter.battery is not False:
         battery = parts.read(megacli.parse_battery, None, "-AdpBbuCmd", "-GetBbuStatus")
@@ -153,13 +153,13 @@ def _volumes(text: str) -> tuple[tuple[Array, ...], tuple[PhysicalDisk, ...]]:
 
 
 def _place(slot: str) -> str:
-    """Return '252:3' of 'enclosure 252 slot 3', ':3' without an enclosure."""
+    """Return '252:3' for 'enclosure 252 slot 3', ':3' without an enclosure."""
     numbers = re.findall(r"[0-9]{1,5}", slot)
     return ":".join(numbers[:2]) if slot.startswith("enclosure") else f":{numbers[0]}"
 
 
 def _run(root: Root, program: str, *command: str) -> str:
-    """Run a MegaCli. Errors: AbsentError, ReadError, ParseError."""
+    """Run MegaCli. Errors: AbsentError, ReadError, ParseError."""
     return run_program(root, _SECONDS, program, *command, "-NoLog")
 
 

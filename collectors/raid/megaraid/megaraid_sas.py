@@ -1,11 +1,11 @@
-"""How MegaRAID controllers are read: which program, which command lines, which host. Thin.
+"""Backend of MegaRAID controllers: program, command lines, host of each controller. Thin.
 
-Programs are tried in order, Dell's first: perccli shows only Dell's cards, storcli also others'.
-The first that lists each host of the driver is taken, else the one that lists most of them.
-Hazards: without 'nolog' they write 'storcli.log' where they stand; a poll each minute was seen to
-cost latency. MegaCli crashes cards of the SAS39xx family: it is asked only where none of these is
-installed, and by who knows where it must not be (`megacli_reader`).
-'/c0' is no number of a host: where the driver has it is told by its PCI address.
+Programs are tried in order, Dell's first: perccli lists only Dell's cards, storcli also others'.
+The first that lists each host of the driver is used, else the one that lists most of them.
+Hazards: without 'nolog' they write 'storcli.log' into the working directory; polling each minute
+was observed to cost latency. MegaCli crashes cards of the SAS39xx family: it is run only where none
+of these programs is installed, by `megacli_reader`, which excludes such cards.
+'/c0' is no host number: its PCI address identifies the driver's host.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 
 SECONDS = 90.0
-"""'show all' of a card with many disks takes long, and of a sick one longer."""
+"""'show all' of a card with many disks takes long, and of a faulty one longer."""
 EVENTS = 512
-"""So many of the newest entries are listed: all there are would be tens of thousands."""
+"""Number of the newest log entries that are listed: all would be tens of thousands."""
 _UNKNOWN = re.compile(r"syntax error|not supported|un-?supported", re.IGNORECASE)
-"""What a card or a program says that lacks what it is asked for: perccli2 8.4 knows of no 'show
-initialization', and says 'syntax error, unexpected TOKEN_UNKNOWN'.
+"""What a card or a program prints that lacks the requested feature: perccli2 8.4 has no 'show
+initialization' and prints 'syntax error, unexpected TOKEN_UNKNOWN'.
 """
 
 
@@ -53,8 +53,8 @@ initialization', and says 'syntax error, unexpected TOKEN_UNKNOWN'.
 class _Family:
     """Cards of one driver.
 
-    Fields: `prefix` begins their names; `adapters`: some may be plain adapters; `older`: those that
-    may be asked where none of `programs` is installed.
+    Fields: `prefix` begins their names; `adapters`: some may be plain adapters; `older`: programs
+    to run where none of `programs` is installed.
     """
 
     driver: str
@@ -79,7 +79,7 @@ def _run(root: Root, program: str, *command: str) -> str:
 
 
 def _ask(root: Root, program: str, *command: str) -> str:
-    """Return what was asked for in JSON; where that is damaged, the text.
+    """Run a query with JSON output; if the JSON is invalid, return the text.
 
     Errors: AbsentError, ReadError, ParseError.
     """
@@ -87,16 +87,16 @@ def _ask(root: Root, program: str, *command: str) -> str:
     try:
         storcli_answer.parse_answers(text)
     except ParseError:
-        # Some versions print JSON that is none, as with a name that has a quotation mark in it.
+        # Some versions print invalid JSON, for example for a name with a quotation mark.
         return _run(root, program, *command)
     return text
 
 
 def _find(family: _Family, root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
-    """Name the controllers, each with its program and number.
+    """Return the controllers by name, each with its program and number.
 
-    Of hosts that no program lists nobody knows which they are: they are one more, 'unlisted'.
-    Errors: AbsentError (no program is installed), ReadError, ParseError.
+    Hosts that no program lists cannot be identified: they are reported as one controller,
+    'unlisted'. Errors: AbsentError (no program is installed), ReadError, ParseError.
     """
     errors: list[Exception] = []
     best: dict[str, Handle] = {}
@@ -128,7 +128,7 @@ def _find(family: _Family, root: Root, hosts: Sequence[str]) -> dict[str, Handle
             except AbsentError as error:
                 if type(error) is AbsentError and not root.path:
                     raise
-        raise errors[-1]  # what to install is not the older one
+        raise errors[-1]  # the program to install is not the older one
     return best | _unlisted(family, root, hosts, best, asked, lost)
 
 
@@ -140,9 +140,9 @@ def _unlisted(
     program: str,
     lost: Sequence[str],
 ) -> dict[str, str]:
-    """Return what stands for the hosts that are not listed; plain adapters need not be.
+    """Return the entry for hosts that are not listed; plain adapters need not be listed.
 
-    `lost`: why rows of a list are not read.
+    `lost`: why rows of a list could not be read.
 
     Errors: LateError, StuckError.
     """
@@ -164,7 +164,7 @@ def _unlisted(
 def _with_volumes(
     family: _Family, root: Root, hosts: Sequence[str], listed: Mapping[str, tuple[str, ...]]
 ) -> list[str]:
-    """Return the hosts that show volumes and are none of the controllers that are listed.
+    """Return the hosts that have volumes but are none of the listed controllers.
 
     Errors: LateError, StuckError.
     """
@@ -172,7 +172,7 @@ def _with_volumes(
     rest = [each for each in hosts if shown[each] is scsi_hosts.Shown.VOLUMES]
     unknown = 0
     for program, number, *_ in listed.values() if rest else ():
-        parts = Parts(partial(_ask, root, program))  # why it is not read is told where it is read
+        parts = Parts(partial(_ask, root, program))  # the reason is reported where it is read
         found = parts.read(storcli.parse_controllers, {}, f"/c{number}", "show", "all")
         told = found.get(int(number))
         host = _host(root, family.driver, told.address) if told else ""
@@ -184,7 +184,7 @@ def _with_volumes(
 def _state(
     family: _Family, root: Root, name: str, handle: Handle, former: Controller | None
 ) -> Controller:
-    """Read a controller. Errors: AbsentError, ReadError, ParseError."""
+    """Read the state of a controller. Errors: AbsentError, ReadError, ParseError."""
     if handle[0] in family.older:
         return megacli_reader.state(root, name, handle, former)
     program, number, *counts = handle
@@ -229,11 +229,11 @@ def _state(
 
 
 _COPIED = re.compile(r"cpybck|copyback", re.IGNORECASE)
-"""A disk that takes over from one that still works, or from a spare."""
+"""A disk that replaces a working one, or a spare."""
 
 
 def _running(found: Controller, places: Sequence[str], *, running: bool) -> list[tuple[str, str]]:
-    """Return the questions about what runs: at most those that something runs for."""
+    """Return the queries for running tasks: at most those with a task that runs."""
     asked: list[tuple[str, str]] = []
     filled = [disk for disk in found.disks if disk.state.health is Health.REBUILDING]
     copied = [disk for disk in filled if _COPIED.search(disk.state.word)]
@@ -247,12 +247,12 @@ def _running(found: Controller, places: Sequence[str], *, running: bool) -> list
 
 
 def _host(root: Root, driver: str, address: str) -> str:
-    """Return the SCSI host of a PCI address, '' where the driver has none there."""
+    """Return the SCSI host of a PCI address, '' if the driver has none there."""
     return next(iter(adapters_of(root, driver).get(address, ())), "")
 
 
 def _log(family: _Family, root: Root, name: str, handle: Handle) -> Log:
-    """Read the newest entries. Errors: AbsentError, ReadError, ParseError."""
+    """Read the newest log entries. Errors: AbsentError, ReadError, ParseError."""
     if handle[0] in family.older:
         return megacli_reader.log(root, name, handle)
     program, number, *_ = handle
@@ -281,4 +281,4 @@ def _maker(vendor: str, family: _Family) -> Backend:
 
 MEGARAID = _maker("megaraid", _FIRST)
 MPI3MR = _maker("mpi3mr", _SECOND)
-"""MegaRAID 9600 and PERC 12 on: storcli2 and its like, another driver."""
+"""MegaRAID 9600 and PERC 12 or later: storcli2 and similar programs, another driver."""

@@ -1,9 +1,9 @@
-"""What MegaRAID controllers say of themselves, by storcli, perccli and their '2'. Pure.
+"""Parsers of storcli, perccli and their version 2 (MegaRAID controllers). Pure.
 
-Asked for JSON ('J'), or not: the text is read as the same tree (`storcli_text`). Arrays are in
-`storcli_volumes`, disks in `storcli_disks`, and how answers are divided in `storcli_answer`.
-Source: what storcli 1.x, 7.x, perccli and storcli2 (8.x) printed on machines of others, and their
-legends for the words; those that no capture has are marked.
+Output is JSON ('J') or text; text is parsed into the same tree (`storcli_text`). Arrays are in
+`storcli_volumes`, disks in `storcli_disks`; `storcli_answer` splits the output into answers.
+Source: published outputs of storcli 1.x, 7.x, perccli and storcli2 (8.x), and their legends for the
+states; states without a capture are marked.
 """
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ _BATTERY_WORDS = {
     "missing": Health.FAILED,
     "msng": Health.FAILED,
 }
-"""Only 'Optimal' was seen; the others are of the guides. 'Dgd (Needs Attention)' is not among them.
-"""
+"""Only 'Optimal' was seen; others are from manuals. 'Dgd (Needs Attention)' is not among them."""
 _CONTROLLER_WORDS = {
     "optimal": Health.OK,
     "ok": Health.OK,
@@ -86,9 +85,9 @@ _FLAGS = (
     "failed to get lock key on bootup",
     "memory uncorrectable errors",
 )
-"""What should be 'No', or 0."""
+"""Flags that should be 'No', or 0."""
 _ADAPTERS = frozenset({"mpt3sas", "mpt2sas"})
-"""Drivers of cards that have no word for the state of a disk, and show all to the host."""
+"""Drivers of cards that report no state of a disk, and expose all disks to the host."""
 _PATH = re.compile(r"/c\d{1,3}(?:/e(\d{1,5}))?/s(\d{1,4})", re.ASCII)
 _DATE = re.compile(
     r"(?:(?P<month>\d{2})/(?P<day>\d{2})/(?P<year>\d{4})"
@@ -101,10 +100,10 @@ _PCI = re.compile(r"([0-9a-f]{2,8}):([0-9a-f]{2}):([0-9a-f]{2}):0?([0-7])", re.I
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A RAID controller that the program can ask: its number is that of '/c0'.
+    """A RAID controller that the program lists, by the number of '/c0'.
 
-    Fields: `disks` and `volumes` are how many it counts, `not_optimal` how many of the volumes are
-    not; '' where it does not tell.
+    Fields: `disks` and `volumes` are its counts, `not_optimal` the count of volumes that are not
+    optimal; '' if not reported.
     """
 
     number: int
@@ -117,11 +116,11 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A controller, and what is of use for further questions.
+    """A controller, and data for further queries.
 
-    Fields: `address` is that of its PCI slot, as sysfs has it, '' where it is not told;
-    `clock_seconds` is its clock, read as if it were UTC; `running`: something runs at an array that
-    is whole; `bare`: a disk is in no enclosure, and '/eall/sall' does not list it.
+    Fields: `address` is that of its PCI slot as in sysfs, '' if not reported; `clock_seconds` is
+    its clock, read as if it were UTC; `running`: a task runs at an optimal array; `bare`: a disk is
+    in no enclosure, and '/eall/sall' does not list it.
     """
 
     controller: Controller
@@ -133,7 +132,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far what runs at a disk (`slot`) or array (`array`) is, where it is told."""
+    """Progress of a task of a disk (`slot`) or an array (`array`), if reported."""
 
     slot: str
     array: str
@@ -142,9 +141,9 @@ class Progress:
 
 
 def parse_list(text: str, unread: list[str] | None = None) -> tuple[Listed, ...]:
-    """Return the RAID controllers that 'show' lists; plain adapters it can ask are left out.
+    """Parse the RAID controllers that 'show' lists; plain adapters are left out.
 
-    A program that finds none says 'Failure', or lists 0. Errors and `unread`: as of
+    A program that finds none prints 'Failure', or lists 0. Errors and `unread`: see
     `output.readable`.
     """
     answers = parse_answers(text)
@@ -186,10 +185,10 @@ def _listed(row: Tree) -> Listed:
 def uncounted(
     program: str, found: Controller, disks: str, volumes: str, not_optimal: str
 ) -> tuple[str, ...]:
-    """Return what 'show' counts and a controller does not list.
+    """Return the reasons where 'show' counts more than a controller lists.
 
-    Source: its legend (PDs, VDs, VNOpt). That PDs are disks, without the enclosures, was seen of
-    one machine of others (SAS3108, 12 of 12).
+    Source: its legend (PDs, VDs, VNOpt). That PDs are disks, without the enclosures, was seen in
+    one published output (SAS3108, 12 of 12).
     """
     drives = [each for each in found.arrays if each.name.startswith("virtual drive")]
     ill = sum(each.state.health is not Health.OK for each in drives)
@@ -205,10 +204,10 @@ def uncounted(
 
 
 def parse_controllers(text: str, prefix: str = "megaraid c") -> dict[int, Told]:
-    """Return the controllers of 'show all', or 'show', by number. Errors: ParseError.
+    """Parse the controllers of 'show all', or 'show', by number. Errors: ParseError.
 
-    One that answered nothing but a failure is refused, as the one that was asked; of several such
-    ones each is left out.
+    If a queried controller answers only with a failure, it is refused; of several such answers each
+    is left out.
     """
     answers = parse_answers(text)
     found = {
@@ -246,11 +245,11 @@ def _told(answer: Answer, name: str) -> Told:
     ):
         number = re.fullmatch(r"\d{1,4}", expected, re.ASCII)
         if number and int(expected) != listed:
-            unread.append(f"expected {expected} {what}, got {listed}: the others are not known")
+            unread.append(f"expected {expected} {what}, got {listed}: the others are unknown")
         elif expected and not number:
             unread.append(f"expected a number of {what}, got '{expected}'")
     if answer.text and arrays and not disks and not told("physical drives"):
-        unread.append("expected 'Physical Drives = <n>', got none: its disks are not known")
+        unread.append("expected 'Physical Drives = <n>', got none: its disks are unknown")
     memory = told("on board memory size")
     megabytes = told("ddr memory size(mib)")
     own = Controller(
@@ -321,7 +320,7 @@ def _batteries(data: Tree, flat: Mapping[str, str]) -> tuple[Battery, ...]:
     if not found and present == "absent":
         return (Battery("battery", State(Health.ABSENT, "Absent")),)
     if not found and present == "present":
-        # Present, and nothing told of it: nobody knows that it would keep the cache.
+        # Present without further data: it is unknown whether it can protect the cache.
         told = f"Present, BBU Status {flat.get('bbu status', '?')}, no state"
         return (Battery("battery", State(Health.ATTENTION, told), None),)
     return tuple(found)
@@ -343,9 +342,9 @@ def _sensors(data: Tree, flat: Mapping[str, str]) -> tuple[Sensor, ...]:
 
 
 def parse_progress(text: str) -> tuple[Progress, ...]:
-    """Return what runs, of 'show rebuild', 'show copyback', 'show cc', 'show bgi' and their like.
+    """Parse the running tasks of 'show rebuild', 'show copyback', 'show cc', 'show bgi' etc.
 
-    What does not run is left out. An answer without rows is refused. Errors: ParseError.
+    Tasks that do not run are left out. An answer without rows is refused. Errors: ParseError.
     """
     found: list[Progress] = []
     answers = parse_whole(text)
@@ -374,7 +373,7 @@ def parse_progress(text: str) -> tuple[Progress, ...]:
 
 
 def with_progress(told: Controller, progress: Iterable[Progress]) -> Controller:
-    """Return a controller with how far is what runs at its disks and arrays."""
+    """Return a controller with the progress of tasks at its disks and arrays."""
     disks = {each.slot: each for each in progress if each.slot}
     arrays = {each.array: each for each in progress if each.array}
 
@@ -400,7 +399,7 @@ def with_progress(told: Controller, progress: Iterable[Progress]) -> Controller:
 
 
 def parse_patrol_read(text: str) -> Sensor:
-    """Return the state of 'show patrolread'. Errors: ParseError."""
+    """Parse the state of 'show patrolread'. Errors: ParseError."""
     answers = parse_whole(text)
     for answer in answers:
         for row in objects(answer.data):
@@ -410,13 +409,13 @@ def parse_patrol_read(text: str) -> Sensor:
 
 
 def pci_address(text: str) -> str:
-    """Return '0000:3b:00.0' of '00:3b:00:00' (domain, bus, device, function), '' for none."""
+    """Parse '00:3b:00:00' (domain, bus, device, function) as '0000:3b:00.0', '' without one."""
     found = _PCI.fullmatch(text.strip())
     return f"{int(found[1], 16):04x}:{found[2]}:{found[3]}.{found[4]}".lower() if found else ""
 
 
 def clock_seconds(text: str) -> float | None:
-    """Return '05/19/2023, 19:18:24' or '2025/02/03 22:50:27' as if it were UTC."""
+    """Parse '05/19/2023, 19:18:24' or '2025/02/03 22:50:27' as if it were UTC."""
     found = _DATE.fullmatch(" ".join(text.split()))
     if found is None:
         return None

@@ -1,9 +1,9 @@
-"""The answers of storcli and its like, of JSON or text, as trees: rows, texts, sizes in them. Pure.
+"""The answers of storcli and similar programs, from JSON or text, as trees of rows and texts. Pure.
 
-An answer is of one controller. Which keys there are differs by version and by question, so rows are
-found by their columns, wherever they lie. What storcli says is read also where it says 'Failure':
-one dying disk, or a feature that the card has not, makes a whole answer fail.
-Units: a GB there is 2^30 bytes, also where it is a 'GiB': 7499284480 sectors are '3.491 TB'.
+An answer is from one controller. Its keys differ by version and by query, so rows are found by
+their columns, wherever they are. Data are parsed even if the status is 'Failure': one dying disk,
+or a feature that the card lacks, makes a whole answer fail.
+Units: a GB is 2^30 bytes there, also where it is a 'GiB': 7499284480 sectors are '3.491 TB'.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 _HARMLESS = frozenset(
     {"command invalid", "un-supported command", "unsupported command", "none", "-", ""}
 )
-"""Why an answer says 'Failure' on a card that only lacks what was asked for."""
+"""Why an answer has 'Failure' on a card that only lacks the requested feature."""
 MOST_ROWS = 4096
 SLOT = re.compile(r"(\d{0,5}) ?: ?(\d{1,4})", re.ASCII)
 CELSIUS = re.compile(r"(\d{1,3}) ?(?:C\b|$)", re.ASCII)
-"""As '34C (93.20 F)' begins, and '34'."""
+"""Beginning of '34C (93.20 F)' and of '34'."""
 Tree = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one controller answered, or the program itself: then `number` is None.
+    """The answer of one controller, or of the program itself: then `number` is None.
 
     Fields: `errors` are its own, harmless ones left out; `unread` are the reasons why rows of its
-    tables are not read; keys in `data` are in small letters.
+    tables could not be read; keys in `data` are in lower case.
     """
 
     number: int | None
@@ -47,11 +47,11 @@ class Answer:
     errors: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     text: bool = False
-    """Whether it is no JSON: nothing says where it ends."""
+    """Whether it is text, not JSON: then nothing marks its end."""
 
 
 def parse_answers(text: str) -> tuple[Answer, ...]:
-    """Return the answers in an output, of JSON or text. Errors: ParseError."""
+    """Parse the answers of an output in JSON or text. Errors: ParseError."""
     plain = output.plain(text)
     as_json = '"Controllers"' in plain
     entries: list[Any] = _json(plain) if as_json else list(parse_text(plain))
@@ -61,7 +61,7 @@ def parse_answers(text: str) -> tuple[Answer, ...]:
 
 
 def parse_whole(text: str) -> tuple[Answer, ...]:
-    """Return answers of which each row is read. Errors: ParseError."""
+    """Parse answers of which each row must be readable. Errors: ParseError."""
     answers = parse_answers(text)
     for answer in answers:
         for reason in answer.unread:
@@ -72,7 +72,7 @@ def parse_whole(text: str) -> tuple[Answer, ...]:
 def _json(text: str) -> list[Any]:
     try:
         if is_deep(text):
-            raise ValueError("brackets too deep in each other")
+            raise ValueError("brackets nested too deeply")
         found = json.loads(text[text.index("{") :], strict=False)
         entries = found["Controllers"]
         if not isinstance(entries, list):
@@ -108,7 +108,7 @@ def _answer(entry: object) -> Answer:
 
 
 def _error(row: Tree) -> str:
-    """Return what a row of 'Detailed Status' complains of, '' for nothing, or what is harmless."""
+    """Return the error in a row of 'Detailed Status', '' if there is none or it is harmless."""
     told = text_of(row, "errmsg")
     failed = text_of(row, "status").casefold() not in {"success", "-", ""}
     if told.casefold() in _HARMLESS and not (failed and text_of(row, "drive")):
@@ -118,7 +118,7 @@ def _error(row: Tree) -> str:
 
 
 def _small(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return JSON with keys of small letters and single blanks: versions differ in both."""
+    """Return JSON with lower-case keys and single blanks: versions differ in both."""
     if isinstance(value, dict):
         return {" ".join(str(key).split()).casefold(): _small(each) for key, each in value.items()}
     return [_small(each) for each in value[:MOST_ROWS]] if isinstance(value, list) else value
@@ -136,9 +136,9 @@ def objects(tree: Any) -> Iterator[Tree]:  # noqa: ANN401 - JSON
 
 
 def flattened(tree: Tree) -> dict[str, str]:
-    """Return the texts of a tree by their key, the first of each; counts of parts are added up.
+    """Return the texts of a tree by key, the first of each; error counts of parts are summed.
 
-    'BBU' of 'HwCfg' is 'hwcfg bbu': another one says whether the card could have one.
+    'BBU' of 'HwCfg' becomes 'hwcfg bbu': another key states whether the card could have one.
     """
     found: dict[str, str] = {}
     for key, each in tree.items():
@@ -162,18 +162,18 @@ def flattened(tree: Tree) -> dict[str, str]:
 def not_answered(
     command: str, expected: str, answers: Iterable[Answer], unread: Iterable[str] = ()
 ) -> ParseError:
-    """Return the error of answers that lack what was asked for: as they describe it themselves."""
+    """Return the error of answers without the requested data, as their own description has it."""
     told = "; ".join([*(each.description for each in answers), *unread])
     return output.refused(command, expected, told)
 
 
 def rows_of(value: Any) -> list[Tree]:  # noqa: ANN401 - JSON
-    """Return the rows of a table, none where there is no such table."""
+    """Return the rows of a table, none if there is no such table."""
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
 def text_of(row: Mapping[str, Any], *keys: str) -> str:
-    """Return the first text below some keys, in one line that may be shown; '' without any."""
+    """Return the first text of some keys as one printable line; '' without any."""
     for value in map(row.get, keys):
         told = "" if isinstance(value, bool | dict | list | None) else " ".join(str(value).split())
         if told:
@@ -182,11 +182,11 @@ def text_of(row: Mapping[str, Any], *keys: str) -> str:
 
 
 def slot_of(text: str) -> str:
-    """Return the place of '252:3' or ':3', '' of what is none."""
+    """Return the slot for '252:3' or ':3', '' for anything else."""
     found = SLOT.fullmatch(text.strip())
     return output.slot_name(found[1], found[2]) if found else ""
 
 
 def size_of(row: Tree) -> int | None:
-    """Return a size in bytes; 'GiB' and 'GB' are the same there."""
+    """Parse a size in bytes; 'GiB' and 'GB' are the same there."""
     return output.size_bytes(text_of(row, "size").replace("iB", "B"), 1024)

@@ -1,7 +1,7 @@
-"""Physical disks behind MegaRAID controllers, as storcli and its like list them. Pure.
+"""Physical disks behind MegaRAID controllers, parsed from storcli and similar programs. Pure.
 
-Source: as of `storcli`.
-Limits: counts of errors are since the controller started, or the disk was put in.
+Source: see `storcli`.
+Limits: error counts are since the controller started, or the disk was inserted.
 """
 
 from __future__ import annotations
@@ -43,10 +43,12 @@ _DISK_WORDS = {
     "msng": Health.FAILED,
 }
 """'Onln', 'UGood', 'JBOD' and 'Offln' were seen. Not among them: 'UGUnsp' (unsupported), 'CFShld'
-and its like (shielded: under test after errors).
+and similar (shielded: under test after errors).
 """
 _CONFIGURED = frozenset({"conf", "uconf", "ghs", "dhs", "jbod"})
-"""What storcli2 calls State, and is no health. 'ConfShld', 'UConfSntz', 'ConfDgrd' are not so."""
+"""Values of storcli2's State that are not about health. 'ConfShld', 'UConfSntz', 'ConfDgrd' are not
+among them.
+"""
 _STATUS_WORDS = {
     **states.DEAD,
     "online": Health.OK,
@@ -57,7 +59,7 @@ _STATUS_WORDS = {
     "bad": Health.FAILED,
     "unusable": Health.FAILED,
 }
-"""What storcli2 calls Status. 'Online' and 'Good' were seen, others are of its guide."""
+"""storcli2's Status. 'Online' and 'Good' were seen, others are from its manual."""
 _USAGES = {
     "onln": "member",
     "offln": "member",
@@ -72,12 +74,12 @@ _USAGES = {
     "jbod": "JBOD",
 }
 _UNFLAGGED = frozenset({"no", "n/a", "-", ""})
-"""That a drive does not say that it is going to fail. Any other answer is that it does."""
+"""Answers of a drive that does not predict its failure. Any other answer is a prediction."""
 _DRIVE = re.compile(r"drive /c\d{1,3}(?:/e(\d{1,5}))?/s(\d{1,4})\b.*", re.ASCII)
 
 
 def parse_disks(text: str) -> tuple[tuple[PhysicalDisk, ...], tuple[str, ...]]:
-    """Return the disks of '/eall/sall show all' or '/sall show all', and what could not be read.
+    """Parse the disks of '/eall/sall show all' or '/sall show all', and what could not be read.
 
     Errors: ParseError.
     """
@@ -90,9 +92,10 @@ def parse_disks(text: str) -> tuple[tuple[PhysicalDisk, ...], tuple[str, ...]]:
 
 
 def with_details(told: Controller, details: Iterable[PhysicalDisk]) -> Controller:
-    """Return a controller with what '/eall/sall show all' says of each disk.
+    """Return a controller with the details of '/eall/sall show all' for each disk.
 
-    A disk that only one of the two answers has is kept: it may have come or gone between them.
+    A disk in only one of the two answers is kept: it may have been inserted or removed between
+    them.
     """
     known = {disk.slot: disk for disk in details}
     disks = [
@@ -111,7 +114,7 @@ def with_details(told: Controller, details: Iterable[PhysicalDisk]) -> Controlle
 
 
 def disks_of(data: Tree, unread: list[str], *, adapter: bool) -> tuple[PhysicalDisk, ...]:
-    """Return the disks of an answer; rows that cannot be read are added to `unread`."""
+    """Return the disks of an answer; the reasons for unreadable rows are added to `unread`."""
     details = _details(data)
     found: dict[str, PhysicalDisk] = {}
     for row in objects(data):
@@ -165,7 +168,7 @@ def _disk(row: Tree, slot: str, detail: Mapping[str, str], *, adapter: bool) -> 
 
 
 def disk_state(row: Tree, *, adapter: bool) -> State:
-    """Return the state of a disk; a plain `adapter` has no word for it."""
+    """Return the state of a disk; a plain `adapter` reports none."""
     word = text_of(row, "state")
     if "status" in row:  # storcli2
         status = text_of(row, "status")
@@ -179,9 +182,9 @@ def disk_state(row: Tree, *, adapter: bool) -> State:
 
 
 def _details(data: Tree) -> dict[str, dict[str, str]]:
-    """Return the pairs that answers have of each disk, by its slot. Counts of parts are added up.
+    """Return the pairs of each disk in the answers, by slot. Error counts of parts are summed.
 
-    In text each of its sections stands by itself, in JSON below '... - Detailed Information'.
+    In text each section is separate, in JSON it is below '... - Detailed Information'.
     """
     found: dict[str, dict[str, str]] = {}
 

@@ -1,13 +1,13 @@
-"""What stands in the event log of MegaRAID controllers: 'storcli /cN show events'. Pure.
+"""Parser of the event log of MegaRAID controllers: 'storcli /cN show events'. Pure.
 
 An entry is a record of 'key: value' lines that begins with its number. MegaCli prints the same
-ones. Entries have codes; of storcli2 nobody has published whether its codes are the same, so its
-events are known by their words alone.
-Source: logs of machines of others; for codes the firmware's own table (MR_EVT), and what the
-maker's user guides print of it. The class of an event says how bad it is to the firmware, to which
-a disk that fails is informational; what an event means to us stands in rules/events/events.yaml.
-Limits: till the host's driver has set the clock, an event has no time but the seconds since the
-controller started: `clock_seconds` is None then. What storcli2 prints was not seen.
+records. Entries have codes; it is not published whether storcli2 has the same codes, so its events
+are identified by text alone.
+Source: published logs; for codes the firmware's own table (MR_EVT) and the vendor's user guides.
+The class of an event is its severity for the firmware, which treats a failing disk as
+informational; iowarden's own severities are in rules/events/events.yaml.
+Limits: until the host's driver has set the clock, an event has no time but the seconds since the
+controller started: `clock_seconds` is None then. No log of storcli2 was available.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 SOURCE = "megaraid"
 OTHER = "megaraid_other"
 WRAP = 2**32
-"""Numbers of entries have 32 bits. Source: MR_EVT_PACKED."""
+"""Entry numbers have 32 bits. Source: MR_EVT_PACKED."""
 
 
 _CODES = {code: name for name, (_, codes) in NAMES.items() for code in codes}
 KINDS = {
     **{f"{SOURCE}_{name}": meaning for name, (meaning, _) in NAMES.items()},
-    OTHER: "an event that is not known",
+    OTHER: "an unknown event",
 }
-"""Every kind of event this module tells, and what it means."""
+"""Every event kind of this module, and its meaning."""
 
 CLASSES = {
     -2: "DEBUG",
@@ -76,7 +76,7 @@ _SENSE = {
     0x6: "sense",
     0xB: "aborted_command",
 }
-"""By sense key; the others are not known here. Source: SPC-4, table 28."""
+"""By sense key; the others are unknown here. Source: SPC-4, table 28."""
 _PREDICTIVE = 0x5D
 """Additional sense code: failure prediction threshold exceeded."""
 _WORDS = (
@@ -103,7 +103,7 @@ _WORDS = (
     (r"BBU enabled\b", "write_back_on"),
     (r"BBU disabled\b", "write_back_off"),
 )
-"""How texts begin, where no code is known. 'done with corrections' is not among them."""
+"""Beginnings of texts without a code. 'done with corrections' is not among them."""
 
 _NUMBER = re.compile(
     r"(?:seqNum|Sequence Number)\s*:\s*(0x[0-9a-f]{1,8}|\d{1,10})\s*", re.IGNORECASE | re.ASCII
@@ -140,17 +140,17 @@ _COMMANDS = {
     0x8E: (2, 10),
     0x8F: (2, 10),
 }
-"""Where in a command its first block's address stands: reads, writes, verifies. Source: SBC-3."""
+"""Offset of the block address in a command: reads, writes, verifies. Source: SBC-3."""
 _BITS_21 = 0x1FFFFF
 
 
 def parse_events(text: str, name: str) -> Log:
-    """Return what 'show events' lists, by its numbers, of the controller `name`.
+    """Parse 'show events' of the controller `name`: events by their numbers.
 
-    Programs list the newest first or last; an entry that is listed twice is told once. A record
-    without its description is one of a kind that is not known: nothing is dropped. A text that says
-    it succeeded and nothing else is an empty log. `sequence` is the entry's number.
-    Errors: ParseError, for what is no log: the small build of storcli2 says 'Un-supported command'.
+    Programs list the newest first or last; an entry that is listed twice is returned once. A record
+    without description becomes an event of unknown kind: nothing is dropped. A text with only a
+    success message is an empty log. `sequence` is the entry's number.
+    Errors: ParseError, if it is no log: the small build of storcli2 prints 'Un-supported command'.
     """
     plain = output.plain(text)
     records: list[list[str]] = []
@@ -158,7 +158,7 @@ def parse_events(text: str, name: str) -> Log:
         if _NUMBER.fullmatch(line):
             records.append([line])
         elif _TRAILER.fullmatch(line) or _EXIT.fullmatch(line):
-            records.append([])  # what is below it is of no entry
+            records.append([])  # what is below it belongs to no entry
         elif records and records[-1]:
             records[-1].append(line)
     entries = [each for each in records if each]
@@ -174,7 +174,7 @@ def parse_events(text: str, name: str) -> Log:
     described = [any(map(_DESCRIBED.match, record)) for record in entries]
     ended = status is not None or any(map(_EXIT.fullmatch, plain.split("\n")))
     if not ended and any(described) and not described[-1]:
-        whole = False  # it was cut between two lines of its last record
+        whole = False  # it was truncated between two lines of its last record
     found = {}
     for record in entries:
         event = _event(record, name)
@@ -217,17 +217,17 @@ def _event(record: Sequence[str], name: str) -> Event:
 
 
 def kind_of(code: int, description: str) -> str:
-    """Return the kind of an event by its code and text: also of one that the kernel logged."""
+    """Return the kind of an event by its code and text, also of one from the kernel log."""
     return _kind(code, description)
 
 
 def where(description: str) -> tuple[str, int | None]:
-    """Return place and block of an event by its text alone: of one that the kernel logged."""
+    """Return place and block of an event by its text alone: of one from the kernel log."""
     return _place(description, {}), _block(description)
 
 
 def _kind(code: int | None, description: str) -> str:
-    """Changes of state and sense data are known by what they tell, whatever their code."""
+    """Return the kind. State changes and sense data are identified by text, not by code."""
     if change := _DISK_CHANGE.match(description):
         name = "pd_state_by_user" if change[1] else _DISK_STATES.get(change[2].strip())
         return f"{SOURCE}_{name or 'pd_state_other'}"
@@ -246,7 +246,7 @@ def _kind(code: int | None, description: str) -> str:
 
 
 def _word(told: str) -> str:
-    """Return the class as a word for severity, '' where it tells none."""
+    """Return the severity name of the class, '' if it has none."""
     if re.fullmatch(r"-?\d{1,3}", told, re.ASCII):
         return CLASSES.get(int(told), output.printable(told))
     words = {"informational": "INFO", "information": "INFO", "progress": "PROG"}
@@ -259,7 +259,7 @@ def _clock(told: str) -> float | None:
 
 
 def _place(description: str, fields: Mapping[str, str]) -> str:
-    """Return the place of a disk or array as in the controller's state; '' where it tells none."""
+    """Return the place of a disk or array as in the controller's state; '' if not reported."""
     if found := _DISK.search(description):
         enclosure = int(found[2], 16) if found[2] else None
         if found[3] is None:
@@ -279,7 +279,7 @@ def _place(description: str, fields: Mapping[str, str]) -> str:
 
 
 def _block(description: str) -> int | None:
-    """Return the disk's block that is told, or that the command which failed begins at."""
+    """Return the disk's block in the text, or the first block of the failed command."""
     if found := _AT.search(description):
         return int(found[1], 16)
     command = _COMMAND.search(description)

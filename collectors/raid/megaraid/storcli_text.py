@@ -1,10 +1,10 @@
-"""What storcli prints where it is not asked for JSON, as the tree its JSON would be. Pure.
+"""Parser of storcli's text output, into the tree of its JSON output. Pure.
 
-An answer is 'Status = ...' and 'Description = ...', behind 'Controller = N' where it is about one;
-then sections ('Name :' and a line of '=' below it) of 'key = value' pairs and of tables between
-lines of '-'. Source: what storcli 1.x and 7.x and perccli2 printed on machines of others.
-Limits: a table whose header is not known is left out; a row that does not fit its own, and a table
-that is cut off, are in `UNREAD` of the answer, and the other rows are read.
+An answer is 'Status = ...' and 'Description = ...', after 'Controller = N' if it is about one; then
+sections ('Name :' and a line of '=' below it) of 'key = value' pairs and of tables between lines of
+'-'. Source: published outputs of storcli 1.x and 7.x and perccli2.
+Limits: a table with an unknown header is left out; a row that does not fit its table, and a
+truncated table, are in `UNREAD` of the answer, and the other rows are parsed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 Tree = dict[str, Any]
 
 UNREAD = "unread"
-"""The key of what could not be read."""
+"""The key of reasons why something could not be read."""
 MOST_CHARACTERS = 600
-"""Of a line of a table: a longer one is none."""
+"""Maximum length of a table line: a longer one is none."""
 MOST_COLUMNS = 24
 _STATUS = re.compile(
     r"^(?:Controller = (?P<controller>\d{1,3})\n)?Status = (?P<status>\w{1,40})[ \t]*\n"
@@ -57,22 +57,22 @@ _CELLS = {
     "VendorSpecific": r".*?",
     "ErrMsg": r".*?",
 }
-"""What stands in a column; any other is a word."""
+"""Patterns of the columns; any other column is a word."""
 _COLUMNS = ("Next Learn", "LU/NS Count", "Estimated Time Left")
-"""Those whose names have a blank."""
+"""Columns whose values may contain a blank."""
 _KNOWN = frozenset(
     "EID:Slt DG/VD DG EID Model Type VD VD-ID Drive-ID Drive Ctrl Ctl Ctrl_Prop Type".split()
 )
-"""What the headers of the tables that are read begin with."""
+"""First columns of the tables that are parsed."""
 _PLACES = frozenset({"EID:Slt", "EID:Slot", "DG/VD"})
-"""Columns of tables that are read wherever the column stands."""
+"""Columns whose tables are parsed wherever the column is."""
 _PROPERTY, _VALUE = "Ctrl_Prop", "Value"
 
 
 def parse_text(text: str) -> list[Tree]:
-    """Return the answers in a text, each as an entry of JSON's 'Controllers'. Errors: ParseError.
+    """Parse the answers in a text, each as an entry of JSON's 'Controllers'. Errors: ParseError.
 
-    None are [].
+    Without any answer it is [].
     """
     plain = output.plain(text)
     found = list(_STATUS.finditer(plain))
@@ -128,7 +128,7 @@ def _rows(header: str, rows: Sequence[str], unread: list[str]) -> list[Tree]:
     columns, pattern = _pattern(header)
 
     def read(row: str) -> Tree:
-        # With a blank behind it, ahead of a last cell that is empty.
+        # With a trailing blank, before an empty last cell.
         cells = pattern.fullmatch(f"{row} ") if len(row) <= MOST_CHARACTERS else None
         if cells is None:
             raise output.refused("storcli", f"a row of '{' '.join(columns)}'", row)
@@ -142,13 +142,13 @@ def _rows(header: str, rows: Sequence[str], unread: list[str]) -> list[Tree]:
 
 
 def _pattern(header: str) -> tuple[tuple[str, ...], re.Pattern[str]]:
-    """Return the columns of a header, and what a row is. Errors: ParseError."""
+    """Return the columns of a header, and the pattern of its rows. Errors: ParseError."""
     joined = header
     for name in _COLUMNS:
         joined = joined.replace(name, name.replace(" ", "\0"))
     columns = tuple(word.replace("\0", " ") for word in joined.split())
     if len(columns) > MOST_COLUMNS or len(set(columns)) < len(columns):
-        # Each further column of any text would make a row that does not fit slower to refuse.
+        # Each further column would make it slower to refuse a row that does not fit.
         raise output.refused("storcli", f"at most {MOST_COLUMNS} columns, each once", header)
     cells = [f"({_CELLS.get(column, _WORD)})" for column in columns]
     return columns, re.compile(r"\s*" + r"\s+".join(cells) + r"\s*", re.ASCII)

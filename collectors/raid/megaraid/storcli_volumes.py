@@ -1,6 +1,6 @@
-"""Drive groups and virtual drives of MegaRAID controllers, as storcli and its like list them. Pure.
+"""Drive groups and virtual drives of MegaRAID controllers, parsed from storcli's output. Pure.
 
-Source: as of `storcli`.
+Source: see `storcli`.
 """
 
 from __future__ import annotations
@@ -48,31 +48,31 @@ _ARRAY_WORDS = {
 }
 """'Optl', 'Dgrd' and 'OfLn' were seen. 'Rec' (recovery) is not among them."""
 _FOREIGN_WORDS = {**_ARRAY_WORDS, **dict.fromkeys(("optl", "optimal"), Health.ATTENTION)}
-"""Of another controller's drive groups: one that could be imported waits for somebody to do it."""
+"""States of foreign drive groups: one that could be imported waits for an administrator."""
 _ACCESS = frozenset({"rw", "ro", "hd", "-", ""})
-"""Read and write, read only, hidden: as somebody chose. 'B' (blocked) is not among them."""
+"""Read and write, read only, hidden: as configured. 'B' (blocked) is not among them."""
 _SWITCH = {"enbl": True, "enabled": True, "dsbl": False, "disabled": False}
-"""Of the disks' own write caches. Not 'dflt', 'Disk's Default', 'Default'."""
+"""States of the disks' own write caches. Not 'dflt', 'Disk's Default', 'Default'."""
 _FORCED = frozenset({"AWB", "FWB"})
-"""Write back, also without a battery: always, forced."""
+"""Write-back even without a battery: always, forced."""
 _TARGETS = 128
-"""Volumes are on SCSI channels 2 and 3 of 128 targets each. Source: megaraid_sas.h."""
+"""Volumes are on SCSI channels 2 and 3 with 128 targets each. Source: megaraid_sas.h."""
 _CACHE = re.compile(r"(NR|R|ADRA)(?-i:a?),?(A?F?WB|WT)[CD]?", re.IGNORECASE)
-"""'Ra' reads ahead by itself, 'RAWB' reads ahead and always writes back."""
+"""'Ra' is read-ahead alone, 'RAWB' is read-ahead with always write-back."""
 
 
 def volume_name(number: int) -> str:
-    """Return what a virtual drive is called, also in events."""
+    """Return the name of a virtual drive, also in events."""
     return f"virtual drive {number}"
 
 
 def volume_address(target: int) -> str:
-    """Return where the driver megaraid_sas shows a virtual drive, '2:0:0'."""
+    """Return the SCSI address that the driver megaraid_sas gives to a virtual drive, '2:0:0'."""
     return f"{2 + target // _TARGETS}:{target % _TARGETS}:0"
 
 
 def drive_groups(data: Tree, *, adapter: bool) -> tuple[list[Array], list[PhysicalDisk]]:
-    """Return the drive groups of the topology, and the disks that are missing in it."""
+    """Return the drive groups of the topology, and the disks missing in it."""
     groups: list[Array] = []
     missing: list[PhysicalDisk] = []
     for row in rows_of(data.get("topology")):
@@ -86,7 +86,7 @@ def drive_groups(data: Tree, *, adapter: bool) -> tuple[list[Array], list[Physic
                 )
         elif span == "-" and text_of(row, "row") == "-":
             word = text_of(row, "state")
-            # storcli2 tells no state of a group.
+            # storcli2 reports no state of a drive group.
             health = State(Health.OK, "-") if word == "-" and "span" in row else None
             groups.append(
                 Array(
@@ -102,7 +102,7 @@ def drive_groups(data: Tree, *, adapter: bool) -> tuple[list[Array], list[Physic
 def volumes_of(
     data: Tree, slots: Mapping[str, tuple[str, ...]], driver: str, unread: list[str]
 ) -> Iterator[Array]:
-    """Yield the virtual drives of an answer; rows that cannot be read are added to `unread`."""
+    """Yield the virtual drives of an answer; reasons for unreadable rows are added to `unread`."""
     seen: set[str] = set()
     disk_caches = {
         f"drive group {text_of(row, 'dg')}": _SWITCH.get(text_of(row, "pdc").casefold())
@@ -144,7 +144,7 @@ def volumes_of(
 
 
 def _policy(current: str, default: str = "") -> Policy | None:
-    """Return what 'RWBD', 'NRWTD' or 'NR,WB' mean; 'AWB' caches even without a battery."""
+    """Parse a policy such as 'RWBD' or 'NR,WB'; 'AWB' is write-back even without a battery."""
     if not current:
         return None
     found, set_to = _CACHE.fullmatch(current), _CACHE.fullmatch(default)
@@ -164,7 +164,7 @@ def _writes_back(found: re.Match[str]) -> bool:
 
 
 def members_of(data: Tree, disks: Sequence[PhysicalDisk]) -> dict[str, tuple[str, ...]]:
-    """Return the disks of each drive group: of its rows, else of the topology."""
+    """Return the disks of each drive group: from its rows, else from the topology."""
     found: dict[str, list[str]] = {}
     for disk in disks:
         if disk.array:
@@ -178,9 +178,9 @@ def members_of(data: Tree, disks: Sequence[PhysicalDisk]) -> dict[str, tuple[str
 
 
 def parse_volumes(text: str) -> dict[str, Array]:
-    """Return the virtual drives of '/vall show all' by name; `serial` is what the host sees.
+    """Parse the virtual drives of '/vall show all' by name; `serial` is the one that the host sees.
 
-    `serial` is the one that storcli2 tells, else the 'SCSI NAA Id'. Errors: ParseError.
+    `serial` is from storcli2's output, else the 'SCSI NAA Id'. Errors: ParseError.
     """
     found: dict[str, Array] = {}
     answers = parse_whole(text)
@@ -224,7 +224,7 @@ def _volume_properties(data: Tree) -> dict[str, dict[str, str]]:
 
 
 def with_volumes(told: Controller, volumes: Mapping[str, Array]) -> Controller:
-    """Return a controller with what '/vall show all' adds to its virtual drives."""
+    """Return a controller with details of its virtual drives from '/vall show all'."""
     arrays = [
         replace(
             each,
@@ -243,10 +243,10 @@ def with_volumes(told: Controller, volumes: Mapping[str, Array]) -> Controller:
 
 
 def parse_foreign(text: str) -> tuple[Array, ...]:
-    """Return the drive groups of another controller's configuration ('/fall show'), if any.
+    """Parse the drive groups of a foreign configuration ('/fall show'), if any.
 
-    Each needs attention: till somebody imports or clears it, its disks cannot be used. One of
-    which disks are missing has failed. Errors: ParseError.
+    Each needs attention: until it is imported or cleared, its disks cannot be used. One with
+    missing disks has failed. Errors: ParseError.
     """
     answers = parse_whole(text)
     rows = [

@@ -1,8 +1,8 @@
-"""What LSI's older adapters (drivers mptsas, mptspi) say of their mirrors, by 'mpt-status'. Pure.
+"""Parser of 'mpt-status': mirrors of LSI's older adapters (drivers mptsas, mptspi). Pure.
 
 Source: mpt-status(8) and its program, version 1.2.0; kernel lsi/mpi_cnfg.h, RAID volume and RAID
-physical disk page 0, for what the words stand for.
-Units: a GB there is 2^30 bytes, rounded down.
+physical disk page 0, for the meaning of the states.
+Units: a GB is 2^30 bytes there, rounded down.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _SYNC = re.compile(r"scsi_id:(?P<id>[0-9]{1,3}) (?P<done>[0-9]{1,3})%")
 
 @dataclass(frozen=True, slots=True)
 class Mirrors:
-    """What is told of volumes and their disks. `unread`: which lines are not read, and why."""
+    """Volumes and their disks. `unread`: why lines could not be read."""
 
     arrays: tuple[Array, ...]
     disks: tuple[PhysicalDisk, ...]
@@ -74,7 +74,7 @@ class Mirrors:
 
 
 def parse_ids(text: str) -> tuple[int, ...]:
-    """Return the volumes '-p' found: the first one alone. Errors: ParseError."""
+    """Parse the volume that '-p' found: the first one alone. Errors: ParseError."""
     plain = output.plain(text)
     found = tuple(int(number) for number in _FOUND.findall(plain))
     if not found and not _NONE_FOUND.search(plain):
@@ -83,10 +83,10 @@ def parse_ids(text: str) -> tuple[int, ...]:
 
 
 def parse_status(text: str) -> Mirrors:
-    """Return the volumes that mpt-status prints, in its old style, its new one ('-n'), or short.
+    """Parse the volumes of mpt-status, in its old format, its new one ('-n'), or its short one.
 
-    A line that is none of its own, fewer disks than a volume has, and an end within a line are
-    `unread`. Errors: ParseError, where there is no volume, or no '/dev/mptctl'.
+    An unknown line, fewer disks than a volume has, and an end within a line are `unread`. Errors:
+    ParseError, if there is no volume, or no '/dev/mptctl'.
     """
     plain = output.plain(text)
     if "/dev/mptctl" in plain:
@@ -117,7 +117,7 @@ def parse_status(text: str) -> Mirrors:
         *output.unlisted("mpt-status", "disks", str(expected), listed),
         *output.torn("mpt-status", plain),
     )
-    # Only while it runs: at other times the rate is 100 %, or what was left over.
+    # Only while it runs: at other times the rate is 100 %, or a remainder of the last run.
     rates = [done[disk["scsi"]] for disk in disks if disk.get("scsi") in done]
     running = any(_RESYNC in each.get("flags", "") for each in volumes)
     arrays = tuple(

@@ -1,9 +1,9 @@
-"""How LSI's adapters that may also mirror disks are asked: by sas3ircu, sas2ircu or mpt-status.
+"""Backend of LSI's adapters with Integrated RAID: sas3ircu, sas2ircu or mpt-status.
 
-Most of them are plain adapters: only where the kernel shows that there is a volume anything is run,
-because each question makes the firmware write into the kernel's log. A volume is on channel 1 and
-its disks have no block device; of parallel SCSI (mptspi) those disks are on channel 1.
-They keep no log: what happens to them the kernel tells.
+Most of them are plain adapters: programs are run only where the kernel shows a volume, because each
+query makes the firmware write into the kernel log. A volume is on channel 1 and its disks have no
+block device; with parallel SCSI (mptspi) those disks are on channel 1.
+They have no event log: their events are in the kernel log.
 Source: kernel mpt3sas_base.h RAID_CHANNEL, mptsas.h MPTSAS_RAID_CHANNEL, mptspi.c; `unique_id` of a
 host of the older drivers is the number of its adapter (mptsas.c). None was tried on hardware.
 """
@@ -40,10 +40,10 @@ _RAID_CHANNEL = "1"
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What the kernel shows of arrays at a host.
+    """Arrays of a host as the kernel shows them.
 
     Fields: `volumes` are the SCSI addresses on channel 1; `hidden`: it has disks without a block
-    device, which a volume that failed leaves behind.
+    device, which remain after a volume has failed.
     """
 
     volumes: tuple[str, ...]
@@ -51,7 +51,7 @@ class _Seen:
 
 
 def _seen(root: Root, hosts: Iterable[str]) -> dict[str, _Seen]:
-    """Return the hosts that have, or had, an array. Limits: of sysfs names and texts alone."""
+    """Return the hosts that have, or had, an array. Limits: from sysfs names and texts alone."""
     found = {}
     addresses = [each.split(":") for each in scsi_hosts.listed(root, scsi_hosts.DEVICES, [])]
     for host in hosts:
@@ -71,9 +71,9 @@ def _hidden(root: Root, address: str) -> bool:
 
 
 def _ircu_find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
-    """Name the adapters that have arrays: as a person has to call them, 'sas2ircu 0'.
+    """Return the adapters that have arrays, by the name to use in a command: 'sas2ircu 0'.
 
-    One that has a volume and is listed by no program is called by its host.
+    An adapter that has a volume and is listed by no program is named after its host.
     """
     seen = _seen(root, hosts)
     if not seen:
@@ -132,10 +132,10 @@ def _ircu_state(root: Root, name: str, handle: Handle, _: Controller | None) -> 
 
 
 def _address(root: Root, array: Array, volumes: Sequence[str], *, alone: bool) -> str:
-    """Return where the kernel shows a volume, '1:0:0', '' where that is not sure.
+    """Return the kernel's SCSI address of a volume, '1:0:0', '' if it is uncertain.
 
-    Its 64-bit number stands in the kernel's `wwid`, the bytes in reverse (unchecked): that is long
-    enough to be no chance.
+    Its 64-bit number is in the kernel's `wwid`, in reverse byte order (unchecked): long enough to
+    exclude a coincidence.
     """
     told = array.serial.casefold()
     ends = (told, "".join(reversed(re.findall("..", told)))) if len(told) == 16 else ()
@@ -149,7 +149,7 @@ def _address(root: Root, array: Array, volumes: Sequence[str], *, alone: bool) -
 
 
 def _status_find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
-    """Name the adapters that have arrays as the kernel does, 'ioc0'."""
+    """Return the adapters that have arrays by the kernel's name, 'ioc0'."""
     seen = _seen(root, hosts)
     spi = {entry for entries in adapters_of(root, "mptspi").values() for entry in entries}
     found: dict[str, Handle | str] = {}
@@ -166,7 +166,7 @@ def _status_state(root: Root, name: str, handle: Handle, _: Controller | None) -
     host, unit, *targets = handle
     which = ("-u", unit) if unit else ()
     if not targets:
-        # It finds the first volume alone; behind parallel SCSI nothing tells of others.
+        # It finds the first volume alone; behind parallel SCSI others cannot be found.
         found = mpt_status.parse_ids(run_program(root, _SECONDS, _STATUS_PROGRAM, *which, "-p"))
         targets = [str(number) for number in found]
     arrays: list[Array] = []

@@ -1,9 +1,9 @@
-"""What LSI's adapters with Integrated RAID say by 'sas2ircu' and 'sas3ircu'. Pure.
+"""Parsers of 'sas2ircu' and 'sas3ircu': LSI's adapters with Integrated RAID. Pure.
 
-Source: the maker's SAS-3 Integrated RAID user guide, appendix A, for the words; what the programs
-printed on machines of others.
-Units: an MB there is 2^20 bytes.
-Limits: nothing tells which SCSI target a volume is.
+Source: the vendor's SAS-3 Integrated RAID user guide, appendix A, for the states; published outputs
+of the programs.
+Units: an MB is 2^20 bytes there.
+Limits: the output does not identify the SCSI target of a volume.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _DISK_WORDS = {
     "degraded": Health.DEGRADED,
 }
 """'Available' is not among them: the disk 'might not be ready', and no volume can use it. 'Standby'
-is what is no disk.
+is a device that is no disk.
 """
 _MENDING = frozenset({"synchronize", "rebuild"})
-"""Operations that make a degraded volume whole. 'Synchronize' was seen, 'Rebuild' is a guess."""
+"""Tasks that restore a degraded volume. 'Synchronize' was seen, 'Rebuild' is a guess."""
 
 _DONE = {
     "LIST": "Utility Completed Successfully.",
@@ -73,7 +73,7 @@ _CODES = {
     "RBLD": Health.REBUILDING,
     **dict.fromkeys(("FLD", "MIS"), Health.FAILED),
 }
-"""What stands in brackets behind a state. 'SBY' and 'AVL' are of what is no disk, or not ready."""
+"""Abbreviations after a state. 'SBY' and 'AVL' are for devices that are no disk, or not ready."""
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)\s?%")
 _ONCE = (("status of volume", "'IR volume <n>'"), ("state", "'Device is a <kind>'"))
 _SECTIONS = ("Controller information", "IR Volume information", "Physical device information")
@@ -90,7 +90,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What 'STATUS' says of a volume. `operation` is '' where none runs; `status`: 'Enabled'."""
+    """A volume in 'STATUS'. `operation` is '' if no task runs; `status`: 'Enabled'."""
 
     operation: str
     status: str
@@ -98,9 +98,9 @@ class Task:
 
 
 def parse_list(text: str, unread: list[str] | None = None) -> tuple[Listed, ...]:
-    """Return the adapters of 'LIST', none where it found none.
+    """Parse the adapters of 'LIST', none if it found none.
 
-    Errors and `unread`: as of `output.readable`.
+    Errors and `unread`: see `output.readable`.
     """
     plain = output.plain(text)
     if _NO_ADAPTER in plain:
@@ -123,10 +123,10 @@ def _listed(line: str) -> Listed:
 
 
 def parse_display(text: str, name: str) -> Controller:
-    """Return the adapter `name` of 'N DISPLAY': its volumes and its disks. Errors: ParseError.
+    """Parse 'N DISPLAY' of the adapter `name`: its volumes and its disks. Errors: ParseError.
 
-    A plain adapter has no volumes. What is no disk, an enclosure, is left out; a device of which
-    that is not sure is not.
+    A plain adapter has no volumes. Devices that are no disk (an enclosure) are left out, unless
+    that is uncertain.
     """
     lines = _whole("DISPLAY", output.plain(text))
     sections = _sections(lines)
@@ -146,7 +146,7 @@ def parse_display(text: str, name: str) -> Controller:
         disk = _disk(head[1], block)
         if disk is not None:
             places[disk.slot] += 1
-            # Disks that are missing are all at 0:0.
+            # Missing disks are all at 0:0.
             again = f" ({places[disk.slot]})" if places[disk.slot] > 1 else ""
             disks.append(replace(disk, slot=disk.slot + again, array=parents.get(disk.slot, "")))
     listed = {disk.slot for disk in disks}
@@ -167,9 +167,9 @@ def parse_display(text: str, name: str) -> Controller:
 
 
 def _unheaded(lines: Sequence[str], head: re.Pattern[str], once: Sequence[str]) -> Iterator[str]:
-    """Yield that what is told of volumes or devices stands below no heading, or several below one.
+    """Yield the reasons if data of volumes or devices are below no heading, or several below one.
 
-    `once` is what each of them tells, and how a heading begins.
+    `once` are the keys that each of them has once, and the beginning of its heading.
     """
     key, heading = once
     first = next((at for at, line in enumerate(lines) if head.fullmatch(line)), len(lines))
@@ -177,7 +177,7 @@ def _unheaded(lines: Sequence[str], head: re.Pattern[str], once: Sequence[str]) 
     for number, block in enumerate(blocks):
         keys = [name for name, _ in _pairs(block)]
         if number == 0 and key in keys:
-            yield output.reason("sas2ircu DISPLAY", f"{heading} ahead of '{key}'", "none")
+            yield output.reason("sas2ircu DISPLAY", f"{heading} before '{key}'", "none")
         yield from output.merged("sas2ircu DISPLAY", heading, keys, {key})
 
 
@@ -202,7 +202,7 @@ def _volume(lines: Sequence[str]) -> Array:
 
 
 def volume_name(number: str) -> str:
-    """Return what a volume is called, by its number that stays: not its place in the list."""
+    """Return the name of a volume from its persistent number, not from its position in the list."""
     return f"volume {output.printable(number)}".strip()
 
 
@@ -229,7 +229,7 @@ def _slot(enclosure: str, slot: str) -> str:
 
 
 def _state(word: str, meanings: Mapping[str, Health]) -> State:
-    """Return what 'Okay (OKY)' means."""
+    """Parse a state such as 'Okay (OKY)'."""
     found = _STATE.fullmatch(word)
     state = states.judged(found[1] if found else word, meanings)
     code = _CODES.get(found[2]) if found else None
@@ -243,7 +243,7 @@ def _bytes(megabytes: str) -> int | None:
 
 
 def parse_status(text: str) -> dict[str, Task]:
-    """Return what runs at each volume of 'N STATUS', by the volume's name.
+    """Parse the running task of each volume of 'N STATUS', by volume name.
 
     A plain adapter has none. Errors: ParseError.
     """
@@ -266,7 +266,7 @@ def parse_status(text: str) -> dict[str, Task]:
 
 
 def parse_states(text: str) -> tuple[Array, ...]:
-    """Return the volumes of 'N STATUS' with their states alone, for who has no 'N DISPLAY'.
+    """Parse the volumes of 'N STATUS' with their states alone, for use without 'N DISPLAY'.
 
     Errors: ParseError.
     """
@@ -281,7 +281,7 @@ def parse_states(text: str) -> tuple[Array, ...]:
 
 
 def with_task(array: Array, task: Task | None) -> Array:
-    """Return a volume with what runs at it: that makes it whole, or leaves it as it is."""
+    """Return a volume with its running task: one that restores redundancy, or one that does not."""
     if task is None:
         return array
     odd = [] if task.status.casefold() in {"enabled", ""} else [task.status]
@@ -298,14 +298,14 @@ def with_task(array: Array, task: Task | None) -> Array:
 
 
 def _whole(command: str, plain: str) -> list[str]:
-    """Return the lines of an output that says it is whole. Errors: ParseError."""
+    """Return the lines of a complete, successful output. Errors: ParseError."""
     if _DONE[command] not in plain:
         raise output.refused(f"sas2ircu {command}", f"'{_DONE[command]}' at its end", plain)
     return plain.splitlines()
 
 
 def _sections(lines: Sequence[str]) -> dict[str, list[str]]:
-    """Return the lines below each title, which stands between two rules."""
+    """Return the lines below each title, which is between two separators."""
     found: dict[str, list[str]] = {}
     title = ""
     for at, line in enumerate(lines):
@@ -323,7 +323,7 @@ def _sections(lines: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _pairs(lines: Sequence[str]) -> Iterator[Pair]:
-    """Yield names in small letters and values, of 'PHY[0] Enclosure#/Slot#     : 1:2'."""
+    """Yield lower-case names and values of lines such as 'PHY[0] Enclosure#/Slot#     : 1:2'."""
     for line in lines:
         name, colon, value = line.partition(" : ")
         if not colon:

@@ -1,8 +1,8 @@
-"""What 'cciss_vol_status' says of HP's Smart Array controllers, with '-V' and without. Pure.
+"""Parser of 'cciss_vol_status' (HP's Smart Array controllers), with '-V' and without. Pure.
 
-Source: the program's own source, version 1.12, and what it printed on machines of others.
-Limits: it asks for no program of the maker, and tells no sizes. That it is complete only its count
-of disks says, with '-V'.
+Source: the program's own source, version 1.12, and published outputs.
+Limits: it needs no vendor program, and reports no sizes. Only its count of disks, with '-V', shows
+that it is complete.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _VOLUME_WORDS = {
     "currently recovering": Health.REBUILDING,
     "using interim recovery mode": Health.DEGRADED,
     "ready for recovery operation": Health.DEGRADED,
-    "not yet available": Health.BUSY,  # new, and an expansion makes room for it: as `ssacli` says
+    "not yet available": Health.BUSY,  # a new volume waits for an expansion: see `ssacli`
     "wrong physical drive was replaced": Health.FAILED,
     "a physical drive is not properly connected": Health.FAILED,
     "hardware was overheated": Health.FAILED,
@@ -43,7 +43,7 @@ _VOLUME_WORDS = {
 _FINE_SPARES = frozenset(
     {"at least one spare drive designated", "at least one spare drive remains available"}
 )
-"""What else is told of spares: one failed, or one took the place of a disk that did."""
+"""Further messages about spares: one failed, or one replaced a failed disk."""
 _DISK_WORDS = {**states.DEAD, "ok": Health.OK, "predictive failure": Health.FAILING}
 """Only 'OK' was seen."""
 _ENCLOSURE_WORDS = {
@@ -81,7 +81,7 @@ _LISTS = {
     "'replacement' drives:": "",
     "drives currently substituted for by spares:": "failed",
 }
-"""Below a logical drive; their disks have no word of their own."""
+"""Headings below a logical drive, whose disks have no state of their own."""
 _FAILED = re.compile(r"\s*Total of (\d{1,4}) failed physical drives? detected .{0,80}", re.ASCII)
 _PAIR = re.compile(r"\s*([A-Za-z][^:]{0,60}): (\S.{0,80}?)\s*", re.ASCII)
 _REFUSED = re.compile(r"#?\s*(cciss_vol_status: \S.{0,200})")
@@ -90,7 +90,7 @@ _TWICE = ("cciss_vol_status of one device file", "cciss_vol_status of another")
 
 @dataclass(slots=True)
 class _Card:
-    """What is known of a controller meanwhile; `file` is what names it."""
+    """A controller while it is parsed; `file` is the device file that names it."""
 
     model: str = ""
     file: str = ""
@@ -101,16 +101,16 @@ class _Card:
     cache: dict[str, str] | None = None
     volume: str = ""
     verbose: bool = False
-    """Whether '-V' is asked for, which lists disks."""
+    """Whether the output is that of '-V', which lists disks."""
     counted: str = ""
-    """How many disks it lists, by its word."""
+    """Its own count of listed disks."""
     unread: list[str] = field(default_factory=list)
     listed: str | None = None
-    """The word for the disks that follow, where they have none. None: they have their own."""
+    """State of the disks that follow without a state. None: they have their own."""
 
 
 def parse_volume_status(text: str) -> tuple[Controller, ...]:
-    """Return the controllers; two device files of one controller are one. Errors: ParseError."""
+    """Parse the controllers; two device files of one controller are merged. Errors: ParseError."""
     cards: list[_Card] = []
     plain = output.plain(text)
     unread = output.torn("cciss_vol_status", plain)
@@ -125,7 +125,7 @@ def parse_volume_status(text: str) -> tuple[Controller, ...]:
             _line(cards[-1], line)
         elif " connector " in line:
             unread.append(
-                output.reason("cciss_vol_status", "'Controller: <model>' ahead of it", line)
+                output.reason("cciss_vol_status", "'Controller: <model>' before it", line)
             )
     for card in cards:
         if not card.file and (card.disks or card.counted or card.unread):
@@ -146,7 +146,7 @@ def parse_volume_status(text: str) -> tuple[Controller, ...]:
 
 
 def _card(cards: list[_Card], file: str, model: str) -> _Card:
-    """Return the controller a line is of: without '-V' only the lines tell."""
+    """Return the controller of a line: without '-V' only the lines name it."""
     last = cards[-1] if cards else None
     if last is None or (last.file and _name(last.file) != _name(file)):
         last = _Card(output.shown(model))
@@ -156,7 +156,7 @@ def _card(cards: list[_Card], file: str, model: str) -> _Card:
 
 
 def _name(file: str) -> str:
-    """Return 'cciss c0' of '/dev/cciss/c0d0', 'cciss sda' of '/dev/sda'."""
+    """Return 'cciss c0' for '/dev/cciss/c0d0', 'cciss sda' for '/dev/sda'."""
     return "cciss " + re.sub(r"d\d{1,4}$", "", file.removeprefix("/dev/").removeprefix("cciss/"))
 
 
@@ -183,7 +183,7 @@ def _told(card: _Card, found: re.Match[str]) -> None:
 
 
 def _worse(volume: Array, *why: str) -> Array:
-    """Return a logical drive that is whole, but of whose disks something is told."""
+    """Return an optimal logical drive with the state of a problem of its disks."""
     if not why or volume.state.health not in states.WELL:
         return volume
     word = output.shown(", ".join([volume.state.word, *why]))
@@ -225,7 +225,7 @@ def _disk(card: _Card, found: re.Match[str]) -> None:
     state = states.judged(output.shown(word), _DISK_WORDS)
     model = " ".join(found["model"].split()).removeprefix("ATA ")
     known = card.disks.get(slot)
-    # One that failed may be listed as one that is there as well.
+    # A failed disk may be listed as a present one as well.
     if known is None or known.state.health is Health.OK:
         card.disks[slot] = PhysicalDisk(
             slot,
@@ -273,7 +273,7 @@ def _cache(told: Mapping[str, str] | None) -> tuple[Policy | None, tuple[Sensor,
     elif configured is None:
         state = State(Health.ATTENTION)
     else:
-        # Somebody may have switched it off.
+        # A user may have disabled it.
         state = State(Health.OK, "configured") if configured else State(Health.ABSENT, "none")
     wanted = True if disabled else enabled
     return Policy(enabled, None, "write cache", wanted), (Sensor("cache", state),)

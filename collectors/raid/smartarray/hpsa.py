@@ -1,9 +1,9 @@
-"""How HP's Smart Array controllers are asked: 'ssacli', or as older ones are called. Thin.
+"""Backend of HP's Smart Array controllers: 'ssacli', or its former names. Thin.
 
-They keep no log that is easy to follow. Nothing says that an answer is complete, so that the
-detailed one is compared with a short list. Where none of the maker's programs is installed, but
-'cciss_vol_status', that one is asked: it is free software, and tells of volumes and disks.
-The driver 'cciss' (till Linux 4.13) has no SCSI host, so that its controllers are not found here.
+They have no event log that is easy to follow. An answer has no mark of completeness, so the
+detailed one is compared with a short list. Where none of HP's programs is installed, but
+'cciss_vol_status' is, that is used: it is free software, and reports volumes and disks.
+The driver 'cciss' (up to Linux 4.13) has no SCSI host, so its controllers are not found here.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _PROGRAMS = ("ssacli", "hpssacli", "hpacucli")
 _FREE_PROGRAM = "cciss_vol_status"
 _SECONDS = 60.0
 _PAUSES_SECONDS = (1.0, 1.0, 1.0)
-"""Only one of these programs runs at a time; another one is done by then."""
+"""Only one of these programs runs at a time; another one is finished by then."""
 
 
 def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Backend:
-    """Return HP. `pauses_seconds` are waited ahead of each further try while another one runs."""
+    """Return the backend. `pauses_seconds`: pauses before retries while another program runs."""
 
     def ask(root: Root, *command: str) -> tuple[ssacli.Found, ...]:
         for pause in () if root.path else pauses_seconds:
@@ -102,7 +102,7 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Backend:
 def _completed(
     root: Root, found: Controller, index: int, listed: Callable[[], tuple[ssacli.Found, ...]]
 ) -> Controller:
-    """Return a controller with what its short list has more. Errors: LateError, StuckError."""
+    """Return a controller with more data from its short list. Errors: LateError, StuckError."""
     try:
         short = listed()
     except (LateError, StuckError):
@@ -119,7 +119,7 @@ def _hiding(root: Root, hosts: Sequence[str]) -> list[str]:
 
 
 def _ask(root: Root, *command: str) -> tuple[ssacli.Found, ...]:
-    """Run what there is of the maker's programs. Errors: AbsentError, ReadError, ParseError."""
+    """Run the installed program of the vendor. Errors: AbsentError, ReadError, ParseError."""
 
     def told(program: str) -> tuple[ssacli.Found, ...]:
         text = run_program(root, _SECONDS, program, *command)
@@ -132,7 +132,7 @@ def _ask(root: Root, *command: str) -> tuple[ssacli.Found, ...]:
 
 
 def _handle(name: str, index: int) -> tuple[str, ...]:
-    """Return how a controller is called: some have no slot, or share the name of their chassis."""
+    """Return the name of a controller: some have no slot, or share the name of their chassis."""
     slot = name.removeprefix("hp slot ")
     return (
         ("all", str(index))
@@ -149,7 +149,7 @@ def _own(root: Root, hosts: Sequence[str]) -> list[str]:
 
 
 def _node(root: Root, host: str) -> str:
-    """Return the '/dev/sgN' of the controller itself, '' where it has none."""
+    """Return the '/dev/sgN' of the controller itself, '' if it has none."""
     for name in scsi_hosts.listed(root, scsi_hosts.DEVICES, []):
         path = f"{scsi_hosts.DEVICES}/{name}/device"
         if name.startswith(f"{host.removeprefix('host')}:") and scsi_hosts.text_of(

@@ -1,9 +1,9 @@
-"""What HP's Smart Array controllers say of themselves and their disks, by 'ssacli'. Pure.
+"""Parser of 'ssacli' (HP's Smart Array controllers and their disks). Pure.
 
-Source: what hpacucli, hpssacli and ssacli printed on machines of others, from the 5i to the P816i;
-the states of the agents' MIB (CPQIDA-MIB) that the tools name alike; for 'cciss_vol_status' its
-own source, version 1.12. None of them ends with a word that it is complete.
-Units: a GB is 10^9 bytes, the tools round it.
+Source: published outputs of hpacucli, hpssacli and ssacli, from the 5i to the P816i; the states of
+the agents' MIB (CPQIDA-MIB), which the tools use as well; for 'cciss_vol_status' its own source,
+version 1.12. None of them marks the end of a complete output.
+Units: a GB is 10^9 bytes, rounded by the tools.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 _GB = 1000
 _CONTROLLER_WORDS = {"ok": Health.OK, "failed": Health.FAILED, "degraded": Health.DEGRADED}
 _GROUP_WORDS = {"ok": Health.OK}
-"""Of an array that holds logical drives. 'Failed' is one with any disk that failed, also a spare:
-its logical drives and disks tell more.
+"""States of an array that contains logical drives. 'Failed' has any failed disk, also a spare: its
+logical drives and disks are more precise.
 """
 _VOLUME_WORDS = {
     **states.DEAD,
@@ -69,12 +69,12 @@ _VOLUME_WORDS = {
     "wrong physical drive replaced": Health.FAILED,
     "disabled from scsi id conflict": Health.FAILED,
 }
-"""Of these 'OK', 'Interim Recovery Mode', 'Ready for Rebuild' and 'Recovering' were seen. One that
-is 'Not Available' is new, and an expansion makes room for it; one that is 'Shutdown' was switched
-off because its enclosure is too hot; of a 'Predictive Spare Rebuild Ready' a disk says that it is
-going to fail. Source: support guide of the 6400 series (September 2007), page 63, the guide of the
-System Management Homepage, page 48, and a public template for Zabbix, whose table has the words of
-ssacli by CPQIDA-MIB's numbers. 'Other', 'Unconfigured', 'Overheating' need attention.
+"""Of these 'OK', 'Interim Recovery Mode', 'Ready for Rebuild' and 'Recovering' were seen. A drive
+that is 'Not Available' is new and waits for an expansion; one that is 'Shutdown' was switched off
+because its enclosure is overheated; with 'Predictive Spare Rebuild Ready' a disk predicts its
+failure. Source: support guide of the 6400 series (September 2007), page 63, the guide of the System
+Management Homepage, page 48, and a public template for Zabbix, whose table has ssacli's terms by
+CPQIDA-MIB's numbers. 'Other', 'Unconfigured', 'Overheating' need attention.
 """
 _DISK_WORDS = {
     **states.DEAD,
@@ -87,7 +87,7 @@ _DISK_WORDS = {
     "predictive failure": Health.FAILING,
     "ssd wear out": Health.FAILING,
 }
-"""'Erase Done' and 'Not Authenticated' are not among them. Source: as of volumes."""
+"""'Erase Done' and 'Not Authenticated' are not among them. Source: as for volumes."""
 _CACHE_WORDS = {
     "ok": Health.OK,
     "not configured": Health.ABSENT,
@@ -136,23 +136,23 @@ _CAGE = re.compile(
 _HEADLESS = re.compile(
     r"(?i)\s*(?:physicaldrive |logicaldrive |array:? [A-Z]|\S.{0,40} Status:|Status:)"
 )
-"""What is of a controller."""
+"""Keys of a controller."""
 _PAIR = re.compile(r"([A-Za-z0-9][^:]{0,80}?(?: \([^()]{1,40}\))?):(?:\s+(\S.{0,200}?))?\s*")
 _PROGRESS = re.compile(r"[, ]*\(?(\d{1,3}(?:\.\d{1,3})?) ?% complete\)?", re.ASCII)
 _SIZED = re.compile(r"(?:[0-9.]{1,12}|---|\?\?) ?[KMGTP]?B", re.ASCII)
 _PCI = re.compile(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.ASCII | re.IGNORECASE)
 _MEDIA_ERRORS = "Warning: Unrecoverable Media Errors"
 _MOST_CONTROLLERS, _MOST_PARTS = 64, 2048
-"""More are none: an output that lists them is refused."""
+"""Maximum: an output that lists more is refused."""
 
 
 class BusyError(ParseError):
-    """Another program of this kind runs, and this one did not even ask: it may be tried again."""
+    """Another program of this kind runs, and this one queried nothing: it may be retried."""
 
 
 @dataclass(slots=True)
 class _Card:
-    """What is known of a controller meanwhile. `part` is what the lines that follow are about."""
+    """A controller while it is parsed. `part` is what the following lines are about."""
 
     name: str
     model: str
@@ -166,29 +166,28 @@ class _Card:
     group: str = ""
     part: tuple[str, str] = ("controller", "")
     unread: list[str] = field(default_factory=list)
-    """Why lines are not read."""
+    """Why lines could not be read."""
     keys: set[str] = field(default_factory=set)
-    """What `part` told already that it tells once."""
+    """Unique keys that `part` has had already."""
     internal: bool = False
     """Whether the cage is the server's own: those have no power supplies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A controller, and its PCI address as sysfs has it, '' where it is not told."""
+    """A controller, and its PCI address as in sysfs, '' if not reported."""
 
     controller: Controller
     pci_address: str = ""
 
 
 def parse_controllers(text: str) -> tuple[Found, ...]:
-    """Return the controllers of '[ctrl ...] show' with 'config', 'config detail', 'status'.
+    """Parse the controllers of '[ctrl ...] show' with 'config', 'config detail', 'status'.
 
-    Also of 'ld all show', 'pd all show' and 'pd all show detail', which tell a part. What is told
-    twice counts once; the longer block of a disk is the one that counts.
-    What the tool could not tell, a line of a disk that is none, and an end within a line are
-    `unread`.
-    Errors: BusyError; ParseError, where no controller is named.
+    Also of 'ld all show', 'pd all show' and 'pd all show detail', which have a part of it. Repeated
+    data count once; the longer block of a disk is used.
+    What the tool could not read, an invalid disk line, and an end within a line are `unread`.
+    Errors: BusyError; ParseError, if no controller is named.
     """
     plain = output.plain(text)
     if busy := _BUSY.search(plain):
@@ -201,7 +200,7 @@ def parse_controllers(text: str) -> tuple[Found, ...]:
         elif cards and line.strip():
             _line(cards[-1], line)
         elif _HEADLESS.match(line):
-            errors.append(output.reason("ssacli", "'<controller> in Slot <n>' ahead of it", line))
+            errors.append(output.reason("ssacli", "'<controller> in Slot <n>' before it", line))
         if len(cards) > _MOST_CONTROLLERS or (cards and _parts(cards[-1]) > _MOST_PARTS):
             raise output.refused(
                 "ssacli",
@@ -221,7 +220,7 @@ def parse_controllers(text: str) -> tuple[Found, ...]:
 def completed(found: Controller, listed: Controller) -> Controller:
     """Return a controller with what 'show config' lists and 'show config detail' does not.
 
-    Neither ends with a word that it is complete: a detailed one that ends early has fewer disks.
+    Neither marks the end of a complete output: a detailed one that ends early has fewer disks.
     """
     slots = {each.slot for each in found.disks}
     names = {each.name for each in found.arrays}
@@ -244,7 +243,7 @@ def _parts(card: _Card) -> int:
 
 
 def _card(line: str, cards: list[_Card]) -> _Card | None:
-    """Return the controller a line begins; such lines are not indented."""
+    """Return the controller that a line begins; such lines are not indented."""
     found = _HEADING.fullmatch(line)
     chassis = None if found else _CHASSIS.fullmatch(line)
     if found:
@@ -255,7 +254,7 @@ def _card(line: str, cards: list[_Card]) -> _Card | None:
     else:
         return None
     serial = _SERIAL.search(rest)
-    # The two controllers of an MSA have one name.
+    # The two controllers of an MSA have the same name.
     twins = sum(card.name == name or card.name.startswith(f"{name} #") for card in cards)
     return _Card(
         output.shown(f"{name} #{twins + 1}" if twins else name),
@@ -279,7 +278,7 @@ def _line(card: _Card, line: str) -> None:
         card.unread.append(
             output.reason("ssacli", "'physicaldrive <port>:<box>:<bay> (...)'", told)
         )
-        card.part = ("", "")  # what follows is about that disk, and not of the one ahead
+        card.part = ("", "")  # what follows is about that disk, and not about the one before
     elif found := _CAGE.fullmatch(told):
         place = f"port {found['port']} box {int(found['box'])}"
         card.sensors[place] = Sensor(
@@ -303,7 +302,7 @@ def _begin_group(card: _Card, letters: str, inner: str, *, block: bool) -> None:
     card.group = name = f"array {letters.upper()}"
     told = (part for part in inner.split(") (") if not re.search(r"Unused Space|,", part))
     word = next(told, "")
-    if word or block:  # lists tell only a state that is not well
+    if word or block:  # lists contain only a state that is not OK
         state = states.judged(output.shown(word), _GROUP_WORDS)
         card.groups.setdefault(name, Array(name, state))
     card.part = ("group", name) if block else ("", "")
@@ -314,7 +313,7 @@ def _begin_volume(card: _Card, number: str, inner: str, state: str | None) -> No
     card.volume = name = f"logical drive {int(number)}"
     size, _, rest = inner.partition(", ")
     level, _, word = rest.partition(", ")
-    # A block tells its state later; one that never does, needs attention.
+    # A block has its state later; without one it needs attention.
     array = Array(
         name=name,
         state=_state(state or word, _VOLUME_WORDS),
@@ -328,7 +327,7 @@ def _begin_volume(card: _Card, number: str, inner: str, state: str | None) -> No
 
 
 def _begin_disk(card: _Card, place: str, inner: str | None, state: str | None) -> None:
-    """Begin a disk's block, or take its line, in a list or below the logical drive it is of."""
+    """Begin a disk's block, or parse its line in a list or below its logical drive."""
     slot = _slot(place)
     known = card.disks.get(slot, PhysicalDisk(slot, _state("", _DISK_WORDS)))
     known = replace(known, array=known.array or card.group)
@@ -362,12 +361,12 @@ def _pair(card: _Card, key: str, value: str) -> None:
     if kind in {"disk", "volume"} and key in {"status", "port"}:
         if key in card.keys or (kind, key) == ("volume", "port"):
             told = f"'{key}' of {name}"
-            card.unread.append(f"'ssacli': expected 'physicaldrive ...' ahead of {told}, got none")
+            card.unread.append(f"'ssacli': expected 'physicaldrive ...' before {told}, got none")
             card.part = ("", "")
             return
         card.keys.add(key)
     if kind in {"group", "controller"} and key in {"fault tolerance", "unrecoverable media errors"}:
-        card.unread.append(f"'ssacli': expected 'Logical Drive: <n>' ahead of '{key}', got none")
+        card.unread.append(f"'ssacli': expected 'Logical Drive: <n>' before '{key}', got none")
     if kind == "controller":
         card.pairs.setdefault(key, value)
     elif kind == "group" and key == "status":
@@ -391,7 +390,7 @@ def _policy(caching: str) -> Policy:
 
 
 def _worse(volume: Array, why: str) -> Array:
-    """Return a logical drive of which something is wrong, whatever its state says."""
+    """Return a logical drive with a problem, whatever its state is."""
     return replace(volume, state=states.doubted(volume.state, [why]))
 
 
@@ -420,7 +419,7 @@ _OF_VOLUME: dict[str, Callable[[Array, str], Array]] = {
         else _worse(volume, f"unrecoverable media errors {output.shown(value)}")
     ),
 }
-"""What the lines of a logical drive's block tell of it, by their key."""
+"""Handlers for the lines of a logical drive's block, by key."""
 _OF_DISK: dict[str, Callable[[PhysicalDisk, str], PhysicalDisk]] = {
     "status": lambda disk, value: replace(disk, state=_state(value, _DISK_WORDS)),
     "size": lambda disk, value: replace(disk, size_bytes=_size(value)),
@@ -437,7 +436,7 @@ _OF_DISK: dict[str, Callable[[PhysicalDisk, str], PhysicalDisk]] = {
     ),
     "ssd smart trip wearout": _worn,
 }
-"""What the lines of a disk's block tell of it, by their key."""
+"""Handlers for the lines of a disk's block, by key."""
 
 
 def _controller(card: _Card) -> Controller:
@@ -449,7 +448,7 @@ def _controller(card: _Card) -> Controller:
     )
     batteries = (_battery(battery, pairs),) if battery else ()
     if not battery and "no-battery write cache" in pairs:
-        # All of it was told, and no battery: one that caches writes all the same keeps nothing.
+        # A complete block without a battery: its write cache is not protected.
         batteries = (Battery("battery", State(Health.ABSENT, "none")),)
     sensors = [_cache(cache, batteries)] if cache else []
     for key, name in (
@@ -482,7 +481,7 @@ def _controller(card: _Card) -> Controller:
 
 
 def _battery(word: str, pairs: Mapping[str, str]) -> Battery:
-    """Return the battery of 'OK', 'Recharging', 'Failed (Replace Batteries/Capacitors)'."""
+    """Parse the state of a battery: 'OK', 'Recharging', 'Failed (Replace Batteries/Capacitors)'."""
     state = states.judged(word.partition(" (")[0], _BATTERY_WORDS)
     return Battery(
         "battery",
@@ -493,7 +492,7 @@ def _battery(word: str, pairs: Mapping[str, str]) -> Battery:
 
 
 def _cache(word: str, batteries: tuple[Battery, ...]) -> Sensor:
-    """Return the cache, which has to wait while its battery is charged: that ends by itself."""
+    """Return the cache, which is disabled while its battery charges: that ends by itself."""
     state = states.judged(output.shown(word), _CACHE_WORDS)
     charging = any(each.state.health is Health.BUSY for each in batteries)
     if charging and state.word.casefold() == "temporarily disabled":
@@ -524,7 +523,7 @@ def _pci_address(card: _Card) -> str:
 
 
 def _state(word: str, meanings: Mapping[str, Health]) -> State:
-    """Return what 'Recovering, 26% complete' means."""
+    """Parse a state such as 'Recovering, 26% complete'."""
     progress = _PROGRESS.search(word)
     bare = output.shown(word.replace(progress[0], "") if progress else word)
     state = states.judged(bare, meanings)
@@ -532,7 +531,7 @@ def _state(word: str, meanings: Mapping[str, Health]) -> State:
 
 
 def _slot(place: str) -> str:
-    """Return 'port 1I box 1 bay 4' of '1I:1:4', 'port 1 id 0' of '1:0' (parallel SCSI)."""
+    """Return 'port 1I box 1 bay 4' for '1I:1:4', 'port 1 id 0' for '1:0' (parallel SCSI)."""
     parts = place.split(":")
     names = ("port", "box", "bay") if len(parts) == 3 else ("port", "id")
     return " ".join(f"{name} {part}" for name, part in zip(names, parts, strict=True))

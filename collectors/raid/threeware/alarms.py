@@ -1,8 +1,8 @@
-"""What stands in the alarm list of 3ware's RAID controllers: 'tw_cli /cN show alarms'. Pure.
+"""Parser of the alarms of 3ware's RAID controllers: 'tw_cli /cN show alarms'. Pure.
 
-Source: the maker's list of notifications (9550SX to 9750 guides) for the texts of tw_cli, kernel
+Source: the vendor's list of notifications (9550SX to 9750 guides) for the texts of tw_cli, kernel
 'drivers/scsi/3w-9xxx.h' for those of the driver, both by AEN code. The severity is sent with each
-alarm and is not derived from its code. Where the guide's text was not at hand it is from memory.
+alarm and is not derived from its code. Texts that were not at hand in the guide are from memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from iowarden.collectors.raid.controller import Log
 SOURCE = "3ware"
 OTHER = "3ware_other"
 RING_ENTRIES = 256
-"""Alarms the driver keeps; they are lost when it is loaded anew. Source: TW_Q_LENGTH."""
+"""Alarms that the driver queues; they are lost when it is reloaded. Source: TW_Q_LENGTH."""
 
 NAMES = {
     0x0001: ("Controller reset occurred", "Controller reset"),
@@ -129,7 +129,7 @@ NAMES = {
     0x00FE: ("Retrying PCI transfer",),
     0x00FF: ("AEN queue is full",),
 }
-"""What an AEN is called, by its code; the first name is the one its kind is made of."""
+"""Names of an AEN by its code; its event kind is made from the first name."""
 
 
 _CODES = {output.slug(name): code for code, names in NAMES.items() for name in names}
@@ -138,9 +138,9 @@ KINDS = {
         f"3ware_{output.slug(names[0])}": f"AEN 0x{code:04X}: {names[0]}"
         for code, names in NAMES.items()
     },
-    OTHER: "an alarm of a text that is not known",
+    OTHER: "an unknown alarm",
 }
-"""Every kind of event this module tells, and what it is."""
+"""Every event kind of this module, and its meaning."""
 
 _HEADER = re.compile(r"\s*Ctl\s+Date\s+Severity\b.*", re.IGNORECASE)
 ERROR = re.compile(r"^[ \t]*error:.*$", re.MULTILINE | re.IGNORECASE)
@@ -152,19 +152,19 @@ _ARGUMENT = re.compile(
 
 
 def kind_of(code: int) -> str:
-    """Return the kind of an AEN, by its code: also of one that the kernel logged."""
+    """Return the kind of an AEN by its code: also of one from the kernel log."""
     names = NAMES.get(code)
     return f"3ware_{output.slug(names[0])}" if names else OTHER
 
 
 def parse_alarms(text: str, name: str) -> Log:
-    """Return the alarms of the controller `name` ('c0'), oldest first as they are listed.
+    """Parse the alarms of the controller `name` ('c0'), oldest first as they are listed.
 
-    Of the row's own first column nothing is believed: the guide's sample has another controller's.
-    A line below the header that is no alarm is an event of a kind that is not known: nothing is
-    dropped. `clock_seconds` is the driver's local time read as UTC, None where it is no date.
-    Limits: an empty list is not 'no problem': 3dm2 takes alarms out of it.
-    Errors: ParseError, for what is no list of alarms.
+    The first column of a row is ignored: in the guide's sample it is another controller's. A line
+    below the header that is no alarm becomes an event of unknown kind: nothing is dropped.
+    `clock_seconds` is the driver's local time read as UTC, None if it is no date.
+    Limits: an empty list does not mean 'no problem': 3dm2 removes alarms from it.
+    Errors: ParseError, if it is no list of alarms.
     """
     plain = output.plain(text)
     if error := ERROR.search(plain):

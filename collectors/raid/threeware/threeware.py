@@ -1,7 +1,7 @@
-"""How 3ware's controllers are asked: 'tw_cli', of the drivers 3w-9xxx, 3w-sas and 3w-xxxx. Thin.
+"""Backend of 3ware's controllers: 'tw_cli', for the drivers 3w-9xxx, 3w-sas and 3w-xxxx. Thin.
 
-An alarm is taken by whoever fetches it first, so a running 3dm2 may leave the list empty; after
-60 s in vain the driver resets the card, so nobody gives up earlier.
+The first program that fetches an alarm removes it, so a running 3dm2 may leave the list empty.
+After 60 s without an answer the driver resets the card, so the time-out here is not shorter.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def _run(root: Root, *command: str) -> str:
 
 
 def _find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
-    """Name the controllers, each with its counts of disks and units, and its enclosures.
+    """Return the controllers, each with its counts of disks and units, and its enclosures.
 
-    Of hosts that are not listed nobody knows which they are: they are one more, 'unlisted'.
+    Hosts that are not listed cannot be identified: they are reported as one controller, 'unlisted'.
     """
     listed = tw_cli.parse_controllers(_run(root, "show"))
     found: dict[str, Handle | str] = {
@@ -49,7 +49,7 @@ def _find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
 
 
 def _state(root: Root, name: str, handle: Handle, former: Controller | None) -> Controller:
-    """Ask for all at once; where that has no units and ports, as with old versions, one by one."""
+    """Query all at once; if that lists no units and ports, as in old versions, one by one."""
     *counts, enclosures = *handle[:3], handle[3:]
     found = tw_cli.parse_controller(_run(root, f"/{name}", "show", "all"), name)
     if not found.arrays and not found.disks:
@@ -64,7 +64,7 @@ def _state(root: Root, name: str, handle: Handle, former: Controller | None) -> 
             unread=(*found.unread, *units.unread, *ports.unread),
         )
     serials = {each.name: each.serial for each in former.arrays} if former else {}
-    # A spare has none; the unit's number tells where it is shown all the same.
+    # A spare has none; its number is that of the unit even so.
     told = Parts(partial(_run, root))
     for each in found.arrays:
         if each.name not in serials:

@@ -1,7 +1,7 @@
-"""What 3ware's RAID controllers say of themselves and their disks, by 'tw_cli'. Pure.
+"""Parsers of 'tw_cli': 3ware's RAID controllers and their disks. Pure.
 
-Source: what tw_cli printed on machines of others, from the 8006 to the 9750.
-Units: a GB there is 2^30 bytes, whatever it is called: 1953525168 blocks are its '931.51 GB'.
+Source: published outputs of tw_cli, from the 8006 to the 9750.
+Units: a GB is 2^30 bytes there, whatever the label: 1953525168 blocks are its '931.51 GB'.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _OPTIMAL = frozenset({"OK", "VERIFYING"})
-"""What units are that 'NotOpt' does not count. Source: tw_cli(8), 'info'."""
+"""States of units that 'NotOpt' does not count. Source: tw_cli(8), 'info'."""
 _UNIT_WORDS = {
     **states.DEAD,
     **states.WORKING,
@@ -74,7 +74,7 @@ _PART_WORDS = {
     "failed": Health.FAILED,
     "failure": Health.FAILED,
 }
-"""Of an enclosure: itself, fans, sensors, supplies, slots."""
+"""Tables of an enclosure: itself, fans, sensors, supplies, slots."""
 _ABSENT_PORT = "NOT-PRESENT"
 _NOTHING = frozenset({"-", ""})
 
@@ -102,9 +102,9 @@ _SUB_UNIT = re.compile(r"u\d{1,3}-\S+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A controller of 'tw_cli info'. None: it does not tell; `enclosures` are their numbers.
+    """A controller of 'tw_cli info'. None: not reported; `enclosures` are their numbers.
 
-    Fields: `disks` and `units` are how many it counts, '' where it does not tell.
+    Fields: `disks` and `units` are its counts, '' if not reported.
     """
 
     name: str
@@ -117,7 +117,7 @@ class Listed:
 
 
 def parse_controllers(text: str) -> tuple[Listed, ...]:
-    """Return the controllers that 'tw_cli info' or 'show' lists. Errors: ParseError."""
+    """Parse the controllers that 'tw_cli info' or 'show' lists. Errors: ParseError."""
     lines = _lines("info", text)
     header = next((at for at, line in enumerate(lines) if re.match(r"\s*Ctl\s+Model\b", line)), -1)
     if header < 0:
@@ -146,7 +146,7 @@ def parse_controllers(text: str) -> tuple[Listed, ...]:
 
 
 def listed_battery(told: Listed) -> tuple[Battery, ...]:
-    """Return the battery that the overview tells of in its last column, if it does."""
+    """Return the battery in the last column of the overview, if it has one."""
     if not told.battery:
         return ()
     return (Battery("bbu", _state(told.battery, _BATTERY_WORDS)),)
@@ -154,7 +154,7 @@ def listed_battery(told: Listed) -> tuple[Battery, ...]:
 
 @dataclass(slots=True)
 class _Found:
-    """What the tables of one output have, by name: a table may come twice."""
+    """The tables of one output, by name: a table may occur twice."""
 
     pairs: dict[str, str] = field(default_factory=dict)
     units: dict[str, Array] = field(default_factory=dict)
@@ -163,18 +163,18 @@ class _Found:
     sensors: dict[str, Sensor] = field(default_factory=dict)
     tables: set[str] = field(default_factory=set)
     unread: list[str] = field(default_factory=list)
-    """Why rows are not read."""
+    """Why rows could not be read."""
     enclosure: str = ""
-    """Whose table it is: their fans have the same names."""
+    """Name of the enclosure: fans of several enclosures have the same names."""
 
 
 def parse_controller(text: str, name: str) -> Controller:
-    """Return a controller of what its 'show', 'show all' or 'info' commands print.
+    """Parse a controller from its 'show', 'show all' or 'info' commands.
 
-    Also of one part: 'unitstatus', 'drivestatus', 'bbustatus', an enclosure's 'show all'. Empty
-    ports are left out. Columns are told by their header; those of tables not known are ignored.
-    Nothing says that it is complete, but what it counts: a row that does not fit its table, and
-    fewer of them than are counted, are `unread`.
+    Also from a part: 'unitstatus', 'drivestatus', 'bbustatus', an enclosure's 'show all'. Empty
+    ports are left out. Columns are identified by their header; unknown tables are ignored. Only its
+    counts show that it is complete: a row that does not fit its table, and fewer rows than counted,
+    are `unread`.
     Errors: ParseError, for an output without such a table.
     """
     found = _Found()
@@ -239,7 +239,7 @@ def parse_controller(text: str, name: str) -> Controller:
 def uncounted(
     command: str, found: Controller, disks: str, units: str, not_optimal: str
 ) -> tuple[str, ...]:
-    """Return what a command counts and a controller does not list, '' where it does not count."""
+    """Return the reason if a command counts more than a controller lists, '' without a count."""
     ill = sum(each.state.word not in _OPTIMAL for each in found.arrays)
     return (
         *output.unlisted(command, "disks", disks, len(found.disks)),
@@ -249,10 +249,10 @@ def uncounted(
 
 
 def parse_unit_serial(text: str) -> str:
-    """Return the serial number of 'tw_cli /c0/u0 show serial'. Errors: ParseError.
+    """Parse the serial number of 'tw_cli /c0/u0 show serial'. Errors: ParseError.
 
-    The disk the kernel shows has the same: page 0x80 of its vital product data. The layout is after
-    other such lines and was not seen.
+    The kernel's disk has the same: page 0x80 of its vital product data. The layout is derived from
+    similar lines and was not seen.
     """
     found = _SERIAL.search(output.plain(text))
     if found is None:
@@ -281,7 +281,7 @@ _HEADINGS = {
     ("Encl", "Slots"): "other",
     ("Port", "Status"): "other",
 }
-"""The words a header begins with; the longer ones first."""
+"""First words of the headers; the longer ones first."""
 _FIRST = {
     "unit": r"u\d{1,3}(-\S+)?",
     "port": r"p\d{1,3}",
@@ -291,7 +291,7 @@ _FIRST = {
     "fan": r"[a-z]+\d{1,3}",
     "temperature": r"[a-z]+\d{1,3}",
 }
-"""What the first cell of a row is."""
+"""Patterns of a row's first cell."""
 
 
 def _heading(words: list[str]) -> str:
@@ -324,7 +324,7 @@ def _unit(found: _Found, header: list[str], words: list[str]) -> None:
 
 
 def _policy(word: str | None) -> Policy | None:
-    """Return what 'RiW', 'W', 'ON' mean: 'Ri' and 'Rb' are read caches, says the guide."""
+    """Parse 'RiW', 'W', 'ON': 'Ri' and 'Rb' are read caches according to the guide."""
     if word is None or word in _NOTHING:
         return None
     known = re.fullmatch(r"(?:R[ib])?W?|ON|OFF", word)
@@ -334,7 +334,7 @@ def _policy(word: str | None) -> Policy | None:
 
 
 def _state(word: str, meanings: dict[str, Health], *done: str) -> State:
-    """Return what a word means; with a '*' behind it a disk of the unit had an error."""
+    """Parse a state; a trailing '*' means that a disk of the unit had an error."""
     state = states.judged(word.rstrip("*").replace("_", "-"), meanings)
     health = state.health
     if word.endswith("*") and health in states.WELL:
@@ -366,7 +366,7 @@ def _port(found: _Found, header: list[str], words: list[str]) -> None:
         else output.size_bytes(cells["size"], 1024),
         usage=output.printable(told.get("type") or ""),
         array="" if cells["unit"] == "-" else cells["unit"],
-        # smartctl takes every disk there for an ATA disk.
+        # smartctl treats every disk there as an ATA disk.
         kind="" if told.get("type") == "SAS" else f"3ware,{int(cells['port'])}",
     )
     before = found.ports.get(cells["port"], port)

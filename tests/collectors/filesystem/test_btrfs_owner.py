@@ -141,7 +141,7 @@ def test_a_block_that_is_older_than_the_one_above_it_is_refused() -> None:
     leaf = next(line for line in text.splitlines() if line.startswith("leaf 20002"))
     stale = text.replace(leaf, leaf.replace("generation 30", "generation 29"))
     assert stale != text
-    with pytest.raises(ParseError, match=r"each whole and of its generation.*ask again"):
+    with pytest.raises(ParseError, match=r"each whole and of its generation.*query it again"):
         parse_chunks(stale, SUPERBLOCK)
     short = text.replace("leaf 20001 items 1", "leaf 20001 items 2")
     with pytest.raises(ParseError, match="each whole"):
@@ -149,7 +149,7 @@ def test_a_block_that_is_older_than_the_one_above_it_is_refused() -> None:
     without = text.partition("leaf 20002")[0]
     with pytest.raises(ParseError, match="all of it"):
         parse_chunks(without, SUPERBLOCK)
-    with pytest.raises(ParseError, match="ask again"):
+    with pytest.raises(ParseError, match="query it again"):
         parse_chunks(text.replace(leaf, leaf.replace("20002", "20001")), SUPERBLOCK)
 
 

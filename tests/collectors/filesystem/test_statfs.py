@@ -118,7 +118,7 @@ def test_another_mount_at_that_place_is_not_taken_for_it() -> None:
     """ProtectHome shows a tmpfs at '/home': its size is not the disk's."""
     found = parse_statvfs(statvfs("0:77"), EXT4)
     assert isinstance(found, Unread)
-    assert found.reason == "this service sees device 0:77 there, the host 8:2"
+    assert found.reason == "this service has device 0:77 there, the host has 8:2"
 
 
 def test_a_subvolume_has_a_number_of_its_own(machine: MachineMaker) -> None:
@@ -237,7 +237,7 @@ def test_the_probes_answer_is_about_that_mount_or_none(machine: MachineMaker) ->
     """In its own view of the machine something else may lie there."""
     files = {**FILES, PATH: MOUNTS + CLOSED, ANSWER: json.dumps({"text": statvfs("0:77")})}
     unread = read_filesystems(machine(files)).unread["/srv/closed"]
-    assert unread.reason == "this service sees device 0:77 there, the host 8:3"
+    assert unread.reason == "this service has device 0:77 there, the host has 8:3"
 
 
 def test_another_mount_at_that_place_here_is_none_for_the_probe(machine: MachineMaker) -> None:
@@ -271,7 +271,7 @@ def test_a_probe_that_fails_leaves_both_reasons(machine: MachineMaker) -> None:
     value = read_filesystems(machine({**FILES, PATH: MOUNTS + CLOSED, ANSWER: None}))
     reason = value.unread["/srv/closed"].reason
     assert reason == (
-        f"'{ANSWER}': Is a directory; the probe was asked because '/srv/closed/.statvfs': No such"
+        f"'{ANSWER}': Is a directory; the probe was queried because '/srv/closed/.statvfs': No such"
         " file or directory"
     )
     (error,) = (

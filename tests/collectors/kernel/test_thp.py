@@ -53,7 +53,7 @@ def test_any_text_is_one_word_or_a_parse_error(text: str) -> None:
     try:
         assert f"[{parse_choice(text, NOW)}]" in text
     except ParseError as error:
-        assert "expected one of its words in brackets, got" in str(error)  # noqa: PT017
+        assert "expected the active setting in brackets, got" in str(error)  # noqa: PT017
 
 
 def test_no_word_in_brackets_is_refused(machine: MachineMaker) -> None:

@@ -92,11 +92,11 @@ def test_a_member_that_is_replaced_is_not_missing() -> None:
         ("Raid Devices : 4", "Raid Devices : 5", "expected rows of 5 raid devices, got 4"),
         ("clean, degraded, recovering", "clean, recovering", "'clean, recovering' and the table"),
         ("removed", "active sync   /dev/sdg1", ""),
-        ("clean, degraded", "clean, wobbly, degraded", "a state that is known, got 'wobbly'"),
+        ("clean, degraded", "clean, wobbly, degraded", "a known state, got 'wobbly'"),
         (
             "1      spare reb",
             "1      wobbly spare reb",
-            "member's state that is known, got 'wobbly'",
+            "a known state of a member, got 'wobbly'",
         ),
         ("Failed Devices : 1", "Failed Devices : 2", "rows of 2 failed devices, got 1"),
         ("Failed Devices : 1", "Failed Devices : one", "a number, got 'Failed Devices : one'"),

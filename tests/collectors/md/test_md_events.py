@@ -66,7 +66,7 @@ def test_a_member_fails() -> None:
         clock_seconds=1000.0,
         realtime_seconds=1000.0,
     )
-    assert (second.kind, second.text) == ("md_array_degraded", "md0 misses 1 of 2 members")
+    assert (second.kind, second.text) == ("md_array_degraded", "md0 has 1 of 2 members missing")
 
 
 def test_what_was_so_at_first_sight_did_not_happen() -> None:
@@ -133,7 +133,7 @@ def test_a_spare_that_is_moved_to_another_array() -> None:
     before = {"md0": array(sda="in_sync", sdc="spare"), "md1": array("md1", sdb="in_sync")}
     now = {"md0": array(sda="in_sync"), "md1": array("md1", sdb="in_sync", sdc="spare")}
     assert [(event.kind, event.text) for event in md_events(before, now, 1.0)] == [
-        ("md_spare_moved", "sdc is no longer in md0, where it was spare: it is in md1 now"),
+        ("md_spare_moved", "sdc is no longer in md0, where it was spare: it is now in md1"),
         ("md_member_added", "sdc was added to md1, it is spare"),
     ]
 
@@ -148,7 +148,7 @@ def test_arrays_that_come_and_go() -> None:
     assert (gone.kind, gone.device, gone.code) == ("md_array_gone", "md0", "DeviceDisappeared")
     stopped = {"md0": replace(array(sda="spare"), state="inactive")}
     (gone,) = md_events({"md0": array(sda="in_sync")}, stopped, 1.0)
-    assert gone.text == "md0 does not run any more, its state is inactive"
+    assert gone.text == "md0 is no longer active, its state is inactive"
 
 
 def test_a_container_of_a_firmware_raid_is_always_inactive() -> None:

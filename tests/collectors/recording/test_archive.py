@@ -259,7 +259,9 @@ def test_an_archive_whose_header_comes_last_plays_up_to_a_cut(tmp_path: Path) ->
     played = Recording(str(plain))
     assert played.page_size_bytes == 4096
     assert [step.frame.number for _ in range(5) if (step := played.next())] == [0, 1, 2, 3, 4]
-    with pytest.raises(RecordingError, match=r"/000005': .*cut off; 'recording.json' had not come"):
+    with pytest.raises(
+        RecordingError, match=r"/000005': .*truncated; 'recording.json' was not read yet"
+    ):
         played.next()
 
 
@@ -282,7 +284,7 @@ def test_an_archive_that_was_packed_in_parts_plays(tmp_path: Path) -> None:
     assert list(steps(str(several))) == list(steps(path))
     assert len(list(steps(path))) == 2
     several.write_bytes(bytes(4).join(streams)[:-30])
-    with pytest.raises(RecordingError, match="cut off"):
+    with pytest.raises(RecordingError, match="truncated"):
         list(steps(str(several)))
     several.write_bytes(b"".join(streams) + b"and something that is no stream")
     with pytest.raises(RecordingError, match="expected an archive that can be read"):
@@ -326,7 +328,7 @@ def test_of_an_archive_that_is_cut_off_the_frames_before_play(suffix: str, tmp_p
         while played.next() is not None:
             frames += 1
 
-    with pytest.raises(RecordingError, match=r"/000\d\d\d': .*cut off"):
+    with pytest.raises(RecordingError, match=r"/000\d\d\d': .*truncated"):
         play()
     assert frames > 10
 

@@ -93,13 +93,16 @@ def test_what_may_be_configured_root_may_run(path: str, kind: str) -> None:
         ({"path": "0000:03:00.0"}, "'path': expected a whole drive"),
         ({"path": "/dev/sda", "type": "raid"}, "'type': expected what smartctl takes"),
         ({"path": "/dev/sda", "type": "sat,13"}, "'type': expected what smartctl takes"),
-        ({"type": "sat", "serial": "X"}, "'type': expected 'path' beside it"),
+        ({"type": "sat", "serial": "X"}, "'type': expected 'path' in the same entry, got none"),
         ({"path": "/dev/sda", "serial": 12345}, "'serial': expected text, got '12345'"),
         ({"path": "/dev/sda", "slot": "é"}, "'slot': expected 1 to 100 printable"),
         ({"path": "/dev/sda", "serial": " X"}, "without a blank at either end"),
         ({"path": "/dev/sda", "ignore": "maybe"}, "'ignore': expected true or false"),
         ({"path": "/dev/sda", "profile": "qnap"}, "'profile': expected one of slow, old"),
-        ({"serial": "X", "profile": "slow"}, "'profile': expected 'path' beside it"),
+        (
+            {"serial": "X", "profile": "slow"},
+            "'profile': expected 'path' in the same entry, got none",
+        ),
     ],
 )
 def test_a_wrong_entry_says_what_to_write(entry: dict[str, object], complaint: str) -> None:
@@ -114,7 +117,7 @@ def test_a_wrong_entry_says_what_to_write(entry: dict[str, object], complaint: s
 )
 def test_types_that_write_to_the_disk_are_never_taken(kind: str) -> None:
     """They write to sector 33, to a log or whatever one likes; the error says so."""
-    with pytest.raises(ValueError, match="leaves the disk as it is"):
+    with pytest.raises(ValueError, match="does not change the disk"):
         parse_configured({"path": "/dev/sda", "type": kind})
 
 
@@ -245,7 +248,7 @@ def test_hidden_members_without_the_sg_module(machine: MachineMaker) -> None:
             "a virtual disk",
         ),
         ({"/sys/block/vda/size": "2048\n"}, Cover.NO_SMART, "a virtual disk"),
-        ({"/sys/block/mmcblk0/size": "2048\n"}, Cover.NO_SMART, "no way to"),
+        ({"/sys/block/mmcblk0/size": "2048\n"}, Cover.NO_SMART, "that smartctl cannot read"),
         ({"/sys/block/rbd0/size": "2048\n"}, Cover.LUN, "over the network"),
         (
             {
@@ -565,7 +568,7 @@ def test_a_controller_without_a_way(machine: MachineMaker, driver: str) -> None:
     files = host("host0", driver) | disk("0:0:0:0", "sda", "Promise", "VTrak")
     (uncovered,) = found(machine, files).uncovered
     assert (uncovered.cover, uncovered.device) == (Cover.NO_PASS_THROUGH, "sda")
-    assert f"('{driver}') hides its disks: smartctl has no way" in uncovered.reason
+    assert f"('{driver}') hides its disks: smartctl cannot reach them" in uncovered.reason
 
 
 def test_a_volume_of_an_adapter_without_a_name(machine: MachineMaker) -> None:
@@ -707,7 +710,10 @@ def test_a_logical_unit_that_is_configured_is_asked(machine: MachineMaker) -> No
             ConfiguredDrive("/dev/sg7", "areca,1"),
             "of the driver arcmsr there, got none; there is one at 0000:03:00.0",
         ),
-        (ConfiguredDrive("0000:09:00.0", "megaraid,1"), "got none; is it in? See 'lspci -k'"),
+        (
+            ConfiguredDrive("0000:09:00.0", "megaraid,1"),
+            "got none; is it installed? See 'lspci -k'",
+        ),
         (ConfiguredDrive("/dev/sdc", "megaraid,1"), "expected a controller of the driver megaraid"),
         (ConfiguredDrive("/dev/sdc"), "got a volume of a RAID controller ('arcmsr')"),
     ],

@@ -526,7 +526,7 @@ def test_a_scsi_device_that_lacks_smart_is_refused_with_its_identity() -> None:
     [
         ({"smart_support": {"available": False}}, "'{}' lacks SMART capability"),
         ({"smart_support": {"available": True, "enabled": False}}, "'{}': SMART is disabled"),
-        ({}, "'{}' tells its name, nothing of its health: "),
+        ({}, "'{}' reports its identity, but no health data: "),
     ],
 )
 @pytest.mark.parametrize(
@@ -777,7 +777,7 @@ def test_no_text_raises_but_parse_error(data: st.DataObject, name: str) -> None:
     [
         (0, ()),
         (64 + 128, ("its error log has entries", "its self-test log has failures")),
-        (8, ("the drive says that it is failing",)),
+        (8, ("the drive reports that it is failing",)),
         (4, ("a command to the drive failed, or a checksum in its answer is wrong",)),
     ],
 )
@@ -813,12 +813,12 @@ def test_the_smartctl_of_this_machine_is_understood(
 
 
 _NOT_WELL = (
-    ({"exit_status": 8}, "the drive says that it is failing"),
+    ({"exit_status": 8}, "the drive reports that it is failing"),
     ({"exit_status": 16}, "a pre-fail attribute is at or below its threshold"),
     ({"exit_status": 32}, "an attribute is or was at or below its threshold, the drive passes"),
     ({"exit_status": 128}, "its self-test log has failures"),
     ({"raw": "many"}, "attribute 197: expected a count, got 'many'"),
-    ({"status": "Exploded"}, "a self-test: expected a result that is known, got 'Exploded'"),
+    ({"status": "Exploded"}, "a self-test: expected a known result, got 'Exploded'"),
 )
 
 

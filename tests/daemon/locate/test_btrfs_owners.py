@@ -316,7 +316,7 @@ def test_a_name_that_the_probe_does_not_take_is_a_reason(tmp_path: Path) -> None
             "failed to read the",
         ),
         (TREE, "ERROR: unable to open /dev/sdb\n", "unable to open /dev/sdb"),
-        (TREE, btrfs_text.tree(DATA).replace("generation 38", "generation 36"), "ask again"),
+        (TREE, btrfs_text.tree(DATA).replace("generation 38", "generation 36"), "query it again"),
         (resolve(0), "ERROR: logical ino ioctl: Operation not permitted\n", "not permitted"),
         (SHOW, "ERROR: no such device\n", "no such device"),
         (SUPER, btrfs_text.superblock(incompat_flags="0x4361"), "raid stripe tree"),

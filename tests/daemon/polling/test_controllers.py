@@ -215,7 +215,7 @@ def test_a_log_that_stays_shorter_than_it_was_is_told_once(areca: Machine) -> No
     poller = areca.poller()
     areca.look(poller)
     areca.answers["cli64 event info"] = HEADER + POWERED_ON + DONE
-    assert "cut short" in areca.look(poller).gaps[0].reason
+    assert "it was truncated" in areca.look(poller).gaps[0].reason
     assert areca.look(poller).gaps == ()
 
 

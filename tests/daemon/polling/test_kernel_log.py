@@ -401,7 +401,7 @@ def test_without_a_probe_there_is_no_log(this: Machine) -> None:
     with pytest.raises(AbsentError):
         reader.read(this.root)
     assert len(asked) == 2
-    with pytest.raises(AbsentError, match="no probe runs beside"):
+    with pytest.raises(AbsentError, match="no probe is running"):
         KernelLogPoller(None, time.monotonic).read(this.root)
 
 

@@ -296,7 +296,7 @@ def test_a_drive_is_woken_only_after_what_is_configured(bench: Bench) -> None:
         ("printf '\\377\\376\\0\\1'; exit 0", Cover.UNPARSED, "expected"),
         ("printf '{\"smartctl\":'; exit 0", Cover.UNPARSED, ""),
         ("head -c 9000000 /dev/zero | tr '\\0' x; exit 0", Cover.FAILED, "at most"),
-        (ASLEEP.replace("STANDBY", "SLEEP"), Cover.FAILED, "of a disk that fails its question"),
+        (ASLEEP.replace("STANDBY", "SLEEP"), Cover.FAILED, "for a disk that fails its query"),
     ],
     ids=["nothing", "a crash", "binary", "cut off", "too much", "fails every command"],
 )
@@ -659,5 +659,5 @@ def test_an_areca_whose_program_crashes_leaves_both_reasons(bench: Bench) -> Non
     polled = only(bench.look(bench.start())).polled
     assert (polled.cover, polled.drive) == (Cover.UNPARSED, None)
     assert "what is this?" in polled.reason
-    said = "Areca's program: 'cli64 disk smart drv=2': it ended half way, by signal 11"
+    said = "Areca's program: 'cli64 disk smart drv=2': it was terminated by signal 11"
     assert said in polled.reason

@@ -89,7 +89,7 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("kept.tar.xz", "expected no recording there, got one; name another"),
+        ("kept.tar.xz", "expected no recording there, got one; choose another path"),
         ("kept", "expected a name that ends in .tar.xz or .tar.gz; add it"),
     ],
 )

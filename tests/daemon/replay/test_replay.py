@@ -244,7 +244,7 @@ def test_a_recording_that_is_cut_off_is_told_up_to_there(tmp_path: Path, capsys:
     captured = capsys.readouterr()
     assert "WriteStall firing" in captured.out
     assert "replayed 40 frames, 39s" in captured.out
-    assert "000040/clock': expected every frame up to the last, got a hole" in captured.err
+    assert "000040/clock': expected every frame up to the last, got a gap" in captured.err
 
 
 def test_nothing_that_plays_is_refused(tmp_path: Path, capsys: Captured) -> None:

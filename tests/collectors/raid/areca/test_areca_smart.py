@@ -130,7 +130,9 @@ def test_where_smartctl_is_refused_the_makers_program_reads_the_disk(
     assert [(a.id, a.value, a.raw) for a in drive.attributes] == [(5, 200, None), (197, 193, None)]
     assert (drive.temperature_celsius, drive.passed, drive.smartctl_version) == (34.0, None, "")
     assert drive.self_test_kinds == ()
-    assert polled.reason.startswith("read by 'cli64 disk smart drv=2', because smartctl has no way")
+    assert polled.reason.startswith(
+        "read by 'cli64 disk smart drv=2', because smartctl could not read it"
+    )
     assert "Read Device Identity failed" in polled.reason
 
 
@@ -218,7 +220,7 @@ def test_a_disk_that_does_not_say_who_it_is_is_read_all_the_same(machine: Machin
         }
     )
     assert (disk.key, disk.polled.cover) == ("channel 2", Cover.READ)
-    assert "who it is, is not told: 'cli64 disk info drv=N'" in disk.polled.reason
+    assert "its identity could not be read: 'cli64 disk info drv=N'" in disk.polled.reason
 
 
 def test_a_disk_in_an_enclosure_is_asked_by_the_number_the_list_gives_it(
@@ -239,7 +241,7 @@ def test_a_disk_in_an_enclosure_is_asked_by_the_number_the_list_gives_it(
         "/dev/sg2 -d areca,1/2": Cover.NO_PASS_THROUGH,
     }
     reason = disks.by_key["/dev/sg2 -d areca,1/2"].polled.reason
-    assert "expected a disk in the place of 'areca,1/2', got none" in reason
+    assert "expected a disk at 'areca,1/2', got none" in reason
 
 
 def test_of_two_controllers_none_is_asked(machine: MachineMaker) -> None:

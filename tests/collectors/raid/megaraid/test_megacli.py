@@ -730,7 +730,7 @@ def test_a_disk_that_is_listed_twice_is_as_bad_as_the_worse_of_both(
     (problem,) = value.problems
     assert problem.reason == (
         "'MegaCli -LdPdInfo': enclosure 252 slot 1: expected 'Online, Spun Up',"
-        f" as 'MegaCli -PDList' tells, got '{word}'"
+        f" as 'MegaCli -PDList' reports, got '{word}'"
     )
 
 

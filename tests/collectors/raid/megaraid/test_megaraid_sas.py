@@ -391,8 +391,7 @@ def test_a_cache_whose_word_is_not_known_is_a_part_that_is_not_read(machine: Mac
         machine.answers[f"storcli64 /c0/vall show all {form}"] = answer({"/c0/v0": rows})
     (problem,) = machine.look(machine.poller()).problems
     assert problem.reason == (
-        "whether virtual drive 0 and others caches writes: expected a word that is known, got"
-        " 'RXWBD'"
+        "whether virtual drive 0 and others caches writes: expected a known policy, got 'RXWBD'"
     )
 
 
@@ -406,7 +405,7 @@ def test_a_card_that_lists_nothing_any_more_is_not_read_for_a_week(machine: Mach
     machine.look(poller)
     machine.answers["storcli64 /c0 show all J nolog"] = card(**EMPTY)
     told = machine.look(poller, STATE_SECONDS)
-    why = "it answers, and lists nothing; before it listed 2 arrays and 2 disks"
+    why = "it answers but lists nothing; before it listed 2 arrays and 2 disks"
     assert [(p.controller, p.reason) for p in told.problems] == [("megaraid c0", why)]
     assert len(told.controllers[0].disks) == 2  # as it was, for a while
     told = machine.look(poller, HELD_SECONDS)
@@ -587,7 +586,7 @@ def test_a_log_whose_numbers_begin_anew_is_a_gap_that_is_told_once(machine: Mach
         (0, "megaraid_log_cleared"),
         (1, "megaraid_battery_charge"),
     ]
-    assert "begin anew" in found.gaps[0].reason
+    assert "its numbering restarted" in found.gaps[0].reason
     assert machine.look(poller).gaps == ()
 
 
@@ -598,7 +597,7 @@ def test_more_entries_than_are_listed_are_a_gap(machine: Machine) -> None:
     machine.answers[f"storcli64 {SHOW_EVENTS}"] = log(*map(entry, range(900, 910)))
     found = machine.look(poller)
     assert len(found.events) == 10
-    assert "entries after 8 are not listed" in found.gaps[0].reason
+    assert "entries after 8 are missing" in found.gaps[0].reason
 
 
 def test_a_spare_card_brings_its_own_log(machine: Machine) -> None:

@@ -472,9 +472,9 @@ def test_disks_of_another_configuration_need_attention() -> None:
 def test_a_list_that_is_shorter_than_it_says_is_told() -> None:
     """Nobody knows the ones that are not listed."""
     card = told(shown(**{"Physical Drives": 6})).controller
-    assert card.unread == ("expected 6 disks, got 4: the others are not known",)
+    assert card.unread == ("expected 6 disks, got 4: the others are unknown",)
     card = told(shown(**{"Virtual Drives": 2})).controller
-    assert card.unread == ("expected 2 virtual drives, got 1: the others are not known",)
+    assert card.unread == ("expected 2 virtual drives, got 1: the others are unknown",)
 
 
 def test_how_far_a_rebuild_and_a_check_are() -> None:
@@ -608,7 +608,7 @@ def test_a_table_that_is_cut_off_is_said() -> None:
     cut = TEXT[: TEXT.index(" :1       9 Rbld")]
     found = storcli.parse_controllers(cut)[0].controller
     assert any("below a table" in reason for reason in found.unread)
-    assert "expected 2 disks, got 1: the others are not known" in found.unread
+    assert "expected 2 disks, got 1: the others are unknown" in found.unread
     assert found.arrays[0].state.health is Health.DEGRADED
 
 

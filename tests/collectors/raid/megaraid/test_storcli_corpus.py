@@ -375,7 +375,7 @@ def test_tables_of_the_second_generation() -> None:
     )
     text = text_of("check_lsi_raid-41/perccli2-c0-show-tables.txt").rstrip("\n")
     card = storcli.parse_controllers(f"{head}{text}\n{'-' * 67}\n")[0].controller
-    assert troubles(card) == [("unread", "", "expected 8 disks, got 5: the others are not known")]
+    assert troubles(card) == [("unread", "", "expected 8 disks, got 5: the others are unknown")]
     assert [d.slot for d in card.disks] == [f"enclosure 268 slot {n}" for n in range(5)]
     (array,) = card.arrays
     assert (array.name, array.size_bytes) == ("virtual drive 1", round(2.618 * 2**40))

@@ -399,7 +399,7 @@ def test_no_controller_is_not_a_controller_without_disks(text: str) -> None:
     [
         ("\n      physicaldrive 1I:1:3\n", "\n      physicaldrive 1I:1 :3\n", "1I:1 :3"),
         ("\n   Unassigned\n", "\nError: the drive did not answer.\n\n   Unassigned\n", "did not"),
-        ("      Model: SRC\n", "      Mod", "its end within one"),
+        ("      Model: SRC\n", "      Mod", "its end within a line"),
     ],
 )
 def test_what_cannot_be_read_is_said_beside_the_rest(before: str, after: str, reason: str) -> None:
@@ -796,7 +796,7 @@ def test_a_program_that_crashed_half_way_shows_no_fewer_disks() -> None:
     assert poller.settled(20.0)
     found = poller.read(machine)
     assert found.controllers == ()
-    assert "half way, by signal 11" in found.problems[0].reason
+    assert "terminated by signal 11" in found.problems[0].reason
 
 
 def test_no_program_at_all_is_a_problem() -> None:
