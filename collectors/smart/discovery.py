@@ -1,8 +1,8 @@
-"""Which drives there may be, and how each is asked.
+"""Discovery of drives: which drives may exist, and the access method of each.
 
-The kernel, smartctl's scan, the controllers and people say so. No disk is opened to find that out:
-of sysfs only names and texts are read, and programs ask controllers what they have. Only the disks
-of an HP controller must be counted by asking for one after the other.
+Sources are the kernel, smartctl's scan, RAID controllers and the configuration. Discovery opens no
+disk: from sysfs only names and texts are read, and programs query controllers for their disks. Only
+the disks of an HP controller must be counted by querying one after the other.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _BEHIND = {
     r"sssraid,\d{1,3},\d{1,3}": r"/dev/bsg/sssraid\d{1,3}",
     r"hpt,[1-4]/\d{1,3}(/[1-4])?": rf"{_SD}|{_LINK}",
 }
-"""Types of disks behind a RAID controller, and which paths go with one. Source: smartctl(8), '-d'.
-What is accepted here and not by the probe would be refused there: a test compares.
+"""smartctl device types of disks behind a RAID controller, and the paths that go with each. Source:
+smartctl(8), '-d'. The probe would refuse what only this list accepts: a test compares both.
 """
 _DIRECT_PATH = rf"{_SD}|{_SG}|/dev/nvme\d{{1,4}}(n\d{{1,4}})?|{_LINK}"
 
@@ -63,12 +63,12 @@ _KEYS = ("path", "type", "serial", "slot", "profile", "ignore")
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredDrive:
-    """A drive that people wrote down. Fields: '' where they wrote nothing.
+    """A drive from the configuration. Fields: '' if not set.
 
     `path` is a device, a link below '/dev/disk', or the PCI address of a RAID controller; '' means
-    the drive of this `serial` wherever it is. `kind` is smartctl's '-d'. With `serial` this very
-    drive is expected. `profile` names options for drives that choke on the usual ones. `ignore`: it
-    is not asked, and nobody misses it.
+    the drive of this `serial` wherever it is. `kind` is smartctl's '-d'. With `serial` exactly this
+    drive is expected. `profile` names options for drives that fail with the usual ones. `ignore`:
+    it is not polled, and not reported as missing.
     """
 
     path: str = ""
@@ -81,11 +81,11 @@ class ConfiguredDrive:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one look came to.
+    """Result of one discovery.
 
-    Fields: `problems` are for people, a line each; `uncovered` are drives, and volumes whose disks
-    are not asked; `volumes` are all of them; `configured` is how each entry of the configuration is
-    asked: None where it has no path, or none that is there.
+    Fields: `problems` are messages for users, a line each; `uncovered` are drives, and volumes
+    whose disks are not polled; `volumes` are all of them; `configured` is the access method of each
+    entry of the configuration: None if it has no path, or none that exists.
     """
 
     targets: tuple[Target, ...]
@@ -101,11 +101,11 @@ def find(
     configured: Sequence[ConfiguredDrive] = (),
     before: Found | None = None,
 ) -> Found:
-    """Return the drives there may be, and how each is asked. Several may be the same drive.
+    """Return the drives that may exist, with access methods. Several may be the same drive.
 
-    `before` is what the last look came to: where a controller does not answer this time, it still
-    has the disks that it had. Limits: blocks while programs ask controllers, for minutes where one
-    hangs; sysfs may hang on a sick disk. Whatever fails is a problem of the result, no error.
+    `before` is the last result: a controller that does not answer this time keeps the disks that it
+    had. Limits: blocks while programs query controllers, for minutes if one hangs; sysfs may hang
+    on a faulty disk. Every failure is a problem of the result, not an exception.
     """
     machine = scsi_hosts.read_machine(root, topology)
     targets, volumes, uncovered = scsi_hosts.leaves(root, machine)
@@ -148,7 +148,7 @@ def _is_link(path: str) -> bool:
 
 
 def _way(target: Target) -> tuple[str, str]:
-    """Return what is the same for two ways of writing down how a drive is asked."""
+    """Return a key that is equal for two spellings of the same access method."""
     kind = target.kind.rpartition("+")[2]
     if not target.behind_raid():
         return "", target.device or target.path
@@ -156,16 +156,16 @@ def _way(target: Target) -> tuple[str, str]:
 
 
 def _order(target: Target) -> tuple[object, ...]:
-    """Sort 'sdb' ahead of 'sdaa', and 'megaraid,2' ahead of 'megaraid,10'."""
+    """Sort 'sdb' before 'sdaa', and 'megaraid,2' before 'megaraid,10'."""
     numbers = tuple(int(text) for text in re.findall(r"\d+", target.kind))
     return target.behind_raid(), len(target.path), target.path, numbers, target.kind
 
 
-# What people wrote down
+# Drives from the configuration
 
 
 def _links(root: Root, topology: Topology) -> dict[str, str]:
-    """Return the whole device of each link below '/dev/disk', as udev made them."""
+    """Return the whole device of each link below '/dev/disk', as created by udev."""
     return {
         f"/dev/{line[2:]}": name
         for name, device in topology.devices.items()
@@ -182,9 +182,9 @@ def _resolved(
     ways: Mapping[tuple[str, str], Target],
     links: Mapping[str, str],
 ) -> Target | None:
-    """Return how a configured drive is asked, or add to the problems why it cannot be.
+    """Return the access method of a configured drive, or add to the problems why there is none.
 
-    One that is to be ignored may be missing.
+    A drive with `ignore` may be missing.
     """
     path = drive.path
     family = drive.kind.rpartition("+")[2].partition(",")[0]
@@ -206,7 +206,7 @@ def _resolved(
     return replace(
         target,
         slot=drive.slot or known.slot,
-        # Whatever is asked there, leaks: the kernel's bug 220504.
+        # Every query leaks memory there: kernel bug 220504.
         profile=drive.profile or ("minimal" if family == "aacraid" else ""),
         origin="configuration",
     )
@@ -219,7 +219,7 @@ def _configured_direct(
     path: str,
     ways: Mapping[tuple[str, str], Target],
 ) -> Target:
-    """Return a drive that is asked by its own device. Errors: ValueError."""
+    """Return a drive that is polled through its own device. Errors: ValueError."""
     name = path.removeprefix("/dev/")
     device = name
     if name in machine.nvme:
@@ -286,7 +286,7 @@ def _configured_member(
             path = f"/dev/bus/{host.number()}"
         case "aacraid":
             path = path if path.startswith("/dev/") else machine.generic(host.name)
-            # The number of a host may be another one after a reboot.
+            # The number of a host may change at a reboot.
             kind = re.sub(r"aacraid,\d+", f"aacraid,{host.number()}", kind)
         case "cciss":
             path = machine.generic(host.name, scsi_hosts.RAID_CONTROLLER) or path
@@ -321,9 +321,9 @@ def _host_of(root: Root, machine: Machine, name: str) -> str:
 
 
 def parse_configured(item: Mapping[str, object], profiles: Collection[str] = ()) -> ConfiguredDrive:
-    """Return an entry of the configuration's list of drives; 'type: auto' is none.
+    """Parse an entry of the configuration's list of drives; 'type: auto' is none.
 
-    Errors: ValueError, which names the key, what was expected, and what to write.
+    Errors: ValueError with the key, the expected value, and what to write.
     """
     for key in item:
         if key not in _KEYS:
@@ -350,7 +350,7 @@ def parse_configured(item: Mapping[str, object], profiles: Collection[str] = ())
 
 
 def _check_way(path: str, kind: str, *, ignore: bool) -> None:
-    """Check that a type is known, and that it goes with the path. Errors: ValueError."""
+    """Check that a type is known, and that it matches the path. Errors: ValueError."""
     for name, harm in _REFUSED_TYPES.items():
         if kind.rpartition("+")[2].startswith(name) or kind.startswith(name):
             raise ValueError(

@@ -1,7 +1,7 @@
-"""The words for drives: what smartctl says of one, how it is asked, what came of asking.
+"""Data model of drives: SMART data, access methods, read status, poll results.
 
 Units: bytes, seconds, degrees Celsius, hours (power-on time has no finer unit), ratios of 1.
-None: the drive, or smartctl, does not say. Absent is not zero.
+None: the drive, or smartctl, does not report it. None is not zero.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ class Protocol(enum.StrEnum):
 class Attribute:
     """One line of an ATA drive's table of SMART attributes. Source: smartctl(8), '-A'.
 
-    Fields: `value`, `worst` and `threshold` are normalised (1 to 253, falling); `raw` is the 48-bit
-    number, `raw_text` how smartctl's drive database reads it ('30 (Min/Max 20/45)'), which is what
-    to trust where a maker packs several numbers; `failed` is '' or 'now' or 'past'.
+    Fields: `value`, `worst` and `threshold` are normalised (1 to 253, decreasing); `raw` is the
+    48-bit number, `raw_text` is its interpretation by smartctl's drive database ('30 (Min/Max
+    20/45)'), which is right where a vendor packs several numbers; `failed` is '' or 'now' or
+    'past'.
     """
 
     id: int
@@ -41,7 +42,7 @@ class Attribute:
     failed: str = ""
 
     def counted(self) -> int | None:
-        """Return the number the drive database reads from the raw value, where it is one."""
+        """Return the number that the drive database extracts from the raw value, if it does."""
         first = self.raw_text.split(" ", 1)[0]
         if first.isascii() and first.isdigit() and len(first) <= 20:
             return int(first)
@@ -53,8 +54,8 @@ class SelfTest:
     """An entry of a drive's self-test log.
 
     Fields: `kind` is 'short', 'extended', 'conveyance', 'selective', 'background' or the drive's
-    word; `passed` None: it neither passed nor found the drive bad (aborted, interrupted, running);
-    `hours` is the drive's power-on time at its end; `lba` is the first bad sector.
+    own term; `passed` None: no result (aborted, interrupted, running); `hours` is the drive's
+    power-on time at its end; `lba` is the first bad sector.
     """
 
     kind: str
@@ -75,7 +76,7 @@ class ErrorCounter:
 
 @dataclass(frozen=True, slots=True)
 class Scsi:
-    """What only SCSI and SAS drives say. Source: SPC and SBC log pages, by smartctl(8)."""
+    """Health data that only SCSI and SAS drives report. Source: SPC and SBC log pages."""
 
     error_counters: Mapping[str, ErrorCounter] = field(default_factory=dict)
     """By 'read', 'write', 'verify'."""
@@ -115,14 +116,14 @@ class Nvme:
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """All that one run of smartctl said of a drive. Source: smartctl(8), '--json'.
+    """All data of one smartctl run for a drive. Source: smartctl(8), '--json'.
 
     Fields: `passed` is the drive's own overall health; `exit_status` is smartctl's bit mask;
-    `temperature_limit_celsius` is the drive's own (SCSI trip, NVMe warning, ATA SCT operating
-    limit), None where it says 0 or 25, which is no limit; `reported_trip_celsius` is the SCSI
-    trip as said; `transport` is smartctl's word ('SAS', 'Fibre channel (FCP-4)'); `refused` are
-    self-tests and logs it does not support, in smartctl's words; `disagreements` counts where
-    pySMART read another value from the text of the same output.
+    `temperature_limit_celsius` is the drive's own limit (SCSI trip, NVMe warning, ATA SCT operating
+    limit), None if it is 0 or 25, which is no limit; `reported_trip_celsius` is the SCSI trip as
+    reported; `transport` is smartctl's term ('SAS', 'Fibre channel (FCP-4)'); `refused` are
+    unsupported self-tests and logs, in smartctl's terms; `disagreements` counts where pySMART
+    parsed another value from the text of the same output.
     """
 
     protocol: Protocol
@@ -132,7 +133,7 @@ class Drive:
     serial: str = ""
     firmware: str = ""
     wwn: str = ""
-    """As 16 or 32 hexadecimal digits, without '0x'."""
+    """16 or 32 hexadecimal digits, without '0x'."""
     capacity_bytes: int | None = None
     logical_block_bytes: int | None = None
     physical_block_bytes: int | None = None
@@ -150,35 +151,36 @@ class Drive:
     power_cycles: int | None = None
     attributes: tuple[Attribute, ...] = ()
     errors_logged_total: int | None = None
-    """Of the ATA error log."""
+    """Error count of the ATA error log."""
     self_tests: tuple[SelfTest, ...] = ()
-    """Newest first, as the drive has them."""
+    """Newest first, as in the drive's log."""
     self_test_remaining_ratio: float | None = None
     """While a self-test runs."""
     self_test_kinds: tuple[str, ...] | None = None
-    """What it can do: 'short', 'long', 'conveyance'; None: it does not say."""
+    """Supported self-tests: 'short', 'long', 'conveyance'; None: not reported."""
     self_test_minutes: Mapping[str, int] = field(default_factory=dict)
-    """How long the drive says one takes, by kind."""
+    """Duration of a self-test as reported by the drive, by kind."""
     pending_sectors: int | None = None
-    """ATA pending defects log, SCSI; attribute 197 is beside it."""
+    """From the ATA pending defects log or SCSI; attribute 197 is separate."""
     scsi: Scsi | None = None
     nvme: Nvme | None = None
     messages: tuple[str, ...] = ()
-    """What smartctl had to say, error and warning, one line each."""
+    """Errors and warnings of smartctl, one line each."""
     refused: tuple[str, ...] = ()
     smartctl_version: str = ""
     read_by: str = ""
-    """What told it where that was not smartctl: 'cli64 disk smart drv=2'."""
+    """The command that reported it if that was not smartctl: 'cli64 disk smart drv=2'."""
     disagreements: int = 0
     unread: tuple[str, ...] = ()
-    """What of its report could not be read, or contradicts itself: what follows from it is not all.
+    """What of its report could not be parsed, or is contradictory: data derived from it are
+    incomplete.
     """
     exported: bytes = field(default=b"", repr=False)
-    """What smartctl_exporter shows of it, packed; see collectors/smart/smartctl_exporter.py."""
+    """Its series of smartctl_exporter, packed; see collectors/smart/smartctl_exporter.py."""
     memo: dict[tuple[str, str], tuple[Sample, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    """Series made of it, by what they are and whose name they bear: made once, shown for long."""
+    """Its series by content and disk name: made once, shown until the next poll."""
 
     def attribute(self, number: int) -> Attribute | None:
         """Return an attribute by its number."""
@@ -187,13 +189,13 @@ class Drive:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How a drive is asked: 'smartctl -d `kind` `path`'.
+    """How a drive is polled: 'smartctl -d `kind` `path`'.
 
     Fields: `path` '/dev/sda', '/dev/sg2', '/dev/twa0', '/dev/bus/0'; `kind` 'sat', 'areca,3/1', ''
-    where smartctl finds out; `device` is the block device that is this very drive ('sda'), ''
-    behind a controller; `controller` is what one program at a time may talk to ('host2', else the
-    path); `driver` is that controller's ('arcmsr'); `slot` is for people ('enclosure 1 slot 3');
-    `origin` is who says that it exists: 'kernel', 'scan', 'controller', 'configuration'.
+    if smartctl detects it; `device` is the block device of exactly this drive ('sda'), '' behind a
+    controller; `controller` identifies what only one program at a time may query ('host2', else the
+    path); `driver` is that controller's ('arcmsr'); `slot` is for users ('enclosure 1 slot 3');
+    `origin` is where the drive was found: 'kernel', 'scan', 'controller', 'configuration'.
     """
 
     path: str
@@ -204,55 +206,55 @@ class Target:
     slot: str = ""
     origin: str = "kernel"
     profile: str = ""
-    """How much it is asked: 'full', 'basic', 'minimal'; '': as much as it bears."""
+    """How much is queried: 'full', 'basic', 'minimal'; '': as much as the drive supports."""
 
     def __str__(self) -> str:
-        """Return it as a person would type it."""
+        """Return the smartctl arguments as a user would type them."""
         return f"{self.path} -d {self.kind}" if self.kind else self.path
 
     def behind_raid(self) -> bool:
-        """Whether a RAID controller passes the commands through to a disk it hides."""
+        """Whether a RAID controller passes the commands through to a disk that it hides."""
         return "," in self.kind and self.kind.split(",")[0].rsplit("+", 1)[-1] in {
             *("areca", "3ware", "megaraid", "aacraid", "cciss", "hpt", "sssraid"),
         }
 
 
 class Cover(enum.StrEnum):
-    """What came of asking a drive; all but `read` are reasons why nothing is known."""
+    """Read status of a disk's SMART data; all but `read` are reasons why none is available."""
 
     READ = "read"
     ASLEEP = "asleep"
-    """It sleeps and is not woken; what it last said is held."""
+    """In standby and not woken; the last data are still shown."""
     NO_PASS_THROUGH = "no_pass_through"  # noqa: S105 - no password
-    """A controller hides it, or a bridge passes no SMART commands."""
+    """Hidden by a controller, or behind a bridge without pass-through of SMART commands."""
     NO_SMART = "no_smart"
-    """A virtual disk or a removable medium: there is nothing to read."""
+    """A virtual disk or a removable medium: it has no SMART data."""
     LUN = "lun"
-    """A logical unit of a storage array: health is the array's matter."""
+    """A logical unit of a storage array, which monitors its own disks."""
     STUCK = "stuck"
-    """Whatever asks it hangs in the kernel."""
+    """A query hangs in the kernel."""
     TIMEOUT = "timeout"
     UNTRUSTED = "untrusted"
-    """It answered what cannot be true."""
+    """The SMART data are implausible."""
     PERMISSION = "permission"
     UNPARSED = "unparsed"
-    """smartctl's output is not what it should be."""
+    """smartctl's output could not be parsed."""
     FAILED = "failed"
-    """It does not answer, is gone, or says nothing of its health: SMART is disabled, or lacking."""
+    """It does not answer, was removed, or reports no health: SMART is disabled, or missing."""
     NO_SMARTCTL = "no_smartctl"
     """smartctl is missing or older than 7.0."""
     NO_PROBE = "no_probe"
     NOT_YET = "not_yet"
     MISSING = "missing"
-    """Expected, and nowhere to be found."""
+    """Expected, but not found."""
 
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """What is known of one target. Units: seconds of the program's clock.
+    """Poll result of one access method. Units: seconds of the program's clock.
 
-    Fields: `cover` and `reason` are of the last try at `tried_seconds`; `drive` is what it said
-    when it last spoke, at `read_seconds`; held while asleep, else for three `period_seconds`.
+    Fields: `cover` and `reason` are of the last try at `tried_seconds`; `drive` is its data of the
+    last successful poll at `read_seconds`; valid while in standby, else for three `period_seconds`.
     """
 
     target: Target
@@ -269,12 +271,12 @@ class Polled:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A physical disk: one identity, and every way to it.
+    """A physical disk: one identity, with all its access methods.
 
-    Fields: `key` is the label 'disk': its serial number; with something that tells it apart
-    where several have that number; its WWN or how it is asked where it has none. `polled` is the
-    best of its ways. `duplicate`: why it was told apart from others of its serial number, or ''.
-    `others`: the other ways to it. `device`: 'sda', '' behind a controller.
+    Fields: `key` is the label 'disk': its serial number; extended where several disks have that
+    number; its WWN or access method without one. `polled` is the result of its best access method.
+    `duplicate`: why it is distinguished from others with its serial number, or ''. `others`: the
+    results of its other access methods. `device`: 'sda', '' behind a controller.
     """
 
     key: str
@@ -286,12 +288,12 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class Disks:
-    """All disks, by key. A new object only when something changed, so `is` tells whether it did."""
+    """All disks, by key. A new object only if something changed, so `is` detects changes."""
 
     by_key: Mapping[str, Disk]
     problems: tuple[str, ...] = ()
-    """Of finding them: 'smartctl --scan' failed, a configured disk that no controller has."""
+    """Problems of discovery: 'smartctl --scan' failed, a configured disk that no controller has."""
     found_seconds: float | None = None
-    """When the list was made last."""
+    """Time of the last discovery."""
     volumes: tuple[str, ...] = ()
-    """Block devices that RAID controllers make of disks: no disks themselves."""
+    """Block devices that RAID controllers make from disks: no disks themselves."""

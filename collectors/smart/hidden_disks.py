@@ -1,4 +1,4 @@
-"""Disks that RAID controllers hide: what their programs list, and why some are not asked."""
+"""Disks hidden by RAID controllers: what their programs list, and why some are not polled."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ DEADLINE_SECONDS = 60.0
 MOST_CCISS = 128
 """Numbers '-d cciss,N' takes: 0 to 127. Source: smartmontools, os_linux.cpp."""
 _SCANNED = frozenset({"megaraid_sas", "sssraid"})
-"""Where smartctl's scan tells more than the kernel does. It opens '/dev' and asks such controllers;
-'--scan-open' would open every disk as well, wake some and wait for those that hang, only to tell
-SATA from SAS, which the kernel's vendor 'ATA' tells.
+"""Controllers of which smartctl's scan lists more than the kernel. It opens '/dev' and queries such
+controllers; '--scan-open' would open every disk as well, wake some and wait for those that hang,
+only to distinguish SATA from SAS, which the kernel's vendor 'ATA' shows.
 """
 _MOST_SILENT = 4
 ENTRY = "under 'smart: drives:' in the configuration file"
@@ -33,7 +33,7 @@ ENTRY = "under 'smart: drives:' in the configuration file"
 def hidden(
     root: Root, machine: Machine, volumes: Sequence[Volume]
 ) -> tuple[list[Target], list[Uncovered]]:
-    """Return the disks that controllers hide, where asking what they have is safe."""
+    """Return the disks that controllers hide, where it is safe to query the controller."""
     listed = []
     for host in sorted(machine.hosts.values(), key=scsi_hosts.Host.number):
         raid = scsi_hosts.RAID.get(host.driver)
@@ -79,7 +79,7 @@ def _by_areca(root: Root, machine: Machine, host: Host) -> Sequence[Member]:
                 run_program(root, DEADLINE_SECONDS, program, "disk", "info")
             )
         except AbsentError:
-            continue  # where none is installed, unasked() says so
+            continue  # if none is installed, unasked() reports it
         except (ReadError, ParseError) as error:
             machine.problems.append(str(error))
             break
@@ -89,7 +89,7 @@ def _by_areca(root: Root, machine: Machine, host: Host) -> Sequence[Member]:
 
 
 def _by_threeware(root: Root, machine: Machine, host: Host) -> Sequence[Member]:
-    """Ask only where there is one controller: how 'c1' is related to a host, is not known."""
+    """Query only with a single controller: how 'c1' is related to a host is unknown."""
     machine.unlisted.add(host.name)
     try:
         controllers = members.parse_threeware_controllers(
@@ -104,7 +104,7 @@ def _by_threeware(root: Root, machine: Machine, host: Host) -> Sequence[Member]:
         text = run_program(root, DEADLINE_SECONDS, "tw_cli", "info", controllers[0], "drivestatus")
         listed = members.parse_threeware_disks(text)
     except AbsentError:
-        return ()  # unasked() says so
+        return ()  # unasked() reports it
     except (ReadError, ParseError) as error:
         machine.problems.append(str(error))
         return ()
@@ -113,7 +113,7 @@ def _by_threeware(root: Root, machine: Machine, host: Host) -> Sequence[Member]:
 
 
 def _counted(root: Root, machine: Machine, host: Host, path: str) -> list[Target]:
-    """Return the disks of an HP controller: its driver says at which number there are no more."""
+    """Return the disks of an HP controller: its driver reports at which number the list ends."""
     found: list[Target] = []
     silent: list[Target] = []
     for number in range(MOST_CCISS):
@@ -135,7 +135,7 @@ def _counted(root: Root, machine: Machine, host: Host, path: str) -> list[Target
                 machine.unlisted.add(host.name)
                 return found
             continue
-        # What is silent ahead of a disk, or of the end, is a disk: it may have died.
+        # A number without answer before a disk, or before the end, is a disk: it may have died.
         found += silent
         silent.clear()
         if presence == "disk":
@@ -165,7 +165,7 @@ def _scanned(root: Root, machine: Machine) -> list[Target]:
 
 
 def threeware(machine: Machine, host: scsi_hosts.Host) -> str:
-    """Return '/dev/twa1' of the second host of its driver, as smartctl makes them."""
+    """Return '/dev/twa1' for the second host of its driver, as smartctl counts them."""
     peers = sorted(
         (each for each in machine.hosts.values() if each.driver == host.driver),
         key=scsi_hosts.Host.number,
@@ -176,7 +176,7 @@ def threeware(machine: Machine, host: scsi_hosts.Host) -> str:
 def unasked(
     root: Root, machine: Machine, volumes: Sequence[Volume], targets: Sequence[Target]
 ) -> list[Uncovered]:
-    """Return the volumes of controllers of which no disk is asked, and how to change that."""
+    """Return the volumes of controllers whose disks are not polled, and how to change that."""
     asked = {t.controller for t in targets if t.behind_raid() or t.origin == "controller"}
     uncovered = [
         scsi_hosts.Uncovered(
@@ -201,7 +201,7 @@ def unasked(
 
 
 def _cure(root: Root, machine: Machine, controller: str, driver: str) -> str:
-    """Return why the disks of a controller are not asked, and what to write to have them asked."""
+    """Return why the disks of a controller are not polled, and the configuration to poll them."""
     host = machine.hosts.get(controller, scsi_hosts.Host(controller, driver))
     family = "cciss" if driver == "cciss" else scsi_hosts.RAID.get(driver, scsi_hosts.Raid()).family
     where = host.address or "/dev/sdX"

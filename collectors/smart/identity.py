@@ -1,8 +1,8 @@
-"""Which of the drives that were asked are the same disk, and what each is called. Pure.
+"""Which of the polled drives are the same disk, and the name of each disk. Pure.
 
-One disk may be reached by several ways (a RAID controller lists it twice, two paths lead to it),
-and several disks may say one serial number. Its name must be the same after a restart and wherever
-it is plugged in, because alerts and history are kept by it.
+One disk may be reached by several access methods (a RAID controller lists it twice, or over two
+paths), and several disks may report one serial number. The name must be the same after a restart
+and in whichever slot the disk is, because alerts and history are stored by it.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _NONSENSE = re.compile(
     r"([ _]?(number|num|no\.?))?",
     re.IGNORECASE,
 )
-"""Serial numbers that makers gave to all, and words in the place of one."""
+"""Serial numbers that vendors gave to all drives, and placeholders."""
 _MADE_UP = ("arcmsr", "3w-")
-"""Drivers whose block devices say by SMART what the controller makes up."""
+"""Drivers whose block devices report SMART data that the controller makes up."""
 _LEAST_CHARACTERS = 4
 _HOURS_SLACK = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to a disk, and what was ever said there about who it is.
+    """One access method of a disk, and the identity that was reported through it.
 
-    Fields: None and '' are 'not said'. What the kernel says counts until smartctl has been heard.
-    `hours`: powered on, at `hours_seconds` of the program's clock.
+    Fields: None and '' are 'not reported'. Data from the kernel are used until smartctl has
+    answered. `hours`: power-on time, at `hours_seconds` of the program's clock.
     """
 
     polled: Polled
@@ -49,31 +49,31 @@ class Way:
 
     @property
     def target(self) -> Target:
-        """Return how it is asked."""
+        """Return the access method."""
         return self.polled.target
 
 
 def serial_number(text: str) -> str:
-    """Return a serial number without its padding; '' where it tells nobody apart."""
+    """Return a serial number without padding; '' if it does not identify a disk."""
     plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     short = len(plain) < _LEAST_CHARACTERS
     return "" if short or _NONSENSE.fullmatch(plain) else plain
 
 
 def world_wide_name(text: str) -> str:
-    """Return a WWN as its digits alone: '5000c500a1b2c3d4' of '0x5000...', 'naa.5...', 'eui.0...'.
+    """Return a WWN as its digits: '5000c500a1b2c3d4' for '0x5000...', 'naa.5...', 'eui.0...'.
 
-    '' where it has no other digit than 0 or f.
+    '' if it has no other digit than 0 or f.
     """
     digits = re.sub(r"^(0x|naa\.|eui\.|uuid\.)|[\s-]", "", text.strip().lower())
     return "" if re.fullmatch("0*|f*", digits) else digits
 
 
 def merge(ways: Iterable[Way]) -> dict[str, Disk]:
-    """Return the disks by what they are called.
+    """Return the disks by name.
 
-    Limits: where a second disk says the serial number of a first, both get a longer name; the first
-    has its short one until the second has been heard for the first time.
+    Limits: if a second disk reports the serial number of a first, both get a longer name; the first
+    has its short one until the second has answered for the first time.
     """
     by_serial: dict[str, list[list[Way]]] = defaultdict(list)
     unnamed: list[Way] = []
@@ -104,9 +104,9 @@ def merge(ways: Iterable[Way]) -> dict[str, Disk]:
 
 
 def _order(way: Way) -> tuple[bool, bool, bool, bool, list[tuple[int, str]], str]:
-    """Sort the best way to a disk first: heard at its last try, direct, the lowest number.
+    """Sort the best access method first: answered at its last try, direct, the lowest number.
 
-    What a controller makes up comes behind what the disk itself says.
+    Data that a controller makes up come after those of the disk itself.
     """
     heard = way.polled.cover in {Cover.READ, Cover.ASLEEP} and way.polled.drive is not None
     target = way.target
@@ -121,7 +121,7 @@ def _order(way: Way) -> tuple[bool, bool, bool, bool, list[tuple[int, str]], str
 
 
 def _same(one: Way, other: Way) -> bool:
-    """Say whether two ways with one serial number may lead to one disk."""
+    """Whether two access methods with one serial number may lead to one disk."""
     if not _alike(one.model, other.model):
         return False
     if None not in (one.capacity_bytes, other.capacity_bytes) and (
@@ -135,14 +135,14 @@ def _same(one: Way, other: Way) -> bool:
     names = world_wide_name(one.wwn), world_wide_name(other.wwn)
     if all(names):
         return names[0] == names[1]
-    # A disk with two direct paths has a WWN: without one they are two disks, whatever they say.
+    # A disk with two direct paths has a WWN: without one they are two disks, whatever they report.
     here, there = one.target, other.target
     direct = not here.behind_raid() and not there.behind_raid()
     return not (direct and here.device and there.device and here.device != there.device)
 
 
 def _alike(one: str, other: str) -> bool:
-    """Compare models: SCSI cuts them off, puts the maker first, or 'ATA' in its place."""
+    """Compare models: SCSI truncates them, puts the vendor first, or 'ATA' in its place."""
     short, long = sorted((_plain(one), _plain(other)), key=len)
     return short in long
 
@@ -152,7 +152,7 @@ def _plain(model: str) -> str:
 
 
 def _told_apart(serial: str, groups: Sequence[Sequence[Way]]) -> list[str]:
-    """Return names for disks that say one serial number: by WWN, model, or where they are."""
+    """Return names for disks with the same serial number: by WWN, model, or location."""
     candidates = (
         [next(filter(None, (world_wide_name(way.wwn) for way in g)), "") for g in groups],
         [next((way.model for way in g if way.model), "") for g in groups],
@@ -164,7 +164,7 @@ def _told_apart(serial: str, groups: Sequence[Sequence[Way]]) -> list[str]:
 
 
 def _place(target: Target) -> str:
-    """Return where a disk is. A slot stays when names of devices change."""
+    """Return the location of a disk. A slot persists when device names change."""
     return target.slot or str(target)
 
 
@@ -173,13 +173,13 @@ def _list(groups: Sequence[Sequence[Way]]) -> str:
 
 
 def _shared(texts: Sequence[str]) -> set[str]:
-    """Return the WWNs that several disks say: it is the volume's, or a batch's."""
+    """Return the WWNs that several disks report: the volume's, or that of a batch."""
     names = [world_wide_name(text) for text in texts]
     return {name for name in names if names.count(name) > 1}
 
 
 def _add(disks: dict[str, Disk], name: str, ways: Sequence[Way], duplicate: str) -> None:
-    """Add a disk; one that has everything in common with another is told apart by its path."""
+    """Add a disk; one that has everything in common with another is distinguished by its path."""
     best = ways[0]
     if name in disks:
         duplicate = duplicate or f"another disk at {disks[name].polled.target} has the same name"

@@ -1,4 +1,4 @@
-"""Disks behind RAID controllers, as programs list them: smartctl's scan, cli64, tw_cli. Pure."""
+"""Parsers for the disks behind RAID controllers: smartctl's scan, cli64, tw_cli. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from iowarden.collectors.model import ParseError
 from iowarden.collectors.probe_reply import field
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-"""cli64 clears the screen when it takes its output for a terminal."""
+"""cli64 clears the screen if it assumes that its output is a terminal."""
 _SCANNED = re.compile(
     r"/dev/bus/\d{1,3} (sat\+)?megaraid,\d{1,3}|/dev/bsg/sssraid\d{1,3} sssraid,\d{1,3},\d{1,3}",
     re.ASCII,
@@ -25,9 +25,9 @@ Presence = Literal["disk", "other", "silent", "end"]
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A disk that a controller has.
+    """A disk of a controller.
 
-    Fields: `kind` is smartctl's '-d', '' where smartctl has no way to it; `path` may be ''.
+    Fields: `kind` is smartctl's '-d', '' if smartctl cannot read it; `path` may be ''.
     """
 
     kind: str
@@ -36,10 +36,10 @@ class Member:
 
 
 def parse_scan(output: str) -> tuple[Member, ...]:
-    """Return the disks behind controllers that 'smartctl --scan --json' lists; others are left out.
+    """Parse the disks behind controllers in 'smartctl --scan --json'; others are left out.
 
-    Source: smartctl(8): on Linux it asks MegaRAID controllers (sssraid from 7.4 on), and lists of
-    other devices only what is in '/dev'. A disk may be listed twice, under two numbers.
+    Source: smartctl(8): on Linux it queries MegaRAID controllers (sssraid from 7.4 on), and lists
+    of other devices only what is in '/dev'. A disk may be listed twice, under two numbers.
     Errors: ParseError.
     """
     try:
@@ -66,10 +66,10 @@ def parse_scan(output: str) -> tuple[Member, ...]:
 
 
 def parse_areca_disks(output: str) -> tuple[Member, ...]:
-    """Return the disks that 'cli64 disk info' lists; empty bays are left out.
+    """Parse the disks that 'cli64 disk info' lists; empty bays are left out.
 
-    Three layouts, told by the columns ahead of 'ModelName': 'Ch', '# Ch#', '# Enc# Slot#'.
-    'Enc#' and 'Slot#' are taken for what smartctl calls E and N; that was not tried on hardware.
+    Three layouts, identified by the columns before 'ModelName': 'Ch', '# Ch#', '# Enc# Slot#'.
+    'Enc#' and 'Slot#' are assumed to be smartctl's E and N; that was not tried on hardware.
     Limits: the slot's number within its enclosure is counted, because some are called 'EXTP 01'.
     Errors: ParseError.
     """
@@ -101,7 +101,7 @@ def parse_areca_disks(output: str) -> tuple[Member, ...]:
 
 
 def parse_threeware_controllers(output: str) -> tuple[str, ...]:
-    """Return the controllers ('c0') that 'tw_cli info' lists. Errors: ParseError."""
+    """Parse the controllers ('c0') that 'tw_cli info' lists. Errors: ParseError."""
     if not re.search(r"^Ctl\s+Model\b", output, re.MULTILINE):
         raise ParseError(
             f"'tw_cli info': expected a table of controllers, got {output.strip()[:80]!r}"
@@ -110,17 +110,17 @@ def parse_threeware_controllers(output: str) -> tuple[str, ...]:
 
 
 def parse_threeware_disks(output: str) -> tuple[Member, ...]:
-    """Return the disks that 'tw_cli info cN drivestatus' lists; empty ports are left out.
+    """Parse the disks that 'tw_cli info cN drivestatus' lists; empty ports are left out.
 
-    The number of a port is that of smartctl's '-d 3ware,N', for 'VPort' as well (unchecked). To a
-    SAS disk there smartctl has no way: it takes all of them for ATA disks.
+    The number of a port is that of smartctl's '-d 3ware,N', for 'VPort' as well (unchecked).
+    smartctl cannot read a SAS disk there: it treats all of them as ATA disks.
     Errors: ParseError.
     """
     if not re.search(r"^\s*V?Port\s+Status\s+Unit\b", output, re.MULTILINE):
         raise ParseError(f"'tw_cli info': expected a table of ports, got {output.strip()[:80]!r}")
     members = []
     for row in output.splitlines():
-        line = f" {' '.join(row.split())} "  # a guide's sample has tabs
+        line = f" {' '.join(row.split())} "  # a manual's sample has tabs
         if (found := re.match(r" p(\d{1,3}) (\S+) ", line)) and found[2] != "NOT-PRESENT":
             place = re.search(r"/e(\d{1,3})/slt(\d{1,3}) ", line)
             slot = f"enclosure {place[1]} slot {place[2]}" if place else f"port {found[1]}"
@@ -129,15 +129,15 @@ def parse_threeware_disks(output: str) -> tuple[Member, ...]:
 
 
 def parse_cciss(output: str) -> Presence:
-    """Return what is at a number of '-d cciss,N', from 'smartctl --json -i'.
+    """Parse what is at a number of '-d cciss,N', from 'smartctl --json -i'.
 
-    'end' is behind the last one: the driver then says ENXIO. 'silent' answers nothing, as a dead
-    disk does. 'other' is an enclosure. Source: smartctl 5.42's text, hpsa's physical LUNs.
+    'end' is after the last one: the driver then returns ENXIO. 'silent' does not answer, like a
+    dead disk. 'other' is an enclosure. Source: smartctl 5.42's text, hpsa's physical LUNs.
     Errors: ParseError.
     """
     if "No such device or address" in output:
         return "end"
-    if " mode, exit(" in output:  # it sleeps, and was not asked what it is
+    if " mode, exit(" in output:  # it is in standby, and its type was not queried
         return "disk"
     try:
         found = json.loads(output)

@@ -1,4 +1,4 @@
-"""How drives' SMART data is polled: the configuration's section 'smart'."""
+"""How SMART data is polled: the configuration's section 'smart'."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What can be set. `wake_after_seconds`: so long a drive may sleep; None: for ever."""
+    """Settings. `wake_after_seconds`: how long a drive may stay in standby; None: for ever."""
 
     period_seconds: float = 1800.0
     raid_period_seconds: float = 3600.0
     wake_after_seconds: float | None = None
     drives: tuple[ConfiguredDrive, ...] = ()
     deadline_seconds: float = 60.0
-    """Of one poll; four times that for a drive that needs it."""
+    """Time-out of one poll; four times that for a drive that needs it."""
     spread_seconds: float = 120.0
-    """Over which many drives are asked first."""
+    """Time over which the first polls of many drives are spread."""

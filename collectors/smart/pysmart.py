@@ -1,8 +1,8 @@
-"""pySMART's opinion of the text that smartctl printed: read again by others, run again by nobody.
+"""Second opinion by pySMART on the text that smartctl printed; smartctl is not run again.
 
-Source: pySMART 1.4.3, which runs smartctl itself; its hook for that is answered with the lines of
-the run that was. It knows no '-d' of RAID controllers and no '-x' table, and trusts no one: what
-it raises is its own matter, what it reads differently is counted.
+Source: pySMART 1.4.3, which runs smartctl itself; its hook for that returns the lines of the
+existing output. It supports no '-d' of RAID controllers and no '-x' table. Its exceptions are
+ignored; values that it parses differently are counted.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _INTERFACES = {Protocol.ATA: "sat", Protocol.SCSI: "scsi", Protocol.NVME: "nvme"
 def _nothing_changed() -> Iterator[None]:
     """Undo what pySMART does to a process when it is imported.
 
-    It sets the class of all later loggers and the language; and it brings chardet, 10 MB of tables
-    to guess an encoding that is known here, and humanfriendly, for numbers not asked for.
+    It sets the class of all later loggers and the locale; and it imports chardet, 10 MB of tables
+    to guess an encoding that is known here, and humanfriendly, for numbers that are not needed.
     """
     stand_in = ModuleType("stand_in")
     stand_in.parse_size = lambda _text: 0  # type: ignore[attr-defined] # all that is called
@@ -50,7 +50,7 @@ def _nothing_changed() -> Iterator[None]:
 
 
 class _Replay:
-    """What pySMART calls of its Smartctl: one that has run already."""
+    """What pySMART calls of its Smartctl: the result of a finished run."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         # Its pattern for a SCSI drive's self-tests takes 0.3 ms to refuse an ATA drive's line; none
@@ -62,7 +62,7 @@ class _Replay:
         return list(self._lines)
 
     def generic_call(self, params: list[str]) -> tuple[list[str], int]:
-        """Return the lines of a log that is in the report; other calls would be other runs."""
+        """Return the lines of a log in the report; other calls would need another run."""
         return (list(self._lines), 0) if "background" in params else ([""] * 5, 4)
 
     try_generic_call = generic_call
@@ -78,13 +78,13 @@ def _device_class() -> Any:  # noqa: ANN401 - it brings no types
 
 
 _IMPORT = threading.Lock()
-"""Drives are read by several threads; only one may change and restore."""
+"""Drives are parsed by several threads; only one may change and restore."""
 
 
 def differences(lines: Sequence[str], drive: Drive) -> Iterator[str]:
-    """Yield what pySMART reads differently in the lines of a drive, one line each.
+    """Yield what pySMART parses differently in the lines of a drive, one line each.
 
-    What it does not read is no difference. Errors: whatever it raises; ValueError, mostly.
+    What it does not parse is no difference. Errors: any exception of pySMART; mostly ValueError.
     """
     name = "nvme0" if drive.protocol is Protocol.NVME else "disk"
     device = _device_class()(name, _INTERFACES[drive.protocol], smartctl=_Replay(lines))
@@ -98,7 +98,9 @@ def _pairs(device: Any, drive: Drive) -> Iterator[tuple[str, object, object]]:  
     yield "the serial number", drive.serial.partition(" ")[0], device.serial or None
     model = device.model or None
     yield "the model", drive.model if model is None else drive.model[-len(model) :], model
-    if not any(attribute.failed for attribute in drive.attributes):  # of these it makes a health
+    if not any(
+        attribute.failed for attribute in drive.attributes
+    ):  # pySMART derives a health status from these
         yield "the health", drive.passed, {"PASS": True, "FAIL": False}.get(device.assessment or "")
     found = device.if_attributes
     if drive.nvme is not None and found is not None:

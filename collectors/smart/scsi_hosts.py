@@ -1,6 +1,6 @@
-"""How drives are attached, as sysfs tells: adapters, volumes of RAID controllers, drives.
+"""SCSI host topology from sysfs: adapters, volumes of RAID controllers, attached drives.
 
-Of sysfs only names and texts are read that no disk and no enclosure is asked for.
+Only those names and texts of sysfs are read that need no access to a disk or an enclosure.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ DISK, PROCESSOR, RAID_CONTROLLER = 0, 3, 12
 _BLOCKS = frozenset({"0", "20"})
 _DRIVES = frozenset({"1", "4", "5", "7", "8"})
 _NO_DRIVES = frozenset({"3", "12", "13"})
-"""The same: disks, also zoned; tapes, optical drives and changers; processors, controllers and
-enclosures.
+"""Groups of them: disks, also zoned; tapes, optical drives and changers; processors, controllers
+and enclosures.
 """
 
 
 class Shown(enum.Enum):
-    """What the kernel shows of a host that may be a plain adapter or a RAID controller."""
+    """Role of a host that may be a plain adapter or a RAID controller, as the kernel shows it."""
 
     NOTHING = enum.auto()
-    """Neither: a controller whose volumes all failed looks like an adapter without drives."""
+    """Undecided: a controller whose volumes all failed looks like an adapter without drives."""
     DRIVES = enum.auto()
-    """Drives alone, which are asked themselves."""
+    """Drives alone, which are polled directly."""
     VOLUMES = enum.auto()
-    """A volume, a disk without a block device, or what cannot be told from one."""
+    """A volume, a disk without a block device, or a device that may be one of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Raid:
     """A driver of RAID controllers.
 
-    Fields: `family` is smartctl's '-d' for its disks, '' where it has none; on `channels` are its
-    volumes, elsewhere disks that it does not hide.
+    Fields: `family` is smartctl's '-d' for its disks, '' if it has none; its volumes are on
+    `channels`, the disks on other channels are not hidden.
     """
 
     family: str = ""
@@ -69,12 +69,12 @@ RAID = {
     "3w-xxxx": Raid("3ware"),
     "3w-9xxx": Raid("3ware"),
     "3w-sas": Raid("3ware"),
-    # Behind its two channels of disks volumes follow (megaraid_sas.h; seen in our test machine).
+    # Volumes follow its two channels of disks (megaraid_sas.h; seen on our test host).
     "megaraid_sas": Raid("megaraid", range(2, 256)),
     # Containers are on channel 0 (CONTAINER_CHANNEL of aacraid.h).
     "aacraid": Raid("aacraid", range(1)),
-    # hpsa.h and smartpqi.h: physical devices are on bus 0, volumes behind; volumes of old kernels
-    # are told by their model.
+    # hpsa.h and smartpqi.h: physical devices are on bus 0, volumes after it; volumes of old kernels
+    # are identified by their model.
     "hpsa": Raid("cciss", range(1, 256)),
     "smartpqi": Raid("cciss", range(1, 256)),
     "hptiop": Raid("hpt"),
@@ -95,21 +95,21 @@ _VIRTUAL = re.compile(
     r"|Linux (scsi_debug|File-.*)|\S* ?Virtual (Disk|HDisk|Floppy|CDROM|Media|USB).*",
     re.IGNORECASE,
 )
-"""Vendor and model of disks that are made of something else; also those that a BMC offers."""
+"""Vendor and model of virtual disks; also those that a BMC offers."""
 _ARRAY = re.compile(
     r"NETAPP .*|EMC .*|DGC .*|DellEMC .*|3PARdata .*|PURE .*|Nimble .*|EQLOGIC .*|COMPELNT .*"
     r"|IBM 2(107|145|076|810).*|HPE? (MSA|P2000|HSV|OPEN).*|DELL MD3.*|HITACHI (OPEN|DF600).*"
     r"|HUAWEI (XSG|S\d).*|FUJITSU ETERNUS.*|LSI INF-.*|DDN .*|TrueNAS .*|SYNOLOGY .*"
     r"|.* Universal Xport"
 )
-"""Vendor and model of logical units of storage arrays, after multipath-tools' table of them."""
+"""Vendor and model of logical units of storage arrays, from multipath-tools' table."""
 _VOLUME = re.compile(
     r".*LOGICAL VOLUME.*|.*\b(PERC|MegaRAID|ServeRAID)\b.*|(BROADCOM|AVAGO|LSI) MR\d.*|.*1030 IM",
     re.IGNORECASE,
 )
-"""Vendor and model of volumes whose driver or channel does not tell them from disks."""
+"""Vendor and model of volumes whose driver or channel does not distinguish them from disks."""
 _REFUSED_BRIDGES = re.compile(r"04b4:683[01]")
-"""Cypress: smartctl would choose 'usbcypress' of itself. Source: smartctl's drive database."""
+"""Cypress: smartctl would choose 'usbcypress' itself. Source: smartctl's drive database."""
 
 THREEWARE = {"3w-xxxx": "twe", "3w-9xxx": "twa", "3w-sas": "twl"}
 """Source: smartctl(8), '-d 3ware'."""
@@ -123,7 +123,7 @@ _PART_OF_MMC = re.compile(r"mmcblk\d+(boot\d+|rpmb)")
 
 @dataclass(frozen=True, slots=True)
 class Uncovered:
-    """What is not asked. Fields: `what` is for people; `device` is its block device or ''."""
+    """A device that is not polled. Fields: `what` is for users; `device`: block device or ''."""
 
     what: str
     cover: Cover
@@ -169,7 +169,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What sysfs says of how drives are attached."""
+    """Host topology from sysfs: how drives are attached."""
 
     topology: Topology
     hosts: Mapping[str, Host]
@@ -179,10 +179,10 @@ class Machine:
     slots: Mapping[str, str]
     problems: list[str] = field(default_factory=list)
     unlisted: set[str] = field(default_factory=set)
-    """Controllers that did not say what disks they have: those known before may be there still."""
+    """Controllers that did not list their disks: those known before may still exist."""
 
     def raid(self, host: str) -> Raid | None:
-        """Return what is known of a host's driver, where it is one of RAID controllers."""
+        """Return the entry for a host's driver if it is a driver of RAID controllers."""
         return RAID.get(self.hosts[host].driver) if host in self.hosts else None
 
     def generic(self, host: str, kind: int | None = None) -> str:
@@ -193,7 +193,7 @@ class Machine:
 
 
 def read_machine(root: Root, topology: Topology) -> Machine:
-    """Read how drives are attached. Limits: may hang on a sick adapter."""
+    """Read the host topology. Limits: may hang on a faulty adapter."""
     problems: list[str] = []
     names = listed(root, HOSTS, problems)
     addresses = _adapters(root, problems)
@@ -234,7 +234,7 @@ def _adapters(root: Root, problems: list[str]) -> dict[str, tuple[str, str]]:
 
 
 def _nodes(root: Root, hosts: Mapping[str, Host], problems: list[str]) -> Iterator[Node]:
-    """Yield the devices of hosts that may hide disks; of others nothing is listed."""
+    """Yield the devices of hosts that may hide disks; those of others are not listed."""
     hiding = {name[4:] for name, host in hosts.items() if host.driver in {*RAID, *MPT}}
     for address in listed(root, DEVICES, problems) if hiding else ():
         parts = address.split(":")
@@ -275,7 +275,7 @@ def _nvme(root: Root, problems: list[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _slots(root: Root, problems: list[str]) -> dict[str, str]:
-    """Return the slot of each block device. The enclosure itself, which may hang, is not asked."""
+    """Return the slot of each block device. The enclosure, which may hang, is not queried."""
     return {
         device: re.sub(r"^(?=\d)", "slot ", slot) + f" of enclosure {enclosure}"
         for enclosure in listed(root, ENCLOSURES, problems)
@@ -286,7 +286,7 @@ def _slots(root: Root, problems: list[str]) -> dict[str, str]:
 
 
 def leaves(root: Root, machine: Machine) -> tuple[list[Target], list[Volume], list[Uncovered]]:
-    """Sort what is at the bottom of the stack into drives, volumes and what cannot be asked."""
+    """Sort the leaf devices into drives, volumes and devices that cannot be polled."""
     channels = {node.device: node.channel for node in machine.nodes if node.device}
     found: list[Target | Volume | Uncovered | None] = []
     rest = []
@@ -312,7 +312,7 @@ def leaves(root: Root, machine: Machine) -> tuple[list[Target], list[Volume], li
 def _nvme_drive(
     root: Root, topology: Topology, controller: str, entries: tuple[str, ...]
 ) -> list[Target | Volume | Uncovered | None]:
-    """Return how an NVMe drive is asked: once, however many namespaces it has."""
+    """Return the access method of an NVMe drive: one, however many namespaces it has."""
     leaves = [entry for entry in entries if entry in topology.leaves]
     transport = text_of(root, f"{NVME}/{controller}/transport") or "pcie"
     if transport not in {"pcie", "apple-nvme"}:
@@ -325,7 +325,7 @@ def _nvme_drive(
 def _leaf(
     root: Root, machine: Machine, device: Device, channel: int | None
 ) -> Target | Volume | Uncovered | None:
-    """Return what a block device that is no NVMe namespace is; None: nothing, such as no medium."""
+    """Return the kind of a block device but an NVMe namespace; None: none, as without medium."""
     name = device.name
     if (device.size_bytes == 0 and (device.removable or _NETWORK_BLOCK.fullmatch(name))) or (
         _PART_OF_MMC.fullmatch(name)
@@ -366,10 +366,10 @@ def _leaf(
 
 
 def direct_kind(device: Device, driver: str) -> str:
-    """Return smartctl's '-d', without which it may wake a disk to find out what it is.
+    """Return smartctl's '-d', without which it may wake a disk to detect its type.
 
     The kernel's SCSI vendor of every disk behind a translation to ATA is 'ATA'. Source: SAT-3,
-    8.1.3; kernel, libata-scsi.c. Of USB bridges smartctl has a table, by their ids.
+    8.1.3; kernel, libata-scsi.c. For USB bridges smartctl has a table, by their ids.
     """
     return "" if _USB.fullmatch(driver) else "sat" if device.vendor == "ATA" else "scsi"
 
@@ -382,9 +382,9 @@ def _refused_bridge(root: Root, device: Device) -> str:
 
 
 def shown(root: Root, host: str, driver: str) -> Shown:
-    """Return what the kernel shows of a host of aacraid, hpsa, smartpqi or mpi3mr.
+    """Return the role of a host of aacraid, hpsa, smartpqi or mpi3mr, as the kernel shows it.
 
-    Limits: a volume that failed is hidden by mpi3mr and smartpqi: beside drives it is not missed.
+    Limits: mpi3mr and smartpqi hide a failed volume: next to drives its absence is not detected.
     """
     found = Shown.NOTHING
     for address in listed(root, DEVICES, []):
@@ -402,11 +402,11 @@ def shown(root: Root, host: str, driver: str) -> Shown:
 
 
 def _is_drive(root: Root, path: str, channel: int, kind: str, driver: str) -> bool:
-    """Return whether what is shown as a disk is surely one, and no volume.
+    """Return whether a disk is certainly a drive, and no volume.
 
-    Source: `raid_level` of smartpqi_init.c and hpsa.c ('N/A' of a drive); `sas_address` of
-    mpi3mr_os.c is empty of volumes and NVMe drives, and not there in kernels before 5.18 or so,
-    where a SAS drive is unsure.
+    Source: `raid_level` of smartpqi_init.c and hpsa.c ('N/A' for a drive); `sas_address` of
+    mpi3mr_os.c is empty for volumes and NVMe drives, and missing in kernels before 5.18 or so,
+    where a SAS drive is uncertain.
     """
     vendor, model = (text_of(root, f"{path}/{name}") for name in ("vendor", "model"))
     raid = RAID.get(driver)
@@ -422,7 +422,7 @@ def _is_drive(root: Root, path: str, channel: int, kind: str, driver: str) -> bo
 
 
 def listed(root: Root, path: str, problems: list[str]) -> list[str]:
-    """Return the names in a directory; none where there is no such."""
+    """Return the names in a directory; none if it does not exist."""
     try:
         return root.names(path)
     except AbsentError:
@@ -433,7 +433,7 @@ def listed(root: Root, path: str, problems: list[str]) -> list[str]:
 
 
 def text_of(root: Root, path: str) -> str:
-    """Return a text, '' where there is none or it cannot be read: then something else decides."""
+    """Return a text, '' if it is missing or unreadable: then other data decide."""
     try:
         return root.read(path).strip()
     except (AbsentError, ReadError):

@@ -1,7 +1,7 @@
-"""Telling one drive to test itself, or to stop that, and what came of it.
+"""Start and abort the self-test of one drive, and classify the reply.
 
-Source: smartctl(8) 7.3, '-t' and '-X'; its words: smartmontools, ataprint.cpp, scsiprint.cpp,
-nvmeprint.cpp. A drive that sleeps is woken by either.
+Source: smartctl(8) 7.3, '-t' and '-X'; its messages: smartmontools, ataprint.cpp, scsiprint.cpp,
+nvmeprint.cpp. A drive in standby is woken by either.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import Target
 
 DEADLINE_SECONDS = 120.0
-"""A drive that spins up first, behind a controller where others are asked."""
+"""For a drive that spins up first, behind a controller where others are queried."""
 _NOT_ASKED = 0b11
-"""Of smartctl's exit status: no such command line, or the drive could not be opened."""
+"""Bits of smartctl's exit status: invalid command line, or the drive could not be opened."""
 _UNABLE = re.compile(r"not supported|does not support|unsupported|not implemented", re.IGNORECASE)
 _MOST_CHARACTERS = 300
 _BEGUN = re.compile(r"\bhas begun\b")
@@ -35,32 +35,32 @@ _FRAME = re.compile(r"smartctl \d|Copyright |=== |Sending command|Use smartctl |
 
 
 class Said(enum.StrEnum):
-    """What came of a command."""
+    """Outcome of a command."""
 
     DONE = "done"
     RUNS = "runs"
-    """Another test runs, and was left alone."""
+    """Another self-test is running, and was not aborted."""
     REFUSED = "refused"
-    """The drive, or what is before it, does not do that."""
+    """The drive, or its controller, does not support it."""
     FAILED = "failed"
-    """The drive had no say."""
+    """The command did not reach the drive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came of a command, and why, in smartctl's words."""
+    """Outcome of a command, and the reason in smartctl's words."""
 
     said: Said
     text: str = ""
 
 
 def begin(root: Root, target: Target, kind: str) -> Reply:
-    """Have a drive begin a self-test: 'short', 'long', 'conveyance'; every way ends in a Reply."""
+    """Start a self-test: 'short', 'long', 'conveyance'; every outcome is a Reply."""
     return _tell(root, target, ("-t", kind), _BEGUN)
 
 
 def abort(root: Root, target: Target) -> Reply:
-    """Have a drive end its self-test; every way this can end is a Reply."""
+    """Abort the self-test of a drive; every outcome is a Reply."""
     return _tell(root, target, ("-X",), _ABORTED)
 
 
@@ -76,7 +76,7 @@ def _tell(root: Root, target: Target, action: tuple[str, ...], done: re.Pattern[
 
 
 def judged(content: str, done: re.Pattern[str] = _BEGUN) -> Reply:
-    """Return what the probe's answer means; `done` is how smartctl says that it was done."""
+    """Classify the probe's answer; `done` is smartctl's message of success."""
     try:
         value = json.loads(content)
         status, signal = optional(int, value, "status"), optional(int, value, "signal")
@@ -98,7 +98,7 @@ def judged(content: str, done: re.Pattern[str] = _BEGUN) -> Reply:
 
 
 def _lines(output: str) -> Iterator[str]:
-    """Yield the lines of text in smartctl's JSON, else its messages; what is no JSON as it is."""
+    """Yield the text lines in smartctl's JSON, else its messages; other text unchanged."""
     try:
         smartctl = {} if json_text.is_deep(output) else json.loads(output)["smartctl"]
         messages = [message["string"] for message in smartctl.get("messages", ())]

@@ -1,7 +1,8 @@
-"""What drives say of themselves, as series: 'iowarden_disk_*' and 'iowarden_smart_*'.
+"""SMART data of drives as series: 'iowarden_disk_*' and 'iowarden_smart_*'.
 
-Every series has the label 'disk', which outlives a change of name; what may change (device, slot,
-model) is a label of 'iowarden_disk_info' only. What a drive does not say has no series.
+Every series has the label 'disk', which persists when a device name changes; what may change
+(device, slot, model) is a label of 'iowarden_disk_info' only. What a drive does not report has no
+series.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ FAILURE_PREDICTED = 0x5D
 _HOURS_OF_ATA = 1 << 16
 """Source: smartctl(8), '-l selftest': a test's power-on time wraps after 2^16 hours."""
 _MOST_HOURS_OF_SCSI = 0xFFFF
-"""Source: SPC, self-test results log page: so much, or any more (its time has two bytes)."""
+"""Source: SPC, self-test results log page: this value, or any larger (its time has two bytes)."""
 
 _INFO = Family(
     "iowarden_disk_info", "gauge", "1; identity of a disk and its access method in labels."
 )
 
 _Row = tuple[Family, "Callable[[Any], Any]"]
-"""How a drive, attribute, counter or poll is asked for the family's value; None: no series."""
+"""How a family's value is read from a drive, attribute, counter or poll; None: no series."""
 
 
 def _row(name: str, kind: Kind, text: str, read: Callable[[Any], Any]) -> _Row:
@@ -270,7 +271,7 @@ FAMILIES = (
 
 
 def emit(disks: Disks) -> list[Sample]:
-    """Return the samples of FAMILIES. Of a drive they are made once: it speaks twice an hour."""
+    """Return the samples of FAMILIES. Those of a drive are made once for each poll."""
     samples: list[Sample] = []
     for disk in disks.by_key.values():
         own: Labels = (("disk", disk.key),)
@@ -286,7 +287,7 @@ def emit(disks: Disks) -> list[Sample]:
 
 
 def said(drive: Drive, key: str) -> tuple[Sample, ...]:
-    """Return all that a drive says, under the name it bears."""
+    """Return all series of a drive, under the name of its disk."""
     known = drive.memo.get(("iowarden", key))
     if known is None:
         known = drive.memo["iowarden", key] = tuple(_said(drive, key))
@@ -327,9 +328,9 @@ def _said(drive: Drive, key: str) -> Iterator[Sample]:
 
 
 def hours_since(drive: Drive, test: SelfTest) -> int | None:
-    """Return for how many hours a drive was powered since a self-test of it ended.
+    """Return the power-on hours of a drive since a self-test of it ended.
 
-    Limits: of an ATA drive modulo 7.5 years, so what is older looks younger.
+    Limits: of an ATA drive modulo 7.5 years, so an older one appears younger.
     """
     if test.hours is None or drive.power_on_hours is None:
         return None
@@ -359,9 +360,9 @@ def _identity(disk: Disk) -> Labels:
 
 
 def unread(disks: Disks) -> Iterator[tuple[Labels, str]]:
-    """Yield the disks of which nothing is known now, with the reason.
+    """Yield the disks without current data, with the reason.
 
-    Also those of which nothing could be known: they may have been read once.
+    Also those that never had data in this run: they may have been read once.
     """
     for disk in disks.by_key.values():
         if disk.polled.drive is None:
@@ -369,12 +370,12 @@ def unread(disks: Disks) -> Iterator[tuple[Labels, str]]:
             not_yet = disk.polled.cover is Cover.NOT_YET
             text = "" if not_yet else f"disk '{disk.key}' could not be read: {reason}"
             yield (("disk", disk.key),), text
-            target = disk.polled.target  # as rules on smartctl_exporter's series call it
+            target = disk.polled.target  # as rules on series of smartctl_exporter name it
             yield (("device", smartctl_exporter.label(target.path, target.kind)),), text
 
 
 def keys(disks: Disks) -> Container[str]:
-    """Return what the disks are called."""
+    """Return the names of the disks."""
     return disks.by_key
 
 

@@ -1,7 +1,7 @@
-"""What one run of smartctl says of a drive, or why it says nothing.
+"""Parser of one smartctl output: a drive, or the reason why there is no data.
 
-Source: smartctl(8) 7.0 to 7.5, '--json=co -x -f old'; the text that '--json=o' adds, or that came
-alone, fills what the JSON lacks; pySMART reads that text as well, and is asked for its opinion.
+Source: smartctl(8) 7.0 to 7.5, '--json=co -x -f old'; the text that '--json=o' adds, or that was
+printed alone, completes the JSON; pySMART parses that text as well, as a second opinion.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.smartctl_text import Document
 
 MOST_CHARACTERS = 4 * 1024 * 1024
-"""Real ones have 1 to 60 thousand."""
+"""Real outputs have 1 to 60 thousand."""
 _MOST_LINES = 10_000
 
 
 def parse(text: str, *, kind: str = "") -> Drive | Refused:
-    """Return what smartctl printed: a drive, or that there is none to speak of.
+    """Parse an output of smartctl: a drive, or the reason why it has no health data.
 
-    `kind` is the '-d' it was asked with. A field that is not what it should be is None, and one of
-    `messages` says so. Limits: 4 MiB. Errors: ParseError: this is not what smartctl prints.
+    `kind` is the '-d' of the query. An invalid field is None, and reported in `messages`. Limits: 4
+    MiB. Errors: ParseError: this is no output of smartctl.
     """
     if len(text) > MOST_CHARACTERS:
         raise ParseError(
@@ -47,7 +47,7 @@ def parse(text: str, *, kind: str = "") -> Drive | Refused:
         )
     if not text.strip():
         return Refused(Cover.UNPARSED, "smartctl printed nothing")
-    # smartmontools before 7.3 may print '  Pending defect count:' ahead of the JSON.
+    # smartmontools before 7.3 may print '  Pending defect count:' before the JSON.
     if begin := _OBJECT.search(text):
         document = _document(text[begin.start() :])
         if isinstance(document, Refused):
@@ -63,14 +63,14 @@ def parse(text: str, *, kind: str = "") -> Drive | Refused:
                 f" {text.strip()[:80]!r}; run it by hand on this drive"
             )
     if begin:
-        document.pop("unread", None)  # JSON has its values, whatever the locale makes of its text
+        document.pop("unread", None)  # JSON has its values, whatever the locale does to its text
     judged = _judged(document, lines, kind)
     return _compared(judged, lines) if isinstance(judged, Drive) and lines else judged
 
 
 def _compared(drive: Drive, lines: list[str]) -> Drive:
-    """Return a drive with what pySMART makes of the same lines counted."""
-    # Only where there are drives: it is not worth its memory elsewhere.
+    """Return a drive with the number of values that pySMART parses differently."""
+    # Imported only if there are drives: it is not worth its memory otherwise.
     from iowarden.collectors.smart import pysmart  # noqa: PLC0415
 
     disagreements = 0
@@ -79,7 +79,7 @@ def _compared(drive: Drive, lines: list[str]) -> Drive:
         for difference in pysmart.differences(lines, drive):
             disagreements += 1
             messages.append(clean(difference))
-    except Exception as error:  # noqa: BLE001 - it raises what it stumbles over; ours is read
+    except Exception as error:  # noqa: BLE001 - whatever pySMART raises
         messages.append(clean(f"pySMART: {type(error).__name__}: {error}"))
     if len(messages) == len(drive.messages):
         return drive
@@ -89,7 +89,7 @@ def _compared(drive: Drive, lines: list[str]) -> Drive:
 
 
 def _document(text: str) -> Document | Refused:
-    """Return the JSON object that a text begins with. Errors: ParseError, not smartctl's."""
+    """Return the JSON object that begins a text. Errors: ParseError if it is not smartctl's."""
     if is_deep(text):
         return Refused(
             Cover.UNPARSED, f"its JSON of {len(text)} characters is truncated, or nested too deep"
@@ -135,7 +135,7 @@ def _output(document: Document) -> list[str]:
 
 
 def _merged(said: Document, text: Document) -> Document:
-    """Return what JSON says, and where it says nothing, what the text does."""
+    """Return the drive from JSON, with fields from the text where JSON has none."""
     merged = text | {name: value for name, value in said.items() if value is not None}
     for name, value in merged.items():
         other = text.get(name)
@@ -151,7 +151,7 @@ def _judged(document: Document, lines: list[str], kind: str) -> Drive | Refused:
     if found := ASLEEP.search(told):
         return Refused(Cover.ASLEEP, found[0], identity(drive))
     bad = drive.passed is False or any(each.failed == "now" for each in drive.attributes)
-    # Others count errors all the same; a verdict that is good is an old one then.
+    # Others count errors even so; a passed status is an old one then.
     disabled = drive.protocol is Protocol.ATA and drive.smart_enabled is False and not bad
     little = _says_little(drive) and of_no_disk(drive, kind)
     if _says_health(drive) and not little and not disabled:
@@ -169,7 +169,7 @@ def _says_health(drive: Drive) -> bool:
 
 
 def _says_little(drive: Drive) -> bool:
-    """Whether there is nothing of it that a controller or an array does not say as well."""
+    """Whether its data are not more than what a controller or an array reports as well."""
     return not (
         drive.attributes
         or drive.nvme

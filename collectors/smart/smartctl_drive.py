@@ -1,4 +1,4 @@
-"""A drive as smartctl's report has it: identity, verdict, ATA attributes, what all protocols tell.
+"""A drive from smartctl's report: identity, health status, ATA attributes, common data.
 
 Source: smartmontools 7.5: ataprint.cpp, scsiprint.cpp, nvmeprint.cpp.
 """
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 MOST_MESSAGES = 40
 _NO_LIMIT_CELSIUS = frozenset({0, 25})
-"""As the trip temperature of a SCSI drive: it has none, or a controller made it up."""
+"""Trip temperature of a SCSI drive that has none, or whose controller made it up."""
 
 
 def drive_of(report: Report, lines: list[str], kind: str) -> Drive:
-    """Return all that is there, be it little."""
+    """Return all data in the report, however few."""
     protocol = _protocol(report, kind)
     vendor = report.text("scsi_vendor") or report.text("vendor")
     product = report.text("scsi_product") or report.text("product")
@@ -102,10 +102,10 @@ def drive_of(report: Report, lines: list[str], kind: str) -> Drive:
 
 
 def _contradictions(drive: Drive) -> Iterator[str]:
-    """Yield what smartctl's exit status, or a value, tells that the rest of its report does not.
+    """Yield what smartctl's exit status, or a value, shows that the rest of its report does not.
 
     Source: smartctl(8), EXIT STATUS, and smartmontools 7.5, ataprint.cpp: a temperature counts
-    there, too, and self-tests that failed ahead of one that passed do not.
+    there, too, and failed self-tests before a passed one do not.
     """
     rows = drive.attributes
     now = any(_at_threshold(each, each.value) for each in rows)
@@ -136,12 +136,12 @@ def _at_threshold(attribute: Attribute, value: int | None) -> bool:
 
 
 _ERRORS = frozenset({5, 10, 187, 188, 196, 197, 198, 199})
-"""Attributes that count errors. Source: domain condition H2, H3."""
+"""Attributes that count errors (conditions smart_errors and interface_crc_errors)."""
 _OF_SO_MANY = re.compile(r"\d{1,9}/\d{1,12}", re.ASCII)
 _UNFINISHED = re.compile(
     r"(?i)aborted|interrupted|(?:.{0,12}self[- ]test|test).{0,20} in progress|in progress|reserved"
 )
-"""A self-test that says nothing of the drive. Source: as of `_test_passed`."""
+"""Status of a self-test without a result for the drive. Source: as for `_test_passed`."""
 
 
 _UNSUPPORTED = re.compile(r"not supported|does not support|[Uu]nsupported|not implemented")
@@ -188,9 +188,9 @@ _DESIGNATOR = re.compile(r"(?:0x)?([0-9a-f]{32}|[0-9a-f]{16})")
 
 
 def _rotation(report: Report, protocol: Protocol, lines: list[str]) -> int | None:
-    """Return the rotation rate, 0 of a solid-state drive.
+    """Return the rotation rate, 0 for a solid-state drive.
 
-    Of a SCSI drive that does not report one, smartctl's JSON has 0 as well; its text has no line.
+    For a SCSI drive that does not report one, smartctl's JSON has 0 as well; its text has no line.
     """
     rate = report.integer("rotation_rate", most=0xFFFE)
     told = not lines or any(line.startswith("Rotation Rate:") for line in lines)
@@ -207,7 +207,7 @@ def _passed(report: Report, nvme: Nvme | None) -> bool | None:
 def _temperature(
     report: Report, protocol: Protocol, attributes: tuple[Attribute, ...]
 ) -> float | None:
-    """Return the temperature; 0 is what ATA and SCSI devices say that have no sensor."""
+    """Return the temperature; ATA and SCSI devices without a sensor report 0."""
     for path in (
         ("temperature", "current"),
         ("scsi_environmental_reports", "temperature_1", "current"),
@@ -217,7 +217,7 @@ def _temperature(
             return current
     for number in (194, 190):
         found = next((each for each in attributes if each.id == number), None)
-        # Makers pack minimum and maximum into the bytes above the lowest.
+        # Vendors pack minimum and maximum into the bytes above the lowest.
         low = None if found is None or found.counted() is None else (found.counted() or 0) & 0xFF
         if low is not None and 0 < low < 128:
             return float(low)
@@ -225,7 +225,7 @@ def _temperature(
 
 
 def _limit(report: Report, protocol: Protocol, trip: float | None) -> float | None:
-    """Return the temperature that the drive itself calls its limit."""
+    """Return the temperature limit that the drive itself reports."""
     if protocol is Protocol.SCSI:
         return None if trip in _NO_LIMIT_CELSIUS else trip
     for path in (
@@ -242,7 +242,7 @@ def _limit(report: Report, protocol: Protocol, trip: float | None) -> float | No
 def _power_on_hours(report: Report, attributes: tuple[Attribute, ...]) -> int | None:
     hours = first(report.integer, ("power_on_time", "hours"), (HEALTH_LOG, "power_on_hours"))
     if hours is None:
-        # A maker's format may follow it: '12345 (188 21 0)' or '12345h+17m+03.123s'.
+        # A vendor's format may follow it: '12345 (188 21 0)' or '12345h+17m+03.123s'.
         found = next((each for each in attributes if each.id == 9), None)
         digits = re.match(r"(\d{1,9})(?:h|\s|$)", found.raw_text) if found else None
         hours = int(digits[1]) if digits else None
@@ -258,7 +258,7 @@ def _power_cycles(report: Report, attributes: tuple[Attribute, ...]) -> int | No
 
 
 def _attributes(report: Report) -> Iterator[Attribute]:
-    """Yield the attributes, each number once: it is what tells them apart."""
+    """Yield the attributes, each number once, because the number identifies an attribute."""
     known: set[int] = set()
     for row in report.rows("ata_smart_attributes", "table"):
         number = row.integer("id", most=255)

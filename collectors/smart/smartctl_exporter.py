@@ -1,13 +1,13 @@
-"""What smartctl_exporter would show of drives: its names, its labels, its values.
+"""Series compatible with smartctl_exporter: its names, labels and values.
 
-Source: prometheus-community/smartctl_exporter 0.14 (smartctl.go, readjson.go). It runs
-'smartctl --json --info --health --attributes --format=brief --log=error': what only our '-x' brings
-is left out, because a rule on 'smartctl_device_temperature > 60' must not see a lifetime's maximum.
+Source: prometheus-community/smartctl_exporter 0.14 (smartctl.go, readjson.go). It runs 'smartctl
+--json --info --health --attributes --format=brief --log=error': data only in our '-x' output is
+left out, because a rule on 'smartctl_device_temperature > 60' must not match a lifetime's maximum.
 Differences: error counters of SCSI drives behind RAID controllers and health logs of NVMe drives
 behind bridges are shown as well (it forgets them: issue 89); a drive behind a controller that it
-would name as another ('cciss': all of them 'sg2') has its number in its name.
+would name like another one ('cciss': all of them 'sg2') has its number in its name.
 
-A drive's series are packed where its output is parsed and unpacked when somebody asks.
+A drive's series are packed when its output is parsed and unpacked for each scrape.
 """
 
 from __future__ import annotations
@@ -64,19 +64,19 @@ _COUNTERS = frozenset(
 _VERSION = "smartctl_version"
 
 _Fact = tuple[str, list[tuple[str, str]], float]
-"""A series; the label 'device' comes when it is asked for."""
+"""A series; the label 'device' is added on request."""
 
 
 def family(name: str) -> Family:
-    """Return the family of a name, of the kind that smartctl_exporter gives it."""
+    """Return the family of a name, with the type that smartctl_exporter gives it."""
     kind: Kind = "counter" if name in _COUNTERS else "gauge"
     return Family(name, kind, "As smartctl_exporter's.")
 
 
 def pack(document: Mapping[str, Any]) -> bytes:
-    """Return what it would show of a drive with this output, b'' where it would show nothing.
+    """Return its packed series of a drive with this output, b'' if it would show none.
 
-    Limits: a field of another type than it should have counts as missing, and that as 0.
+    Limits: a field of an invalid type counts as missing, and that as 0.
     """
     status = int(_number(document, "smartctl.exit_status"))
     messages = _list(document, "smartctl.messages")
@@ -96,7 +96,7 @@ def pack(document: Mapping[str, Any]) -> bytes:
 
 
 def samples(disks: Disks) -> list[Sample]:
-    """Return its series of all drives that are read."""
+    """Return its series of all drives with data."""
     found: list[Sample] = []
     version: Sample | None = None
     pairs: dict[tuple[str, str], tuple[str, str]] = {}  # drives of a model have most in common
@@ -115,7 +115,7 @@ def samples(disks: Disks) -> list[Sample]:
 
 
 def label(path: str, kind: str) -> str:
-    """Return its label 'device' ('sda', 'nvme0', 'bus_0_megaraid_3') of how a drive is asked."""
+    """Return its label 'device' ('sda', 'nvme0', 'bus_0_megaraid_3') from the access method."""
     name = re.sub(r"^/dev/(disk/by-id/|disk/by-path/)?", "", path)
     if found := re.fullmatch(r"(nvme\d+)n\d+", name):
         name = found[1]  # 'smartctl --scan' lists controllers
@@ -231,7 +231,7 @@ def _life(document: Mapping[str, Any]) -> Iterator[_Fact]:
         if _have(document, path):
             yield f"{own}_power_cycle_count", [], _number(document, path)
             break
-    for log in ("summary", "extended"):  # the second only of a drive that was not asked for both
+    for log in ("summary", "extended"):  # the second only of a drive that was not queried for both
         path = f"ata_smart_error_log.{log}"
         if _have(document, path):
             count = _number(document, f"{path}.count")
@@ -269,7 +269,7 @@ def _scsi(document: Mapping[str, Any]) -> Iterator[_Fact]:
 
 
 def _get(value: Any, path: str) -> Any:  # noqa: ANN401 - whatever the JSON has
-    """Return what is at 'a.b.c', None where there is none."""
+    """Return the value at 'a.b.c', None if there is none."""
     for key in path.split("."):
         if not isinstance(value, dict):
             return None
@@ -287,7 +287,7 @@ def _list(document: Mapping[str, Any], path: str) -> list[Any]:
 
 
 def _number(document: Mapping[str, Any], path: str) -> float:
-    """Return a number as smartctl_exporter reads it: what is none is 0, a text may hold one."""
+    """Parse a number like smartctl_exporter: an invalid one is 0, a text may contain one."""
     value = _get(document, path)
     try:
         number = float(value) if isinstance(value, (bool, int, float, str)) else 0.0

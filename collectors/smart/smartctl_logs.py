@@ -1,4 +1,4 @@
-"""What smartctl's report has of a SCSI drive's log pages, and of an NVMe drive's health log.
+"""SCSI log pages and the NVMe health log in smartctl's report.
 
 Source: smartmontools 7.5, scsiprint.cpp, nvmeprint.cpp; NVM Express Base Specification, SMART /
 Health Information.
@@ -14,7 +14,7 @@ _DATA_UNIT_BYTES = 512_000
 
 
 def scsi_of(report: Report) -> Scsi:
-    """Return what its log pages count."""
+    """Return the counts of the SCSI log pages."""
     counters = {
         name: ErrorCounter(
             report.integer(_COUNTER_LOG, name, "total_errors_corrected"),

@@ -1,4 +1,4 @@
-"""Why smartctl read no health of a drive: its exit status, what it printed, what the device is.
+"""Why smartctl read no health data of a drive: exit status, messages, type of device.
 
 Source: smartctl(8), EXIT STATUS; smartmontools 7.5: smartctl.cpp, os_linux.cpp, ataprint.cpp,
 scsiprint.cpp.
@@ -17,8 +17,8 @@ from iowarden.collectors.smart.smartctl_report import clean
 class ExitStatus(enum.IntFlag):
     """The bits of smartctl's exit status. Source: smartctl(8), EXIT STATUS.
 
-    The first three are about reading, the others about the drive, and then there is a report.
-    With '-n standby,3' a drive that sleeps is 3 as well: what smartctl says decides.
+    The first three are about reading, the others about the drive, which was read then. With '-n
+    standby,3' a drive in standby has status 3 as well: smartctl's message decides.
     """
 
     COMMAND_LINE = 1 << 0
@@ -44,16 +44,16 @@ _FINDINGS = {
 
 
 def exit_findings(status: int) -> tuple[str, ...]:
-    """Return what each bit of smartctl's exit status means, lowest first."""
+    """Return the meaning of each bit of smartctl's exit status, lowest first."""
     return tuple(text for bit, text in _FINDINGS.items() if status & bit)
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """smartctl ran, and read no health of a drive.
+    """smartctl was run, and read no health data of a drive.
 
-    Fields: `cover` is the kind of reason, `reason` is for people, in smartctl's words where it has
-    any; `drive` is what was said of its identity nevertheless (model, serial number), if anything.
+    Fields: `cover` is the kind of reason, `reason` is for users, in smartctl's words if it has any;
+    `drive` is the identity that was reported even so (model, serial number), if any.
     """
 
     cover: Cover
@@ -87,8 +87,9 @@ _FAILURES = (
     (Cover.FAILED, re.compile(r"Test Unit Ready +\[|NOT READY|becoming ready|No such device")),
     (Cover.FAILED, re.compile(r"(?<!SMART command )[Ff]ailed(?:: | \[)")),
 )
-"""What smartctl prints where it could read nothing. Source: its smartctl.cpp, os_linux.cpp,
-ataprint.cpp and scsiprint.cpp."""
+"""Messages of smartctl if it could not read anything. Source: its smartctl.cpp, os_linux.cpp,
+ataprint.cpp and scsiprint.cpp.
+"""
 _LUN = re.compile(
     r"NETAPP|DGC|EMC|SYMMETRIX|OPEN-|3PARdata|PURE|HUAWEI|COMPELNT|Nimble|LIO-ORG|IET|SCST|Tegile"
     r"|XtremIO|IBM 21|IBM 2810XIV|NUTANIX|HP HSV|MSA|DELL MD|DELL ME|SYNOLOGY|FreeNAS|TrueNAS"
@@ -113,9 +114,9 @@ def _first(reasons: tuple[tuple[Cover, re.Pattern[str]], ...], told: str) -> _Re
 
 
 def refusal(drive: Drive, told: str, kind: str) -> Refused:
-    """Return why there is no health of a drive: what was printed, what it is, how smartctl ended.
+    """Return why there is no health data: from the output, the type of device, the exit status.
 
-    `told` is what smartctl printed and complained of, `kind` the '-d' it was asked with.
+    `told` is the output and the messages of smartctl, `kind` the '-d' of the query.
     """
     cover, reason = (
         _first(_HINTS, told)
@@ -129,12 +130,12 @@ def refusal(drive: Drive, told: str, kind: str) -> Refused:
 
 
 def identity(drive: Drive) -> Drive | None:
-    """Return a drive that says who it is, None for another."""
+    """Return a drive that reports an identity, None for another."""
     return drive if drive.model or drive.serial or drive.wwn else None
 
 
 def of_no_disk(drive: Drive, kind: str) -> _Reason | None:
-    """Say what a SCSI device without any health of its own is, by how it calls itself."""
+    """Return what a SCSI device without health data is, from the model it reports."""
     if drive.protocol is not Protocol.SCSI or "," in kind:
         return None
     name = drive.model

@@ -1,4 +1,4 @@
-"""Fields of smartctl's JSON, each checked: a count, a temperature, a text; others are told.
+"""Checked fields of smartctl's JSON: counts, temperatures, texts; invalid ones are reported.
 
 Source: smartctl(8), '--json'; some versions print a number as text, with or without separators.
 """
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.smartctl_text import Document
 
 _MOST_WORDS = 200
-"""Characters of a message; of an identity, too."""
+"""Maximum characters of a message or an identity."""
 _MOST_64 = 2**64 - 1
 MOST_128 = 2**128 - 1
 _GIGABYTE = 10**9
 
 
 class Report:
-    """What smartctl said, field by field; of one that cannot be so, `messages` tells."""
+    """smartctl's report, field by field; invalid fields are reported in `messages`."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
         self.messages: list[str] = []
 
     def at(self, *path: str) -> Any:  # noqa: ANN401 - whatever smartctl said
-        """Return what is there, None if nothing is."""
+        """Return the value at a path, None if there is none."""
         value: Any = self._document
         for depth, name in enumerate(path):
             if not isinstance(value, dict):
@@ -69,7 +69,7 @@ class Report:
         return None
 
     def gigabytes(self, *path: str) -> float | None:
-        """Return bytes of '409777.659' or '10311,154': thousands of millions."""
+        """Return bytes for '409777.659' or '10311,154': thousands of millions."""
         value = self.at(*path)
         if isinstance(value, str) and re.fullmatch(r"\d{1,20}[.,]\d{1,9}", value):
             return float(value.replace(",", ".")) * _GIGABYTE
@@ -85,7 +85,7 @@ class Report:
         return None
 
     def text(self, *path: str) -> str:
-        """Return a text on one line: what a drive says of itself may be anything."""
+        """Return a text on one line: a drive may report any text."""
         value = self.at(*path)
         if isinstance(value, str):
             return clean(value)
@@ -94,7 +94,7 @@ class Report:
         return ""
 
     def rows(self, *path: str) -> Iterator[Report]:
-        """Yield the rows of a table. A row may be null: smartctl skips what was never used."""
+        """Yield the rows of a table. A row may be null: smartctl skips unused entries."""
         value = self.at(*path)
         if value is None:
             return
@@ -113,7 +113,7 @@ class Report:
         return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
     def starts(self, prefix: str) -> bool:
-        """Whether there is a field of such a name."""
+        """Whether a field name begins with a prefix."""
         return any(name.startswith(prefix) for name in self._document)
 
     def _wrong(self, path: tuple[str, ...], expected: str, got: object) -> None:
@@ -122,7 +122,7 @@ class Report:
 
 
 def first(read: Callable[..., _T | None], *paths: tuple[str, ...]) -> _T | None:
-    """Return what is at the first of these places that has something: versions differ."""
+    """Return the value of the first of these paths that has one: versions differ."""
     return next((value for path in paths if (value := read(*path)) is not None), None)
 
 
@@ -133,7 +133,7 @@ _SEPARATOR = re.compile(r"\D")
 
 
 def clean(text: str) -> str:
-    """Return a text without what is not to be printed, in one line of limited length."""
+    """Return a text without unprintable characters, in one line of limited length."""
     if text.isascii() and text.isprintable():
         return text.strip()[:_MOST_WORDS]
     shown = "".join(letter if letter.isprintable() else "?" for letter in text.strip())

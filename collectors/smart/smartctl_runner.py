@@ -1,6 +1,6 @@
-"""Asking one drive once: the command line, and what came of it.
+"""Run smartctl once for one drive: the command line, and the result.
 
-A drive to which smartctl has no way may be known to the program of its controller's maker: for
+A drive that smartctl cannot read may be readable with the program of its controller's vendor: for
 Areca's see collectors/raid/areca/areca_smart.py.
 
 Source: smartctl(8) 7.3. smartctl is run by the probe, which sets LC_ALL=C.
@@ -32,36 +32,36 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
 
 PROFILES = {
-    # '-x' prints attributes in a format of its own, which is not what pySMART reads, and reads the
+    # '-x' prints attributes in its own format, which pySMART does not read, and reads the
     # standard logs only where there are no extended ones.
     "full": ("-x", "-f", "old", "-l", "error", "-l", "selftest"),
     # Without device statistics: a QNAP bridge took a minute for them (smartmontools issue 237).
     "basic": ("-a",),
     "minimal": ("-i", "-H", "-A"),
 }
-"""How much a drive is asked, from all to the least."""
+"""How much is queried of a drive, from all to the least."""
 OLDEST = (7, 0)
-"""Of smartctl: the first with JSON."""
+"""Minimum version of smartctl: the first with JSON."""
 VERSION_SECONDS = 30.0
 _SLEEP = "in SLEEP mode"
-"""What 7.3 says when the question for the power mode fails, as at '/dev/null'; STANDBY is what a
-disk answers. Not checked: Linux is said to wake a disk that really sleeps for any question.
+"""What 7.3 prints if the query of the power mode fails, as at '/dev/null'; STANDBY is a disk's
+answer. Not checked: Linux is reported to wake a disk that is really in sleep mode for any query.
 """
 _VERSION = ("smartctl", "--json=c", "-V")
 _ONE_AT_A_TIME = "arcmsr"
-"""Areca's driver: of what another program asked, it drops the answer."""
+"""Areca's driver: it drops the answers to queries of another program."""
 _RAN = frozenset({Cover.STUCK, Cover.TIMEOUT, Cover.UNPARSED})
-"""What never came is recorded with one of these where smartctl was started at all."""
+"""Replaces an answer that never came in a recording, if smartctl was started at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one try came to.
+    """Result of one try.
 
-    Fields: `ran`: smartctl was started; `late`: and killed at the deadline; `passing`: the drive
-    had no part in the failure, so a minute later it may be another; `drive` is what it said where
-    it was read, else of its identity at most; `text` is what a recording keeps, by its path there,
-    and `beside` what it keeps of another program that was asked as well.
+    Fields: `ran`: smartctl was started; `late`: and killed at the deadline; `passing`: the failure
+    is not the drive's, so it may be another one a minute later; `drive` is its data if it was read,
+    else at most its identity; `text` is what a recording stores, by its path there, and `beside`
+    the same of another program that was run as well.
     """
 
     cover: Cover
@@ -75,9 +75,9 @@ class Answer:
 
 
 def command(target: Target, profile: str, *, wake: bool = False) -> tuple[str, ...]:
-    """Return smartctl's command line, its name first. `wake`: also a drive that sleeps.
+    """Return smartctl's command line, its name first. `wake`: also a drive in standby.
 
-    '-n standby,3': a drive that sleeps is left so, which has a status of its own.
+    '-n standby,3': a drive in standby is not woken, which has an exit status of its own.
     """
     power = "never" if wake else "standby,3"
     kind = ("-d", target.kind) if target.kind else ()
@@ -85,7 +85,7 @@ def command(target: Target, profile: str, *, wake: bool = False) -> tuple[str, .
 
 
 def ask(root: Root, target: Target, words: tuple[str, ...], deadline_seconds: float) -> Answer:
-    """Ask a drive, and wait for what comes of it; every way this can end is an Answer."""
+    """Poll a drive, and wait for the result; every outcome is an Answer."""
     name = probe_path("run", words)
     try:
         if other := clash(root, target.driver):
@@ -103,13 +103,13 @@ def ask(root: Root, target: Target, words: tuple[str, ...], deadline_seconds: fl
         answer = Answer(Cover.NO_PROBE, str(error), ran=False, passing=True)
     except ReadError as error:
         answer = Answer(Cover.FAILED, str(error), ran=False, passing=True)
-    except Exception as error:  # noqa: BLE001 - a mistake of ours with one drive keeps no other
+    except Exception as error:  # noqa: BLE001 - our bug with one drive must not block others
         answer = Answer(Cover.UNPARSED, f"bug: {trace(error)}")
     return replace(answer, text=(name, _recorded(answer.cover, answer.reason)))
 
 
 def judged(name: str, content: bytes, target: Target) -> Answer:
-    """Return what a text means that the probe answered, or that was recorded in its place."""
+    """Classify a text from the probe, or one that a recording has in its place."""
     text = (name, content)
     try:
         value = json.loads(content)
@@ -127,7 +127,7 @@ def judged(name: str, content: bytes, target: Target) -> Answer:
         said = " ".join(errors.split())[:300] or "nothing"
         reason = f"expected output of smartctl, got status {status} and: {said}"
         return Answer(Cover.UNPARSED, reason, text=text)
-    # A byte that is no UTF-8 comes as half a character, which can be written nowhere.
+    # A byte that is no UTF-8 becomes a lone surrogate, which cannot be written anywhere.
     plain = output.encode(errors="surrogateescape").decode(errors="backslashreplace")
     try:
         found = smartctl.parse(plain, kind=target.kind)
@@ -142,7 +142,7 @@ def judged(name: str, content: bytes, target: Target) -> Answer:
 
 
 def usable(root: Root) -> Answer | None:
-    """Return why no drive can be asked on this machine, None where they can."""
+    """Return why no drive can be polled on this host, None if they can."""
     name = probe_path("run", _VERSION)
     try:
         content = root.ask("run", *_VERSION, deadline_seconds=VERSION_SECONDS)
@@ -156,8 +156,8 @@ def usable(root: Root) -> Answer | None:
         # A recording without it may have the drives.
         return None if root.path else _without(Cover.NO_PROBE, str(error))
     except (ReadError, KeyError, TypeError, ValueError):
-        return None  # what keeps this from being told, each drive's own try will tell
-    # An older one refuses '--json' and prints its first line all the same.
+        return None  # any other error will be reported by each drive's own poll
+    # An older one rejects '--json' and prints its first line even so.
     found = re.search(r'"version":\s*\[(\d+),\s*(\d+)|^smartctl (\d+)\.(\d+)', said, re.MULTILINE)
     if found is None:
         return None
@@ -178,14 +178,14 @@ def _without(cover: Cover, reason: str) -> Answer:
 
 
 def _recorded(cover: Cover, reason: str) -> bytes:
-    """Return what a recording has in the place of an answer that never came."""
+    """Return what a recording has in place of an answer that never came."""
     return json.dumps({"cover": cover, "reason": reason}).encode()
 
 
 def clash(root: Root, driver: str) -> str:
-    """Return why a drive must not be asked while another program asks its controller, or ''.
+    """Return why a drive must not be polled while another program polls its controller, or ''.
 
-    Limits: '' also where other users' processes are hidden; the probe looks again for smartd.
+    Limits: '' also if other users' processes are hidden; the probe checks again for smartd.
     """
     if driver != _ONE_AT_A_TIME:
         return ""

@@ -1,4 +1,4 @@
-"""What smartctl's report has of self-tests: the log, the one that runs, which kinds a drive can do.
+"""Self-tests in smartctl's report: the log, the running one, the kinds that a drive supports.
 
 Source: smartmontools 7.5: ataprint.cpp, scsiprint.cpp, nvmeprint.cpp.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def self_tests(report: Report) -> Iterator[SelfTest]:
-    """Yield the log of self-tests, newest first: ATA's extended one before the standard one."""
+    """Yield the self-test log, newest first: ATA's extended one before the standard one."""
     logs = (
         ("ata_smart_self_test_log", "extended", "table"),
         ("ata_smart_self_test_log", "standard", "table"),
@@ -55,10 +55,10 @@ _KIND = re.compile(r"short|extended|long|conveyance|selective|offline", re.IGNOR
 
 
 def _test_passed(status: str) -> bool | None:
-    """Return what the status of a self-test says of the drive.
+    """Return the result of a self-test from its status; None: no result.
 
-    Source: smartmontools, ataprint.cpp, scsiprint.cpp, nvmeprint.cpp; it counts as failed what ends
-    by a fatal or unknown error, too.
+    Source: smartmontools, ataprint.cpp, scsiprint.cpp, nvmeprint.cpp; a test that ends by a fatal
+    or unknown error counts as failed there, too.
     """
     if status in {"Completed", "Completed without error"}:
         return True
@@ -68,7 +68,7 @@ def _test_passed(status: str) -> bool | None:
 
 
 def remaining_ratio(report: Report) -> float | None:
-    """Return how much of a running self-test is left."""
+    """Return the remaining part of a running self-test."""
     value = report.integer("ata_smart_data", "self_test", "status", "value", most=255)
     if value is not None and value >> 4 == 0xF:
         # ATA command set, self-test execution status: tens of a percent in the lower four bits.
@@ -85,11 +85,11 @@ def remaining_ratio(report: Report) -> float | None:
 
 
 def kinds(report: Report, protocol: Protocol, lines: list[str]) -> tuple[str, ...] | None:
-    """Return which self-tests a drive can do, None where it does not tell."""
+    """Return the self-tests that a drive supports, None if it does not report them."""
     if protocol is Protocol.NVME:
         able = report.flag("nvme_optional_admin_commands", "self_test")
     elif protocol is Protocol.SCSI:
-        # It tells by having a log for them; there is no other word of it.
+        # Only the existence of a log for them shows it; there is no other field.
         has_log = report.starts("scsi_self_test_") or report.at("self_tests")
         none_yet = any(line.lower().startswith("no self-tests have") for line in lines)
         able = True if has_log or none_yet else None
@@ -102,7 +102,7 @@ def kinds(report: Report, protocol: Protocol, lines: list[str]) -> tuple[str, ..
 
 
 def minutes_by_kind(report: Report) -> dict[str, int]:
-    """Return how long each kind of self-test takes by the drive's own word."""
+    """Return the duration of each kind of self-test as reported by the drive."""
     minutes = {
         kind: report.integer("ata_smart_data", "self_test", "polling_minutes", name)
         for kind, name in (("short", "short"), ("long", "extended"), ("conveyance", "conveyance"))

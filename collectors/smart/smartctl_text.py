@@ -1,7 +1,7 @@
-"""What smartctl prints for people, put in the words of its JSON. Pure.
+"""Parser of smartctl's text output, into the fields of its JSON. Pure.
 
 Source: smartctl(8), 5.36 to 7.5; names and nesting are those of '--json' of 7.5. The JSON of older
-versions lacks some of it, and all of it where only text was kept. Only what is used is read.
+versions lacks some of it, and all of it where only text was saved. Only what is used is parsed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _GROUPED = re.compile(
     r"(?:\d{1,3}(?:[,.' \u2019\u00a0\u2009\u202f\ufffd\udc92\udca0]\d{3})+|\d+)"
     r"(?=$|[\s%\[]|[.,]\d{1,2}(?!\d))"
 )
-"""A number; smartctl groups its digits as the locale wants it, and not always in UTF-8."""
+"""A number; smartctl groups its digits by the locale, and not always in UTF-8."""
 _ATTRIBUTE = re.compile(
     r"\s*(\d+)\s+(\S+)\s+(?:0x([0-9a-f]{4})|([P-])[O-][S-][R-][C-][K-]\S*)"
     r"\s+(\d+|---)\s+(\d+|---)\s+(\d+|---)\s+(?:(?:Pre-fail|Old_age)\s+\S+\s+)?"
@@ -30,7 +30,7 @@ _ATTRIBUTE_BEGIN = re.compile(
     r" {0,2}[0-9]{1,3} [A-Za-z][\w-]{0,60} +(?:0x[0-9a-f]{4}|[P-][O-])", re.ASCII
 )
 _TABLE_END = re.compile(r"\s*(?:\||$)")
-"""What follows the table of attributes: a blank line, or what its flags mean."""
+"""End of the attribute table: a blank line, or the legend of its flags."""
 _ATA_TEST = re.compile(r"#\s*\d+\s+(\S.*?)\s{2,}(\S.*?)\s+\d+%\s+(\d+)\s+(\S+)\s*$")
 _SCSI_TEST = re.compile(
     r"#\s*\d+\s+(\S.*?)\s{2,}(\S.*?)(?:\s+-->)?\s+(?:-|\d+)\s+(NOW|\d+)\s+(\S+)\s+\["
@@ -45,11 +45,11 @@ _ROUTINE = re.compile(r"(Short|Extended|Conveyance) self-test routine")
 
 
 def read_lines(lines: Iterable[str]) -> Document:
-    """Return what lines of smartctl say; a line that is not known is passed over.
+    """Parse the lines of smartctl; an unknown line is ignored.
 
-    Of a field that is there twice, the first counts; of two logs of self-tests, the first that has
-    any, as 'self_tests'. A line of health whose value cannot be read is one of 'unread'. An empty
-    document: none of it is smartctl's.
+    If a field occurs twice, the first is used; of two self-test logs, the first that has any, as
+    'self_tests'. A health line whose value cannot be parsed is added to 'unread'. An empty
+    document: it is no output of smartctl.
     """
     text = _Text()
     for line in lines:
@@ -65,7 +65,7 @@ def read_lines(lines: Iterable[str]) -> Document:
 
 
 class _Text:
-    """What was read so far, and in which section."""
+    """What was parsed so far, and the current section."""
 
     def __init__(self) -> None:
         self.document: Document = {}
@@ -145,7 +145,7 @@ def _attribute(found: re.Match[str]) -> Document:
         "thresh": None if threshold == "---" else int(threshold),
         "when_failed": {"FAILING_NOW": "now", "NOW": "now", "-": ""}.get(failed, "past"),
         "flags": {"prefailure": bool(int(flags, 16) & 1) if flags else prefail == "P"},
-        # Of a raw value that the drive database takes apart, the text does not tell the whole.
+        # Of a raw value that the drive database splits, the text has only a part.
         "raw": {"value": int(raw) if raw.isascii() and raw.isdigit() else None, "string": raw},
     }
 
@@ -169,7 +169,7 @@ def _number(text: str) -> int | None:
 
 
 def _reader(pattern: str, base: int = 10) -> Callable[[str], int | None]:
-    """Return what reads the number a pattern finds."""
+    """Return a function that parses the number found by a pattern."""
     compiled = re.compile(pattern)
 
     def read(text: str) -> int | None:
@@ -184,7 +184,7 @@ def _text(text: str) -> str | None:
 
 
 def _hexadecimal(text: str) -> str | None:
-    """Of '5 0014ee 25ff8a7a6'."""
+    """Parse '5 0014ee 25ff8a7a6'."""
     return text.replace(" ", "") or None
 
 
@@ -193,12 +193,12 @@ def _rotation(text: str) -> int | None:
 
 
 def _physical(text: str) -> int | None:
-    """Of '512 bytes logical, 4096 bytes physical' and '512 bytes logical/physical'."""
+    """Parse '512 bytes logical, 4096 bytes physical' and '512 bytes logical/physical'."""
     return _number(text.rpartition(", ")[2])
 
 
 def _passed(text: str) -> bool | None:
-    """Of 'PASSED', 'FAILED!', 'OK' and 'FAILURE PREDICTION ...'; 'UNKNOWN!' is neither."""
+    """Parse 'PASSED', 'FAILED!', 'OK' and 'FAILURE PREDICTION ...'; 'UNKNOWN!' is neither."""
     return text in {"PASSED", "OK"} if text and not text.startswith("UNKNOWN") else None
 
 
@@ -222,7 +222,7 @@ def _counters(text: str) -> Document | None:
 
 
 def _device(text: str) -> str | None:
-    """Of 'WDC WD1600AAJS-00WAA Version: R001', before 5.40."""
+    """Parse 'WDC WD1600AAJS-00WAA Version: R001', before 5.40."""
     model, found, _ = text.partition(" Version:")
     return model.strip() if found else None
 
@@ -321,7 +321,7 @@ _FIELDS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "Warning Comp. Temperature Time": ((_number, _NVME, "warning_temp_time"),),
     "Critical Comp. Temperature Time": ((_number, _NVME, "critical_comp_time"),),
 }
-"""By label: how it is read, and where smartctl's JSON has it."""
+"""By label: its parser, and its place in smartctl's JSON."""
 _OF_HEALTH = frozenset(
     {
         *("Critical Warning", "Available Spare", "Available Spare Threshold", "Percentage Used"),
@@ -330,7 +330,7 @@ _OF_HEALTH = frozenset(
         *("ATA Error Count", "Device Error Count", "SMART support is"),
     }
 )
-"""Labels behind which what cannot be read is no matter of taste."""
+"""Labels of health lines, whose unparsable values must be reported."""
 _LINES: dict[str, tuple[Any, ...]] = {
     "Device supports SMART and is Enabled": (True, "smart_support", "enabled"),
     "Device supports SMART and is Disabled": (False, "smart_support", "enabled"),
@@ -341,7 +341,7 @@ _LINES: dict[str, tuple[Any, ...]] = {
         *(False, *_CAPABILITIES, "conveyance_self_test_supported"),
     ),
 }
-"""Whole lines, and what each says."""
+"""Whole lines, and the meaning of each."""
 _SECTIONS = (
     ("SMART Extended Comprehensive Error Log", "extended errors"),
     ("SMART Error Log", "errors"),
@@ -351,10 +351,10 @@ _SECTIONS = (
     ("Self-test Log (NVMe", "self-tests"),
     ("Pending Defects log", "pending defects"),
 )
-"""How a section begins."""
+"""Beginnings of sections."""
 _EMPTY = {
     "extended errors": ("ata_smart_error_log", "extended", "count"),
     "errors": ("ata_smart_error_log", "summary", "count"),
     "pending defects": ("ata_pending_defects_log", "count"),
 }
-"""The count that is 0 where a section says that nothing was logged."""
+"""The count that is 0 if a section states that nothing was logged."""
