@@ -46,7 +46,7 @@ class Bdi:
         Metric("gauge", "1 when the maximum share is always enforced (strict_limit, 6.2+)."),
     ]
     unread: str = ""
-    """The first attribute that is there and could not be read, and why."""
+    """The first attribute that exists and could not be read, and why."""
 
 
 FAMILIES, _emit = describe(Bdi, "iowarden_bdi_")
@@ -69,7 +69,7 @@ def unread(value: Mapping[str, Bdi]) -> Iterator[tuple[Labels, str]]:
 
 
 def read_bdi(root: Root) -> dict[str, Bdi]:
-    """Read all backing devices but those of loop and RAM devices, by name.
+    """Read all backing devices except loop and RAM devices, by name.
 
     One that vanishes meanwhile is left out.
     Errors: AbsentError, ReadError (of '/sys/class/bdi'), ParseError.

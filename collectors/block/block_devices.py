@@ -1,4 +1,4 @@
-"""What block devices there are, how they are stacked, and who made them, from '/sys/block'."""
+"""Block devices, how they are stacked, and what created them, from '/sys/block'."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 DIRECTORY = "/sys/block"
 ATA_PORTS = "/sys/class/ata_port"
 POOLS = "/proc/spl/kstat/zfs"
-"""A directory for each pool that is imported. Source: OpenZFS, module/zfs/spa_stats.c."""
+"""A directory for each imported pool. Source: OpenZFS, module/zfs/spa_stats.c."""
 _NEVER_LEAF = re.compile(r"(loop|ram|zram|sr|fd|zd|drbd)\d+|(md|dm-).*")
-"""In memory, in a file, removable or stacked. ZFS volumes (zd) and DRBD name no slaves in sysfs;
-what is written to them counts at their disks again (by the drivers' naming; not measured).
+"""Devices in memory, in a file, removable or stacked. ZFS volumes (zd) and DRBD have no slaves in
+sysfs; writes to them are counted again at their disks (by the drivers' naming; not measured).
 """
 NVME_PATH = re.compile(r"nvme(\d+)c(\d+)n(\d+)", re.ASCII)
 """A path of NVMe's own multipath: subsystem, controller, namespace. Source: kernel,
@@ -47,7 +47,7 @@ _ADDRESS = re.compile(r"(\d{1,9}):(\d{1,9}):(\d{1,9}):(\d{1,20})", re.ASCII)
 _PORT = re.compile(r"ata\d{1,9}", re.ASCII)
 _LV = re.compile(r"((?:[^-]|--)+)-((?:[^-]|--)+)")
 _BARE = re.compile(r"(?:loop|ram|zram|sr|fd)\d+")
-"""Not asked about at udev: in memory, in a file, or removable."""
+"""Devices without a udev lookup: in memory, in a file, or removable."""
 _ZVOL = re.compile(r"zd\d+")
 _SERIAL_OFFSET = 4
 """Length of a VPD page's header. Source: SPC-4, 7.8.1."""
@@ -57,7 +57,8 @@ _SERIAL_OFFSET = 4
 class Md:
     """A software RAID array. Source: kernel, admin-guide/md.rst.
 
-    `copies`: how many disks a written block goes to, where the level keeps copies. None: not told.
+    `copies`: the number of disks to which a block is written, if the level has copies. None: not
+    known.
     """
 
     level: str | None
@@ -69,10 +70,10 @@ class Md:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A block device that is not a partition. None: the kernel does not tell.
+    """A block device that is not a partition. None: the kernel does not report it.
 
     Source: kernel, ABI/stable/sysfs-block; SCSI attributes: scsi/scsi_sysfs.c; vpd_pg80 is SPC-4's
-    'unit serial number' page. `slaves` and `holders` are whole devices, also where a partition is
+    'unit serial number' page. `slaves` and `holders` are whole devices, even if a partition is
     used.
     """
 
@@ -82,7 +83,7 @@ class Device:
     holders: tuple[str, ...]
     partitions: tuple[str, ...]
     leaf: bool
-    """At the bottom of the stack: a disk, a RAID volume of an adapter, a path to one."""
+    """A leaf device, the lowest in the stack: a disk, an adapter's RAID volume, a path to one."""
     size_bytes: int | None
     rotational: bool | None
     model: str | None
@@ -95,26 +96,31 @@ class Device:
     dm_name: str | None
     md: Md | None
     diskseq: int | None = None
-    """Number of this coming-up among all disks that ever came up here (5.15+)."""
+    """Sequence number of this appearance among all disks of this boot (5.15+)."""
     removable: bool | None = None
     read_only: bool | None = None
     address: str | None = None
     """SCSI host:channel:target:lun, '2:0:1:0'."""
     port: str | None = None
-    """The ATA port of its host as the kernel's log calls it ('ata3'); one may have many disks."""
+    """The ATA port of its host in the kernel log ('ata3'); one may have many disks."""
     dm_uuid: str | None = None
-    """Of device-mapper; who made it begins it: 'LVM-…', 'CRYPT-…', 'mpath-…', 'part1-mpath-…'."""
+    """UUID of device-mapper; its prefix names the creator: 'LVM-…', 'CRYPT-…', 'mpath-…',
+    'part1-mpath-…'.
+    """
     backing_file: str | None = None
-    """Of a loop device the file, or the device, it is made of; of zram the device that takes pages
-    which are written back (admin-guide/blockdev/zram.rst)."""
+    """Of a loop device its backing file or device; of zram the device for pages that are written
+    back (admin-guide/blockdev/zram.rst).
+    """
     uses: tuple[tuple[str, str], ...] = ()
-    """Each holder with what of this device it holds: ('sda1', 'md0')."""
+    """Each holder with the part of this device that it uses: ('sda1', 'md0')."""
     state: str | None = None
-    """Of a path of NVMe multipath its controller's: 'live', 'connecting' ... (nvme/host/sysfs.c)"""
+    """Of a path of NVMe multipath the state of its controller: 'live', 'connecting' ...
+    (nvme/host/sysfs.c)
+    """
 
     @property
     def port_number(self) -> int | None:
-        """Return the 1 of 'ata3.01', where it hangs on an ATA port.
+        """Return the 1 of 'ata3.01', for a disk at an ATA port.
 
         Source: kernel, libata-core.c, ata_dev_printk (port of the multiplier plus number of the
         device, one of which is 0); libata-scsi.c, ata_scsi_find_dev (channel and target).
@@ -127,24 +133,24 @@ class Device:
 class Topology:
     """All block devices by name.
 
-    `names` are the kernel's names ('dm-0', 'sda1') of devices and partitions by whatever else they
-    are called, without '/dev/': device numbers ('253:0'), 'mapper/vg-data', 'vg/data'.
+    `names` maps other names of devices and partitions, without '/dev/', to the kernel's names
+    ('dm-0', 'sda1'): device numbers ('253:0'), 'mapper/vg-data', 'vg/data'.
     """
 
     devices: Mapping[str, Device]
     leaves: tuple[str, ...] = field(default=())
     names: Mapping[str, str] = field(default_factory=dict)
     btrfs: Mapping[str, FileSystem] = field(default_factory=dict)
-    """By device or partition of a mounted btrfs all that are of it: a mount names one of them."""
+    """All devices of a mounted btrfs by each of them: the mount table names only one."""
     swaps: tuple[Swap, ...] = ()
     signatures: Mapping[str, Signature] = field(default_factory=dict)
-    """What udev found on devices and partitions that nothing holds, as far as sysfs knows."""
+    """Signatures from udev on devices and partitions without a holder in sysfs."""
     pools: Mapping[str, str] = field(default_factory=dict)
-    """State of each pool of ZFS that is imported ('ONLINE'); '' not told."""
+    """State of each imported ZFS pool ('ONLINE'); '' not known."""
     zvols: Mapping[str, str] = field(default_factory=dict)
-    """Volumes of ZFS: 'zd0' is 'tank/vm1'."""
+    """ZFS volumes: 'zd0' is 'tank/vm1'."""
     wholes: Mapping[str, str] = field(init=False, repr=False, compare=False)
-    """By partition its device."""
+    """The device of each partition."""
 
     def __post_init__(self) -> None:
         """Sort the partitions by name: a thousand disks have thousands."""
@@ -152,15 +158,15 @@ class Topology:
         object.__setattr__(self, "wholes", wholes)
 
     def kernel_name(self, name: str) -> str:
-        """Return the kernel's name of a device or partition; `name` itself where it has no other.
+        """Return the kernel's name of a device or partition; `name` itself if it has no other.
 
-        Of a device node with or without '/dev/', a device number, or a name of sysfs.
+        Accepts a device node with or without '/dev/', a device number, or a name of sysfs.
         """
         plain = name.removeprefix("/dev/").replace("!", "/")
         return self.names.get(plain, plain)
 
     def whole(self, name: str) -> Device | None:
-        """Return a device by any of its names, of a partition its disk."""
+        """Return a device by any of its names, for a partition its disk."""
         kernel = self.kernel_name(name)
         return self.devices.get(kernel) or self.devices.get(self.wholes.get(kernel, ""))
 
@@ -183,7 +189,7 @@ FAMILIES = (
 
 
 def emit(value: Topology) -> list[Sample]:
-    """Return the samples of FAMILIES for leaves and what is stacked on them."""
+    """Return the samples of FAMILIES for leaf devices and the devices stacked on them."""
     samples: list[Sample] = []
     for name, device in value.devices.items():
         if not device.leaf and not device.slaves and device.md is None and device.dm_name is None:
@@ -215,7 +221,7 @@ def emit(value: Topology) -> list[Sample]:
 
 
 def copies(level: str | None, raid_disks: int | None, layout: int | None) -> int | None:
-    """Return how many disks each block is on.
+    """Return the number of disks that have each block.
 
     Source: kernel drivers/md/raid10.c, setup_geo: the low byte of a layout is the near copies, the
     next one the far copies; higher bits are flags.
@@ -228,7 +234,7 @@ def copies(level: str | None, raid_disks: int | None, layout: int | None) -> int
 
 
 def parse_number(text: str) -> int | None:
-    """Return the number an attribute begins with (md prints '4 (3)' while it reshapes)."""
+    """Return the number that begins an attribute (md prints '4 (3)' during a reshape)."""
     found = re.match(r"\s*(\d{1,20})(?!\d)", text, re.ASCII)
     return int(found[1]) if found else None
 
@@ -245,7 +251,7 @@ def parse_serial_page(page: bytes) -> str | None:
 def parse_wwn(text: str) -> str | None:
     """Return a device's world wide name as udev spells it ('0x5000c500a1b2c3d4', 'eui.…').
 
-    A 't10.' identifier is vendor, model and serial again: no name of its own.
+    A 't10.' identifier is vendor, model and serial number again: no unique name.
     """
     words = _words(text)
     if words is None or words.startswith("t10."):
@@ -256,7 +262,7 @@ def parse_wwn(text: str) -> str | None:
 def lv_names(dm_name: str) -> tuple[str, str] | None:
     """Return volume group and logical volume of a device-mapper name: 'my--vg-data' of 'my-vg'.
 
-    None: LVM makes no such name. Source: libdevmapper, dm_build_dm_name: the parts are joined by
+    None: LVM creates no such name. Source: libdevmapper, dm_build_dm_name: the parts are joined by
     '-', a '-' within a part is doubled.
     """
     found = _LV.fullmatch(dm_name)
@@ -312,7 +318,7 @@ def read_block(root: Root) -> Topology:
         if "slaves" in entries:
             for slave in root.try_names(f"{DIRECTORY}/{name}/slaves") or ():
                 slaves[name].add(whole.get(slave, slave))
-        # NVMe multipath: the kernel does not say that the namespace stands on its paths.
+        # NVMe multipath: the kernel does not show that the namespace uses its paths.
         path_of = NVME_PATH.fullmatch(name)
         head = f"nvme{path_of[1]}n{path_of[3]}" if path_of else ""
         if head in listed:
@@ -342,7 +348,7 @@ def read_block(root: Root) -> Topology:
 
 
 def _with_backing(found: Topology) -> Topology:
-    """Return the devices with what holds others without a link: loop and zram on a device."""
+    """Return the devices with holders that have no link: loop and zram on a device."""
     devices = dict(found.devices)
     for device in found.devices.values():
         if not (device.backing_file or "").startswith("/dev/"):
@@ -362,7 +368,7 @@ def _with_backing(found: Topology) -> Topology:
 
 
 def _signatures(root: Root, found: Topology, numbers: Mapping[str, str]) -> dict[str, Signature]:
-    """Return what udev found on what is neither held nor partitioned."""
+    """Return udev's signatures of devices that are neither held nor partitioned."""
     by_name = {part: number for number, part in numbers.items()}
     held = {part for device in found.devices.values() for part, _ in device.uses}
     signatures: dict[str, Signature] = {}
@@ -380,19 +386,19 @@ def _signatures(root: Root, found: Topology, numbers: Mapping[str, str]) -> dict
 
 
 def _zvols(root: Root, found: Topology) -> dict[str, str]:
-    """Return which volume of which pool each 'zd' device is, by udev."""
+    """Return the volume and pool of each 'zd' device, from udev."""
     volumes = (each for each in found.devices.values() if _ZVOL.fullmatch(each.name))
     own = {each.name: parse_zvol(_udev(root, each.device_number or "")) for each in volumes}
     return {name: volume for name, volume in own.items() if volume}
 
 
 def _udev(root: Root, number: str) -> str:
-    """Return what udev says of a device; '': it does not run, or does not know it."""
+    """Return udev's data of a device; '': udev does not run, or has no data."""
     return root.try_read(f"{UDEV}/b{number}") or ""
 
 
 def _swaps(root: Root) -> tuple[Swap, ...]:
-    """Return the swap areas; that they cannot be read, who reads settings says (vm_sysctl)."""
+    """Return the swap areas; the collector vm_sysctl reports if they are unreadable."""
     try:
         return read_swaps(root)
     except (AbsentError, ReadError, ParseError):
@@ -400,9 +406,9 @@ def _swaps(root: Root) -> tuple[Swap, ...]:
 
 
 def _pools(root: Root) -> dict[str, str]:
-    """Return the pools of ZFS that are imported, with their state (OpenZFS 0.8 and later)."""
+    """Return the imported ZFS pools with their state (OpenZFS 0.8 and later)."""
     names = root.try_names(POOLS) or ()
-    # Beside the pools there are files: 'arcstats' and others.
+    # The directory has other files, too: 'arcstats' and others.
     pools = {name: root.try_names(f"{POOLS}/{name}") for name in names}
     return {
         name: _text(root, f"{POOLS}/{name}/state") or ""
@@ -412,7 +418,7 @@ def _pools(root: Root) -> dict[str, str]:
 
 
 def _uses(root: Root, whole: Mapping[str, str]) -> dict[str, set[tuple[str, str]]]:
-    """Return by whole device what of it is held, and by whom."""
+    """Return by whole device the parts that are in use, and by which holder."""
     found: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for part, name in whole.items():
         path = f"{DIRECTORY}/{name}" if part == name else f"{DIRECTORY}/{name}/{part}"
@@ -435,7 +441,7 @@ def _device(
 
     def text(attribute: str) -> str | None:
         directory, _, rest = attribute.partition("/")
-        # What the listing does not show need not be asked for: most of 20 attributes do not exist.
+        # Attributes that the listing does not show are not opened: most of 20 do not exist.
         return _text(root, f"{path}/{attribute}") if not rest or directory in entries else None
 
     def number(attribute: str) -> int | None:
@@ -465,7 +471,7 @@ def _device(
         serial=text("serial") or text("device/serial") or _serial_page(root, path, entries),
         wwn=_wwn(text("device/wwid") or text("wwid")),
         timeout_seconds=timeout,
-        # The link to it is one that a recorded machine lacks.
+        # A recorded host lacks the link to it.
         host="host" + address.partition(":")[0] if address else None,
         dm_name=text("dm/name"),
         dm_uuid=text("dm/uuid"),
@@ -516,9 +522,9 @@ def _address(root: Root, path: str) -> str | None:
 
 
 def _ports(root: Root) -> dict[str, str]:
-    """Return the ATA port of each SCSI host that is one; those behind a SAS adapter have no host.
+    """Return the ATA port of each SCSI host of libata; those behind a SAS adapter have no host.
 
-    Other names below a port are in it as well, and mean nothing.
+    Other names below a port are included as well, and have no effect.
 
     Source: kernel, libata-scsi.c, ata_scsi_add_hosts: a port's host is below it; libata-transport.c
     (2.6.37+).
@@ -532,7 +538,7 @@ def _ports(root: Root) -> dict[str, str]:
 
 
 def _text(root: Root, path: str) -> str | None:
-    """Return the text of an attribute on one line, None when there is none or it cannot be read."""
+    """Return the text of an attribute on one line, None if it is missing or unreadable."""
     return _words(root.try_read(path) or "")
 
 

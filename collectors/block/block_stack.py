@@ -1,4 +1,4 @@
-"""What lies on what: whole devices, their partitions, and who holds them, from '/sys/block'.
+"""The stack of block devices: whole devices, partitions and holders, from '/sys/block'.
 
 Source: kernel, ABI/stable/sysfs-block and ABI/testing/sysfs-block: 'start' and 'size' are sectors
 of 512 bytes on any drive; 'holders' are the devices made of this one (md, device-mapper, bcache).
@@ -25,11 +25,11 @@ DIRECTORY = "/sys/block"
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A block device or a partition. Units: sectors of 512 bytes. None: the kernel does not tell.
+    """A block device or a partition. Units: sectors of 512 bytes. None: not reported.
 
-    Fields: `number` is '8:17'; `whole` is the device that a partition is of, '' for a whole one;
-    `start_sectors` is where a partition begins on it; `sector_bytes` is the drive's logical sector,
-    in which its own addresses count; `kind` is 'md', 'dm' or ''; `label` is device-mapper's name.
+    Fields: `number` is '8:17'; `whole` is the device of a partition, '' for a whole one;
+    `start_sectors` is the start of a partition on it; `sector_bytes` is the drive's logical sector,
+    the unit of its own addresses; `kind` is 'md', 'dm' or ''; `label` is device-mapper's name.
     """
 
     name: str
@@ -46,18 +46,18 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """All block devices by name, and what the kernel uses them for beside mounts."""
+    """All block devices by name, and how the kernel uses them apart from mounts."""
 
     nodes: Mapping[str, Node]
     swaps: frozenset[str] = frozenset()
     btrfs: Mapping[str, FileSystem] = field(default_factory=dict)
-    """By device, those of mounted btrfs file systems: the mount table names only one of each."""
+    """By device, all devices of its mounted btrfs: the mount table names only one."""
 
 
 def read_block_stack(root: Root) -> Stack:
     """Read all devices; one that vanishes meanwhile is left out.
 
-    Limits: may hang on a sick disk. Errors: AbsentError, ReadError, ParseError.
+    Limits: may hang on a faulty disk. Errors: AbsentError, ReadError, ParseError.
     """
     nodes: dict[str, Node] = {}
     for entry in root.names(DIRECTORY):
@@ -121,7 +121,7 @@ def _holders(root: Root, found: Attributes) -> tuple[str, ...]:
 def _swaps(root: Root) -> frozenset[str]:
     """Return the devices that are swap space.
 
-    That it cannot be read only leaves it to udev to say what is swap space.
+    If it cannot be read, udev's signatures are used instead.
     """
     try:
         areas = read_swaps(root)

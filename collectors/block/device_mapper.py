@@ -1,4 +1,4 @@
-"""Which device-mapper devices are suspended, from '/sys/block/dm-*/dm'."""
+"""Suspended device-mapper devices, from '/sys/block/dm-*/dm'."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ DIRECTORY = "/sys/block"
 
 @dataclass(frozen=True, slots=True)
 class MappedDevice:
-    """One device. Source: kernel, ABI/testing/sysfs-block-dm. None: the kernel does not tell.
+    """One device. Source: kernel, ABI/testing/sysfs-block-dm. None: not reported.
 
-    `suspended`: it takes I/O and passes none of it on. Set once what was under way has completed,
+    `suspended`: it accepts I/O and passes none on. Set once the requests in flight have completed,
     so nothing is in flight (drivers/md/dm.c, __dm_suspend).
     """
 
@@ -30,9 +30,11 @@ class MappedDevice:
     name: str | None
     suspended: bool | None
     unread: str = ""
-    """The first attribute that is there and could not be read, and why."""
+    """The first attribute that exists and could not be read, and why."""
     uuid: str | None = None
-    """'mpath-3600508b400105e210000900000490000', 'LVM-...', 'CRYPT-LUKS2-...': who made it."""
+    """UUID with its creator: 'mpath-3600508b400105e210000900000490000', 'LVM-...',
+    'CRYPT-LUKS2-...'.
+    """
 
 
 FAMILIES = (
@@ -52,7 +54,7 @@ def emit(value: Mapping[str, MappedDevice]) -> list[Sample]:
 
 
 def unread(value: Mapping[str, MappedDevice]) -> Iterator[tuple[Labels, str]]:
-    """Yield the devices of which an attribute could not be read, and why."""
+    """Yield the devices with an unreadable attribute, and why."""
     for name, mapped in value.items():
         if mapped.unread:
             yield (("device", name),), mapped.unread
@@ -61,7 +63,7 @@ def unread(value: Mapping[str, MappedDevice]) -> Iterator[tuple[Labels, str]]:
 def read_dm(root: Root) -> dict[str, MappedDevice]:
     """Read all device-mapper devices, by kernel name; one that vanishes meanwhile is left out.
 
-    Limits: may hang while a device is made or removed.
+    Limits: may hang while a device is created or removed.
     Errors: AbsentError, ReadError (of '/sys/block'), ParseError.
     """
     devices = {}

@@ -19,7 +19,7 @@ _READS, _READ_SECTORS, _WRITES, _WRITTEN_SECTORS, _IN_FLIGHT = 0, 2, 4, 6, 8
 _DISCARDS, _DISCARDED_SECTORS, _FLUSHES = 11, 13, 15
 _READ_TIME, _WRITE_TIME, _DISCARD_TIME, _FLUSH_TIME = 3, 7, 14, 16
 _MOST_IN_FLIGHT = (1 << 31) - 1
-"""Beyond it is a negative number printed as an unsigned one: 4294967295 is -1.
+"""A larger value is a negative number printed as unsigned: 4294967295 is -1.
 
 Source: kernel, block/genhd.c, diskstats_show ('%u').
 """
@@ -77,7 +77,7 @@ class BlockIo:
 
     @property
     def in_flight(self) -> int:
-        """Requests issued and not completed; 0 where the kernel's own number fell below 0."""
+        """Requests issued and not completed; 0 if the kernel's own number is negative."""
         number = self.counters[_IN_FLIGHT]
         return number if number <= _MOST_IN_FLIGHT else 0
 
@@ -88,7 +88,7 @@ class BlockIo:
 
     @property
     def milliseconds_total(self) -> int:
-        """Time of all requests that completed, added up."""
+        """Total time of all requests that completed."""
         counters = self.counters
         total = counters[_READ_TIME] + counters[_WRITE_TIME]
         if len(counters) > _FLUSH_TIME:
@@ -96,7 +96,7 @@ class BlockIo:
         return total + counters[_DISCARD_TIME] if len(counters) > _DISCARD_TIME else total
 
 
-# In the order of the line; the help text says what it counts.
+# In the order of the line; the help text is the description.
 _NAMES = (
     ("reads_completed_total", "Reads completed."),
     ("reads_merged_total", "Reads merged with another before issue."),
@@ -136,7 +136,7 @@ _NODE_NAMES = (
     "flush_requests_time_seconds_total",
 )
 _TICK = 0.001
-"""Seconds in a millisecond: to multiply gives node_exporter's very floats."""
+"""Seconds in a millisecond: multiplying gives exactly node_exporter's floats."""
 _UNITS: tuple[float, ...] = (1, 1, SECTOR_BYTES, _TICK, 1, 1, SECTOR_BYTES, _TICK, 1, _TICK, _TICK)
 _UNITS += (1, 1, SECTOR_BYTES, _TICK, 1, _TICK)
 _NODE_UNITS = (*_UNITS[:_DISCARDED_SECTORS], 1, *_UNITS[_DISCARDED_SECTORS + 1 :])
@@ -154,14 +154,15 @@ NODE_IGNORED = re.compile(r"(z?ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+")
 _OLD_PARTITION = 7
 _COUNTS = (14, 18, 20)
 _UNLIKELY = 1 << 70
-"""Counters are 64-bit: a sum beyond is no sum of counters."""
+"""Counters are 64-bit: a larger sum is not one of counters."""
 
 
 def parse_diskstats(text: str) -> dict[str, BlockIo]:
     """Return the lines of '/proc/diskstats' by device name.
 
     Partition lines of kernels before 2.6.25 (7 fields: no times, nothing in flight) are left out.
-    Half a line could pass for a whole one of another kernel: a text must end with its last line.
+    Half a line could be mistaken for a complete one of another kernel: a text must end with its
+    last line.
     """
     if text and not text.endswith("\n"):
         raise ParseError(f"'{PATH}': expected whole lines, got {text[-80:]!r} at the end")
@@ -177,7 +178,7 @@ def parse_diskstats(text: str) -> dict[str, BlockIo]:
             major, minor, name, *_ = words
             counters = tuple(map(int, words[3:end]))
             if count < least or not 0 <= sum(counters) < _UNLIKELY:
-                raise ValueError  # one message for every way to be wrong
+                raise ValueError  # one message for every invalid line
             result[name] = BlockIo(name, int(major), int(minor), counters)
         except ValueError:
             raise ParseError(
@@ -188,12 +189,12 @@ def parse_diskstats(text: str) -> dict[str, BlockIo]:
 
 
 def restrict(value: Mapping[str, BlockIo], whole_devices: Container[str]) -> dict[str, BlockIo]:
-    """Return the devices named: without partitions."""
+    """Return only the named devices: without partitions."""
     return {name: block for name, block in value.items() if name in whole_devices}
 
 
 def emit(value: Mapping[str, BlockIo]) -> list[Sample]:
-    """Return the samples of FAMILIES, but of no loop or RAM device that never had a request."""
+    """Return the samples of FAMILIES, except loop and RAM devices that never had a request."""
     samples: list[Sample] = []
     for name, block in value.items():
         if name.startswith(_MEMORY_BACKED) and not any(block.counters):
@@ -209,7 +210,7 @@ def emit(value: Mapping[str, BlockIo]) -> list[Sample]:
 def node_samples(value: Mapping[str, BlockIo]) -> Iterator[Sample]:
     """Yield node_exporter's node_disk_* of the devices that it does not ignore by default.
 
-    What it takes from udev's database is in collectors/block/udev.py.
+    Its series from the udev database are in collectors/block/udev.py.
     """
     for name, block in value.items():
         if not NODE_IGNORED.fullmatch(name):

@@ -1,8 +1,8 @@
-"""How a device-mapper device is made of others, by 'dmsetup table'.
+"""Mapping of a device-mapper device to other devices, by 'dmsetup table'.
 
 Source: dmsetup(8); kernel, admin-guide/device-mapper/{linear,striped,dm-crypt}.rst. Units: sectors
-of 512 bytes. A device is asked for by its number, because its name may be anything. '--showkeys'
-is never given: without it dmsetup prints zeros for a key.
+of 512 bytes. A device is queried by its number, because its name may be anything. '--showkeys' is
+never used: without it dmsetup prints zeros for a key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"(\d{1,10}:\d{1,10})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A line of the table: so many sectors from `start_sectors` on are made in this way.
+    """A line of the table: a range of sectors from `start_sectors` on, and its mapping.
 
     Fields: `kind` is 'linear', 'striped', 'crypt', 'thin' ...; `words` are the rest of the line.
     """
@@ -36,12 +36,12 @@ class Target:
 
     @property
     def devices(self) -> frozenset[str]:
-        """The numbers ('8:17') of the devices that it names."""
+        """The numbers ('8:17') of the devices in it."""
         return frozenset(word for word in self.words if _NUMBER.fullmatch(word))
 
 
 def parse_dm_table(text: str) -> tuple[Target, ...]:
-    """Return the targets of one device. Errors: ParseError, also for none."""
+    """Parse the targets of one device. Errors: ParseError, also for none."""
     targets = []
     for number, line in enumerate(text.splitlines(), 1):
         row = _LINE.fullmatch(line.strip())
@@ -59,7 +59,7 @@ def parse_dm_table(text: str) -> tuple[Target, ...]:
 
 
 def read_dm_table(root: Root, number: str, deadline_seconds: float) -> tuple[Target, ...]:
-    """Ask for the table of a device by its number ('253:0').
+    """Query the table of a device by its number ('253:0').
 
     Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError.
     """

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 DIRECTORY = "/sys/class/enclosure"
 _NO_SLOT = frozenset({"device", "power", "subsystem"})
 _NOT_REPORTED = frozenset({None, "unsupported", "not installed", "unknown", "unavailable"})
-"""Of such a slot the flags are zeros that nobody set."""
+"""State of a slot whose flags are zeros without meaning."""
 _OK = {"OK": 1.0, "critical": 0.0, "non-critical": 0.0, "unrecoverable": 0.0}
 """Other states ('unsupported', 'not installed', 'unknown', 'unavailable') are neither."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One slot. None: the enclosure does not tell. Source: kernel, drivers/misc/enclosure.c."""
+    """One slot. None: not reported by the enclosure. Source: kernel, drivers/misc/enclosure.c."""
 
     enclosure: str
     slot: str
@@ -37,7 +37,7 @@ class Slot:
     device: str | None
     """The block device in it."""
     unread: str = ""
-    """The first attribute that is there and could not be read, and why."""
+    """The first attribute that exists and could not be read, and why."""
 
 
 FAMILIES = (
@@ -54,7 +54,7 @@ FAMILIES = (
 
 
 def emit(value: Iterable[Slot]) -> list[Sample]:
-    """Return the samples of FAMILIES; 'device' is empty where a slot holds no block device."""
+    """Return the samples of FAMILIES; 'device' is empty if a slot has no block device."""
     samples: list[Sample] = []
     for slot in value:
         enclosure, name = ("enclosure", slot.enclosure), ("slot", slot.slot)
@@ -75,7 +75,7 @@ def emit(value: Iterable[Slot]) -> list[Sample]:
 
 
 def unread(value: Iterable[Slot]) -> Iterator[tuple[Labels, str]]:
-    """Yield the slots of which an attribute could not be read, and why."""
+    """Yield the slots with an unreadable attribute, and why."""
     for slot in value:
         if slot.unread:
             yield (("enclosure", slot.enclosure), ("slot", slot.slot)), slot.unread
@@ -84,8 +84,8 @@ def unread(value: Iterable[Slot]) -> Iterator[tuple[Labels, str]]:
 def read_enclosure(root: Root) -> tuple[Slot, ...]:
     """Read all slots of all enclosures; what vanishes meanwhile is left out.
 
-    Limits: the kernel asks the enclosure's processor for each attribute, so it may hang on a sick
-    one. Errors: AbsentError, ReadError (of '/sys/class/enclosure'), ParseError.
+    Limits: the kernel queries the enclosure's processor for each attribute, so it may hang on a
+    faulty one. Errors: AbsentError, ReadError (of '/sys/class/enclosure'), ParseError.
     """
     slots = []
     for name in root.names(DIRECTORY):
@@ -104,7 +104,7 @@ def _slot(enclosure: str, name: str, found: Attributes) -> Slot:
     status = found.text("status")
     block = found.below("device/block")
     fault = _flag(found, "fault")
-    # So the kernel prints a state it has no word for.
+    # The kernel prints this for a state without a name.
     status = None if status == "(null)" else status
     return Slot(
         enclosure=enclosure,
@@ -119,8 +119,8 @@ def _slot(enclosure: str, name: str, found: Attributes) -> Slot:
 
 
 def _flag(found: Attributes, name: str) -> bool | None:
-    # A fault is 4 when the enclosure senses it, 2 when someone asks for the lamp, 6 for both
-    # (drivers/scsi/ses.c, ses_get_fault); -1: nobody has asked yet.
+    # A fault is 4 if the enclosure detected it, 2 if the LED was requested, 6 for both
+    # (drivers/scsi/ses.c, ses_get_fault); -1: not queried yet.
     number = found.signed(name)
     return None if number is None or number < 0 else number != 0
 

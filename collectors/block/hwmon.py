@@ -1,7 +1,7 @@
 """Temperatures, from '/sys/class/hwmon'.
 
-Read through Root, not by psutil: its paths begin with a fixed '/sys', so that it cannot read a
-recorded machine, and it does not tell which disk a chip belongs to.
+Read through Root, not by psutil, whose paths begin with a fixed '/sys', so it cannot read a
+recorded host, and which does not report the disk that a chip belongs to.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NO_LIMIT_MILLICELSIUS = 65_535 * _MILLI - 273_150
 
 @dataclass(frozen=True, slots=True)
 class Temperature:
-    """One sensor. None: the chip does not tell. Source: kernel, hwmon/sysfs-interface.rst."""
+    """One sensor. None: not reported by the chip. Source: kernel, hwmon/sysfs-interface.rst."""
 
     chip: str
     """'drivetemp', 'nvme', 'coretemp' ..."""
@@ -41,7 +41,7 @@ class Temperature:
     hwmon: str
     label: str
     device: str | None
-    """The block device it measures ('sda', 'nvme0n1'), where the chip belongs to one."""
+    """The block device that it measures ('sda', 'nvme0n1'), if the chip belongs to one."""
     celsius: Annotated[float | None, Metric("gauge", "Temperature of a sensor.")]
     maximum_celsius: Annotated[
         float | None, Metric("gauge", "Maximum temperature of a sensor, as set by its vendor.")
@@ -50,14 +50,14 @@ class Temperature:
         float | None, Metric("gauge", "Critical temperature of a sensor, as set by its vendor.")
     ]
     unread: str = ""
-    """Why the sensor has not told all it should: the first attribute that could not be read."""
+    """Why data of the sensor are missing: the first attribute that could not be read."""
 
 
 FAMILIES, _emit = describe(Temperature, "iowarden_temperature_")
 
 
 def emit(value: Iterable[Temperature]) -> list[Sample]:
-    """Return the samples of FAMILIES; 'device' is empty where the chip belongs to no disk."""
+    """Return the samples of FAMILIES; 'device' is empty if the chip belongs to no disk."""
     samples: list[Sample] = []
     for temperature in value:
         labels = (
@@ -82,8 +82,8 @@ def unread(value: Iterable[Temperature]) -> Iterator[tuple[Labels, str]]:
 def read_hwmon(root: Root) -> tuple[Temperature, ...]:
     """Read all temperature sensors; a chip that vanishes meanwhile is left out.
 
-    Limits: asks the disk itself, so it may hang on a sick one, and keeps some disks from spinning
-    down (kernel, hwmon/drivetemp.rst).
+    Limits: queries the disk itself, so it may hang on a faulty one, and prevents some disks from
+    spinning down (kernel, hwmon/drivetemp.rst).
     Errors: AbsentError, ReadError (of '/sys/class/hwmon'), ParseError.
     """
     temperatures: list[Temperature] = []
@@ -102,13 +102,13 @@ def read_hwmon(root: Root) -> tuple[Temperature, ...]:
 def _temperature(
     chip: Attributes, hwmon: str, sensor: str, device: str | None
 ) -> Temperature | None:
-    """Return a sensor; None: nothing is connected there, as at half of the inputs of a board.
+    """Return a sensor; None: nothing is connected, as at half of the inputs of a mainboard.
 
     Source: kernel, hwmon/sysfs-interface.rst: a fault is an open diode or an unconnected input.
     """
     name = chip.text("name") or ""
     label = chip.text(sensor + "_label") or ""
-    chip.unread = ""  # of each sensor its own
+    chip.unread = ""  # each sensor has its own
     celsius = _celsius(chip, sensor + "_input")
     maximum = _celsius(chip, sensor + "_max")
     critical = _celsius(chip, sensor + "_crit")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = "/sys/block"
 _NO_QUEUE_TO_TUNE = re.compile(r"(loop|ram|zram|sr|fd)\d+")
-"""In a file, in memory or removable."""
+"""Devices in a file, in memory or removable."""
 _SCHEDULER = re.compile(r"(\[)?([\w-]+)(?(1)\])", re.ASCII)
 _WRITE_CACHE = {"write back": True, "write through": False}
 
@@ -36,15 +36,15 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The queue of one whole device. None: the kernel does not tell.
+    """The queue of one whole device. None: the kernel does not report it.
 
-    Source: kernel, block/queue-sysfs.rst; ABI/stable/sysfs-block. An alignment offset of -1 says
-    that the device or what it stands on is misaligned (block/blk-settings.c).
+    Source: kernel, block/queue-sysfs.rst; ABI/stable/sysfs-block. An alignment offset of -1 means
+    that the device or one below it is misaligned (block/blk-settings.c).
     """
 
     device: str
     scheduler: str | None
-    """The one in force: 'none', 'mq-deadline', 'bfq', 'cfq' ..."""
+    """The active scheduler: 'none', 'mq-deadline', 'bfq', 'cfq' ..."""
     schedulers: tuple[str, ...]
     read_ahead_bytes: Annotated[int | None, Metric("gauge", "Read-ahead of a device.")]
     nr_requests: int | None
@@ -77,7 +77,7 @@ class Queue:
     chunk_bytes: Annotated[
         int | None, Metric("gauge", "Boundary that no request may cross (chunk_sectors); 0: none.")
     ]
-    """chunk_sectors: 0 where there is none."""
+    """chunk_sectors: 0 without such a boundary."""
     alignment_offset_bytes: Annotated[
         int | None, Metric("gauge", "Offset of the device's blocks from its start; -1: misaligned.")
     ]
@@ -88,7 +88,7 @@ class Queue:
     size_bytes: int | None
     partitions: tuple[Partition, ...]
     unread: str = ""
-    """The first attribute that is there and could not be read, and why."""
+    """The first attribute that exists and could not be read, and why."""
 
 
 _SETTINGS, _emit_settings = describe(Queue, "iowarden_device_")
@@ -116,9 +116,9 @@ FAMILIES = (
 
 
 def parse_schedulers(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return the scheduler in force and all there are, of 'none [mq-deadline] kyber'.
+    """Parse 'none [mq-deadline] kyber': the active scheduler and all available ones.
 
-    A device without a choice may print one word without brackets. Errors: ValueError.
+    A device without a choice may print one name without brackets. Errors: ValueError.
     """
     words = text.split()
     found = [_SCHEDULER.fullmatch(word) for word in words]
@@ -158,17 +158,17 @@ def emit(value: Mapping[str, Queue]) -> list[Sample]:
 
 
 def unread(value: Mapping[str, Queue]) -> Iterator[tuple[Labels, str]]:
-    """Yield the devices of which an attribute could not be read, and why."""
+    """Yield the devices with an unreadable attribute, and why."""
     for device, queue in value.items():
         if queue.unread:
             yield (("device", device),), queue.unread
 
 
 def read_queue(root: Root) -> dict[str, Queue]:
-    """Read the queues of all whole devices but loop, RAM, CD and floppy ones, by name.
+    """Read the queues of all whole devices except loop, RAM, CD and floppy devices, by name.
 
     A device that vanishes meanwhile is left out, as is one without a queue.
-    Limits: may hang on a sick disk. Errors: AbsentError, ReadError (of '/sys/block'), ParseError.
+    Limits: may hang on a faulty disk. Errors: AbsentError, ReadError (of '/sys/block'), ParseError.
     """
     queues = {}
     for name in root.names(DIRECTORY):

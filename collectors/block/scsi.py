@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 HOSTS = "/sys/class/scsi_host"
 DEVICES = "/sys/class/scsi_device"
 FABRICS = ("/sys/class/fc_host", "/sys/class/iscsi_host")
-"""Has the hosts whatever their drivers call themselves. Source: kernel, scsi_transport_fc.c,
-scsi_transport_iscsi.c."""
+"""Has the hosts independent of the names of their drivers. Source: kernel, scsi_transport_fc.c,
+scsi_transport_iscsi.c.
+"""
 MULTI_QUEUE = "/sys/module/scsi_mod/parameters/use_blk_mq"
 PCI_DRIVERS = "/sys/bus/pci/drivers"
 _ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
@@ -32,7 +33,7 @@ _NUMBERED = {
     **dict.fromkeys(("mptsas", "mptspi", "mptfc"), ("ioc{}",)),
     "aacraid": ("AAC{}",),
 }
-"""How drivers number their adapters in their lines, by proc_name: the number is unique_id.
+"""Adapter names in the kernel log, by proc_name; the adapter's number is unique_id.
 
 Source: Linux 6.1 and 6.12, mpt3sas_scsih.c (ioc->name, shost->unique_id; without '_cm' before 4.4,
 not checked), mpi3mr_os.c (mrioc->name), fusion/mptbase.c (ioc->name) with mptsas.c, mptspi.c and
@@ -42,7 +43,7 @@ _PCI_NAMES = (
     *("3w-9xxx", "3w-sas", "3w-xxxx", "aic94xx", "bfa", "csiostor", "efct", "fnic", "mpt3sas"),
     *("mvsas", "qedf", "qla2xxx", "snic"),
 )
-"""PCI drivers of hosts that have no proc_name, or another one (mpt2sas). Source: Linux 6.1."""
+"""PCI drivers of hosts without a proc_name, or with another one (mpt2sas). Source: Linux 6.1."""
 _SESSION = re.compile(r"session\d{1,9}", re.ASCII)
 _COUNTER = re.compile(r"0x[0-9a-f]{1,16}", re.ASCII)
 _SIGN_BITS = 0xFFFFFFFF_80000000
@@ -50,7 +51,7 @@ _SIGN_BITS = 0xFFFFFFFF_80000000
 
 @dataclass(frozen=True, slots=True)
 class ScsiHost:
-    """A host adapter ('host2'). None: the kernel does not tell.
+    """A host adapter ('host2'). None: the kernel does not report it.
 
     Source: kernel, drivers/scsi/scsi_sysfs.c (can_queue, cmd_per_lun, host_busy, proc_name).
     """
@@ -66,21 +67,22 @@ class ScsiHost:
         int | None, Metric("gauge", "Initial queue depth of a device (cmd_per_lun).")
     ]
     busy: Annotated[int | None, Metric("gauge", "Commands in flight at the host adapter.")]
-    """Commands under way; kernels from 4.4 on count them only when asked."""
+    """Commands in flight; kernels from 4.4 on count them only on request."""
     unread: str = ""
-    """The first attribute that is there and could not be read, and why."""
+    """The first attribute that exists and could not be read, and why."""
     names: tuple[str, ...] = ()
-    """What the kernel's log calls it as well: 'mpt3sas_cm0', '0000:03:00.0', 'session1' of iSCSI;
-    see `host_names`."""
+    """Its other names in the kernel log: 'mpt3sas_cm0', '0000:03:00.0', 'session1' of iSCSI; see
+    `host_names`.
+    """
     fabric: bool = False
     """Whether its devices are reached through Fibre Channel or iSCSI."""
     usb: bool = False
-    """Whether it is a USB device; uas gives itself no name, and others of usb-storage their own."""
+    """Whether it is a USB device; uas sets no name, other drivers of usb-storage their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScsiDevice:
-    """A device 'host:channel:target:lun'. None: the kernel does not tell.
+    """A device 'host:channel:target:lun'. None: the kernel does not report it.
 
     Source: kernel, drivers/scsi/scsi_sysfs.c; the counters are printed in hexadecimal.
     Limits: the counters are 32-bit and wrap.
@@ -101,21 +103,21 @@ class ScsiDevice:
     errors_total: Annotated[
         int | None, Metric("counter", "SCSI commands that failed; harmless unsupported ones count.")
     ]
-    """Rises on harmless unsupported commands as well."""
+    """Includes harmless unsupported commands."""
     timeouts_total: Annotated[int | None, Metric("counter", "SCSI commands that timed out (6.1+).")]
     """iotmo_cnt."""
     unread: str = ""
-    """The first attribute that is there and could not be read, and why."""
+    """The first attribute that exists and could not be read, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scsi:
-    """All of them; hosts by name, devices by address."""
+    """All SCSI hosts by name, and devices by address."""
 
     hosts: Mapping[str, ScsiHost]
     devices: Mapping[str, ScsiDevice]
     multi_queue: bool | None
-    """Whether SCSI uses the multi-queue block layer; None: nothing says so (always from 5.0 on)."""
+    """Whether SCSI uses the multi-queue block layer; None: not reported (always from 5.0 on)."""
 
 
 _HOST_FAMILIES, _emit_host = describe(ScsiHost, "iowarden_scsi_host_")
@@ -137,9 +139,9 @@ FAMILIES = (
 
 
 def parse_counter(text: str) -> int:
-    """Return a counter as the kernel prints it: '0x1a'. Errors: ValueError.
+    """Parse a counter as the kernel prints it: '0x1a'. Errors: ValueError.
 
-    The kernel extends the sign of its 32-bit counters: half-way round they are printed as
+    The kernel extends the sign of its 32-bit counters: from 2^31 on they are printed as
     '0xffffffff80000000' (drivers/scsi/scsi_sysfs.c, show_sdev_iostat).
     """
     if _COUNTER.fullmatch(text) is None:
@@ -149,7 +151,7 @@ def parse_counter(text: str) -> int:
 
 
 def emit(value: Scsi) -> list[Sample]:
-    """Return the samples of FAMILIES; of devices those of block devices."""
+    """Return the samples of FAMILIES; of devices only those with a block device."""
     samples: list[Sample] = []
     if value.multi_queue is not None:
         samples.append(("iowarden_scsi_multi_queue", (), float(value.multi_queue)))
@@ -175,7 +177,7 @@ def emit(value: Scsi) -> list[Sample]:
 
 
 def unread(value: Scsi) -> Iterator[tuple[Labels, str]]:
-    """Yield the hosts and block devices of which an attribute could not be read, and why."""
+    """Yield the hosts and block devices with an unreadable attribute, and why."""
     for name, host in value.hosts.items():
         if host.unread:
             yield (("host", name),), host.unread
@@ -185,10 +187,10 @@ def unread(value: Scsi) -> Iterator[tuple[Labels, str]]:
 
 
 def host_names(hosts: Mapping[str, ScsiHost]) -> dict[str, str]:
-    """Return the host adapters ('host6') by whatever else the kernel's log calls them.
+    """Return the host adapters ('host6') by their other names in the kernel log.
 
-    That is by the driver's own number, by the PCI address, which most drivers print (dev_printk),
-    and by the driver's name alone: 'megaraid_sas'. '' is a name of several: no host is meant.
+    These are the driver's own number, the PCI address, which most drivers print (dev_printk), and
+    the driver's name alone: 'megaraid_sas'. '' marks a name of several hosts: none is meant.
     """
     found: dict[str, set[str]] = {}
     for name, host in hosts.items():
@@ -198,14 +200,14 @@ def host_names(hosts: Mapping[str, ScsiHost]) -> dict[str, str]:
 
 
 def fabrics(value: Scsi) -> frozenset[str]:
-    """Return the hosts whose devices are LUNs of a storage array or another machine."""
+    """Return the hosts whose devices are LUNs of a storage array or another host."""
     return frozenset(name for name, host in value.hosts.items() if host.fabric)
 
 
 def read_scsi(root: Root) -> Scsi:
     """Read all host adapters and devices; what vanishes meanwhile is left out.
 
-    Limits: may hang on a sick host adapter.
+    Limits: may hang on a faulty host adapter.
     Errors: AbsentError, ReadError (of the two directories of a class), ParseError.
     """
     hosts, multi_queue = {}, []
@@ -236,7 +238,7 @@ def read_scsi(root: Root) -> Scsi:
 
 
 def _is_usb(root: Root, name: str) -> bool:
-    """Whether what a host hangs on is an interface of a USB device.
+    """Whether the parent of a host is an interface of a USB device.
 
     Source: kernel, drivers/usb/core/sysfs.c (bInterfaceClass).
     """
@@ -244,7 +246,7 @@ def _is_usb(root: Root, name: str) -> bool:
 
 
 def _host(name: str, found: Attributes, *, fabric: bool) -> ScsiHost:
-    # So the kernel prints that a driver gives itself no name.
+    # The kernel prints this if a driver sets no name.
     driver = None if (text := found.text("proc_name")) in {"(null)", "<NULL>"} else text
     own = found.signed("unique_id")
     return ScsiHost(
@@ -301,12 +303,12 @@ def _counter(found: Attributes, name: str) -> int | None:
 
 
 def _not_negative(number: int | None) -> int | None:
-    # Printed as signed 16 and 32 bits: a driver that means 'no limit' shows as less than 0.
+    # Printed as signed 16 and 32 bits: a driver's 'no limit' appears as less than 0.
     return None if number is not None and number < 0 else number
 
 
 def _multi_queue(root: Root, hosts: Iterable[bool | None]) -> bool | None:
-    """Return what the module says, else what its hosts say, else None."""
+    """Return the module's setting, else that of its hosts, else None."""
     try:
         text = root.read(MULTI_QUEUE).strip()
     except AbsentError:

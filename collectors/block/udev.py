@@ -1,4 +1,4 @@
-"""What udev knows of block devices, from its database in '/run/udev/data'."""
+"""Identity and signatures of block devices, from the udev database in '/run/udev/data'."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _VG = ("LVM_VG_NAME_COMPLETE", "LVM_VG_NAME_INCOMPLETE")
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What is written on a device, by udev. Source: util-linux, libblkid, superblocks.
+    """Signature on a device, from udev. Source: util-linux, libblkid, superblocks.
 
     Fields: `kind` is 'zfs_member', 'LVM2_member', 'crypto_LUKS', 'ext4' ...; `group` is the name of
-    what it is a part of, '' unknown: a pool's, of LVM the volume group's, else its label.
+    the set it belongs to, '' unknown: the pool, for LVM the volume group, else its label.
     """
 
     kind: str
@@ -42,13 +42,13 @@ class Signature:
 class UdevDevice:
     """One block device: its numbers and udev's properties. Source: udev(7), systemd's sd-device.
 
-    Properties are as udev found them when it last looked; none: udev does not run, or not here.
+    Properties are those of udev's last probe; none: udev is not running, or not in this namespace.
     """
 
     major: int
     minor: int
     rotational: bool
-    """False also where the kernel does not say, as node_exporter has it."""
+    """False also if the kernel does not report it, as in node_exporter."""
     properties: Mapping[str, str]
 
 
@@ -81,13 +81,13 @@ _ATA = (
     ("node_disk_ata_write_cache_enabled", "ID_ATA_WRITE_CACHE_ENABLED"),
 )
 _SERIALS = ("SCSI_IDENT_SERIAL", "ID_SERIAL_SHORT", "ID_SERIAL")
-"""In this order: the first is what the label of the disk says, the last is all that virtio has."""
+"""In this order: the first is the one on the disk's label, the last is all that virtio has."""
 
 
 def parse_set_up_seconds(text: str) -> float | None:
-    """Return when udev first had a device, in seconds since boot; None: it does not say.
+    """Parse when udev first had a device, in seconds since boot; None: not in the database.
 
-    It stays through changes and is new with a device that was removed and came back.
+    It persists through changes and is new for a device that was removed and reappeared.
     Source: systemd, sd-device's database, 'I' (USEC_INITIALIZED), microseconds of CLOCK_MONOTONIC.
     """
     found = _SET_UP.search(text)
@@ -95,7 +95,7 @@ def parse_set_up_seconds(text: str) -> float | None:
 
 
 def parse_signature(text: str) -> Signature | None:
-    """Return what a file of the database says to be on its device; None: nothing is known.
+    """Parse the signature in a file of the database; None: unknown.
 
     Source: of LVM, lvm2's 69-dm-lvm.rules, 'pvscan --udevoutput' (2.03.15 and later).
     """
@@ -103,12 +103,12 @@ def parse_signature(text: str) -> Signature | None:
     kind = properties.get("ID_FS_TYPE", "")
     group = next((properties[key].strip("'") for key in _VG if properties.get(key)), "")
     label = properties.get("ID_FS_LABEL_ENC") or properties.get("ID_FS_LABEL", "")
-    # What else is escaped stays so: anybody may write a label.
+    # Other escapes are not decoded: a label may contain anything.
     return Signature(kind, group or label.replace("\\x20", " ")) if kind else None
 
 
 def parse_zvol(text: str) -> str:
-    """Return the volume of ZFS that a device 'zd0' is ('tank/vm1'), by the name of its link, or ''.
+    """Return the ZFS volume of a device 'zd0' ('tank/vm1'), from the name of its link, or ''.
 
     Source: OpenZFS, udev/rules.d/60-zvol.rules.
     """
@@ -117,7 +117,7 @@ def parse_zvol(text: str) -> str:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Return the properties ('E:KEY=value') of a file of the database; other lines are ignored."""
+    """Parse the properties ('E:KEY=value') of a file of the database; other lines are ignored."""
     properties = {}
     for line in text.split("\n"):
         key, equals, value = line.removeprefix("E:").partition("=")
@@ -139,7 +139,7 @@ def emit(value: Mapping[str, UdevDevice]) -> list[Sample]:
 
 
 def node_samples(value: Mapping[str, UdevDevice]) -> Iterator[Sample]:
-    """Yield what node_exporter's collector 'diskstats' takes from udev."""
+    """Yield the series that node_exporter's collector 'diskstats' takes from udev."""
     for name, device in value.items():
         properties = device.properties
         serial = next((properties[key] for key in _SERIALS if properties.get(key)), "")
@@ -158,9 +158,9 @@ def node_samples(value: Mapping[str, UdevDevice]) -> Iterator[Sample]:
 
 
 def read_udev(root: Root) -> dict[str, UdevDevice]:
-    """Read what udev knows of every device that node_exporter shows.
+    """Read udev's data of every device that node_exporter shows.
 
-    Limits: may hang on a sick disk. Errors: AbsentError (no block device), ReadError, ParseError.
+    Limits: may hang on a faulty disk. Errors: AbsentError (no block device), ReadError, ParseError.
     """
     return {
         name: UdevDevice(
@@ -182,7 +182,7 @@ def _labels(
 
 
 def _text(root: Root, path: str) -> str:
-    """Return a text; '' where the device went, or udev does not run: it is shown without."""
+    """Return a text; '' if the device vanished, or udev is not running: it is shown without."""
     return root.try_read(path) or ""
 
 

@@ -1,11 +1,11 @@
-"""The kernel's announcements of block devices that come, go and change, through pyudev.
+"""Uevents: the kernel's notifications of added, removed and changed block devices, through pyudev.
 
-They are a reason to look at '/sys/block' at once, no more: what became of a device follows from
-that (rules/topology/device_changes.py), and the regular look finds what an announcement that was
-lost would have told. Source: kernel, lib/kobject_uevent.c; libudev's udev_monitor.
+They only trigger an immediate read of '/sys/block': changes are derived from that
+(rules/topology/device_changes.py), and the periodic read finds what a lost uevent would have
+reported. Source: kernel, lib/kobject_uevent.c; libudev's udev_monitor.
 
-Messages of the kernel are taken, not those of udevd: they come without it as well, also in a
-network name space of our own, and identity is read from sysfs.
+Messages of the kernel are used, not those of udevd: they arrive without udevd as well, also in a
+separate network namespace, and identity is read from sysfs.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import pyudev
 from iowarden.collectors.model import ParseError
 
 MOST = 1000
-"""Of one batch; what is left comes with the next."""
+"""Maximum of one batch; the others are in the next one."""
 _SUBSYSTEM = "block"
 
 
 @dataclass(frozen=True, slots=True)
 class Uevent:
-    """One announcement. `diskseq` numbers every disk that ever came up (5.15+)."""
+    """One uevent. `diskseq` numbers every disk that ever appeared (5.15+)."""
 
     action: str
     """'add', 'remove', 'change', 'move' ..."""
@@ -34,29 +34,29 @@ class Uevent:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What was announced since the last look, and whether some of it was lost."""
+    """The uevents since the last read, and whether some were lost."""
 
     events: tuple[Uevent, ...]
     lost: str = ""
-    """Why; '' when nothing was."""
+    """Why some were lost; '' if none were."""
 
 
 class Uevents:
     """A subscription. One thread only. Errors: OSError when the kernel gives no socket."""
 
     def __init__(self) -> None:
-        """Subscribe; what is announced from now on will be told."""
+        """Subscribe; later uevents are received."""
         self._monitor = _subscribed()
 
     def fileno(self) -> int:
-        """Return the descriptor that is readable when something was announced."""
+        """Return the descriptor that is readable when a uevent is available."""
         return int(self._monitor.fileno())
 
     def wait(self, timeout_seconds: float | None = None) -> Batch:
-        """Wait for an announcement and return all that are there; none after the time is over.
+        """Wait for a uevent and return all available ones; none at the time-out.
 
-        When the queue overflowed, the monitor answers nothing but errors from then on (pyudev issue
-        194): another one takes its place, and the loss is told.
+        After an overflow of the queue the monitor returns only errors (pyudev issue 194): it is
+        replaced, and the loss is reported.
         """
         if not select.select([self], [], [], timeout_seconds)[0]:
             return Batch(())
@@ -71,7 +71,7 @@ class Uevents:
 
 
 def text(batch: Batch) -> str:
-    """Return a batch as lines: '<action> <device> <diskseq or ->', of a loss 'lost <why>'."""
+    """Return a batch as lines: '<action> <device> <diskseq or ->', for a loss 'lost <why>'."""
     lines = [
         f"{e.action} {e.device} {'-' if e.diskseq is None else e.diskseq}" for e in batch.events
     ]
@@ -81,7 +81,7 @@ def text(batch: Batch) -> str:
 
 
 def parse_batch(text: str) -> Batch:
-    """Return what `text` wrote. Errors: ParseError."""
+    """Parse the text of `text`. Errors: ParseError."""
     events: list[Uevent] = []
     lost = ""
     for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""The kernel's watch over tasks that hang, from '/proc/sys/kernel/hung_task_*'."""
+"""The kernel's detection of hung tasks, from '/proc/sys/kernel/hung_task_*'."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class HungTask:
         int | None,
         Metric("gauge", "Hung tasks that the kernel will still report in its log; -1: no limit."),
     ]
-    """Lines the log will still get; -1: no limit."""
+    """Number of reports that are left for the log; -1: no limit."""
     timeout_seconds: Annotated[
         int | None,
         Metric(
             "gauge", "How long a task is blocked before the kernel reports it as hung; 0: never."
         ),
     ]
-    """0: nobody looks."""
+    """0: detection is off."""
 
 
 FAMILIES, emit = describe(HungTask, "iowarden_hung_task_")
 
 
 def parse_setting(text: str, path: str) -> int:
-    """Return the one number of a file; only the limit of warnings may be -1."""
+    """Parse the one number of a file; only the limit of warnings may be -1."""
     number = text.strip()
     if re.fullmatch(r"\d{1,20}|-1", number, re.ASCII) is None:
         raise ParseError(f"'{path}': expected a number, got {text[:80]!r}")
@@ -50,7 +50,7 @@ def parse_setting(text: str, path: str) -> int:
 
 def read_hung_task(root: Root) -> HungTask:
     """Read the files. Errors: AbsentError (built without), ReadError, ParseError."""
-    timeout_path = PREFIX + "timeout_secs"  # there in every kernel that has the watch (2.6.30+)
+    timeout_path = PREFIX + "timeout_secs"  # exists in every kernel with the detection (2.6.30+)
     timeout_seconds = parse_setting(root.read(timeout_path), timeout_path)
 
     def setting(name: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Memory nodes, from '/sys/devices/system/node'."""
+"""NUMA nodes, from '/sys/devices/system/node'."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FAMILIES, _emit = describe(Node, "iowarden_numa_")
 
 
 def parse_node(text: str, node: int) -> Node:
-    """Return the text of a node's 'meminfo', lines 'Node <n> <key>: <n> kB'."""
+    """Parse a node's 'meminfo', lines 'Node <n> <key>: <n> kB'."""
     found: dict[str, int] = {}
     for line in text.split("\n"):
         match line.split():
@@ -45,7 +45,7 @@ def parse_node(text: str, node: int) -> Node:
                 try:
                     found[key] = parse_count(digits) * KIB
                 except ValueError:
-                    continue  # the line is missing below
+                    continue  # reported below as a missing line
     missing = [key for key in ("MemTotal:", "MemFree:") if key not in found]
     if missing:
         raise ParseError(
@@ -61,7 +61,7 @@ def emit(value: tuple[Node, ...]) -> list[Sample]:
 
 
 def read_numa(root: Root) -> tuple[Node, ...]:
-    """Read all nodes, by number; one that is taken out meanwhile is left out.
+    """Read all nodes, by number; one that is removed meanwhile is left out.
 
     Errors: AbsentError (a kernel without NUMA), ReadError, ParseError.
     """

@@ -21,15 +21,15 @@ _IN_FORCE = re.compile(r"\[([a-z+]{1,30})\]", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class TransparentHugepage:
-    """The settings in force. Source: kernel, admin-guide/mm/transhuge.rst.
+    """The active settings. Source: kernel, admin-guide/mm/transhuge.rst.
 
-    RHEL 6 keeps them in 'redhat_transparent_hugepage'.
+    RHEL 6 has them in 'redhat_transparent_hugepage'.
     """
 
     enabled: str
     """'always', 'madvise' or 'never'."""
     defrag: str | None
-    """'always', 'defer', 'defer+madvise', 'madvise' or 'never'; None: there is no such file."""
+    """'always', 'defer', 'defer+madvise', 'madvise' or 'never'; None: no such file."""
 
 
 FAMILIES = (
@@ -38,7 +38,7 @@ FAMILIES = (
 
 
 def parse_choice(text: str, path: str) -> str:
-    """Return the word in brackets: 'madvise' of 'always [madvise] never'."""
+    """Return the value in brackets: 'madvise' for 'always [madvise] never'."""
     found = _IN_FORCE.findall(text)
     if len(found) != 1:
         raise ParseError(f"'{path}': expected the active setting in brackets, got {text[:80]!r}")

@@ -1,4 +1,4 @@
-"""Who this machine is, as uname tells it."""
+"""Kernel version and host name of this machine, from uname."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = "/proc/sys/kernel"
 _LIMIT_CHARACTERS = 4 * 65
-"""A name has at most 64 bytes (uname(2)), each escaped at worst."""
+"""A name has at most 64 bytes (uname(2)), each of which may be escaped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Uname:
     release: str
     version: str
     machine: str | None
-    """None: this kernel has no '/proc/sys/kernel/arch' (6.1+) and it is no live machine."""
+    """None: this kernel has no '/proc/sys/kernel/arch' (6.1+) and the machine is a recorded one."""
     domainname: str
 
 
@@ -46,7 +46,7 @@ def node_samples(value: Uname) -> Iterator[Sample]:
 
 
 def parse_name(text: str, path: str) -> str:
-    """Return the one line of a file of '/proc/sys/kernel'."""
+    """Parse the one line of a file of '/proc/sys/kernel'."""
     line = text.removesuffix("\n")
     if not line or "\n" in line or not line.isprintable() or len(line) > _LIMIT_CHARACTERS:
         raise ParseError(f"'{path}': expected one line of text, got {text[:80]!r}")

@@ -1,8 +1,8 @@
-"""What the kernel told while nobody looked: the journal's lines after a cursor, ahead of the ring.
+"""Kernel messages of the time without iowarden: the journal between a cursor and the ring.
 
-*Limits:* that the journal lacks some lines between the cursor and the ring shows only where it
-lacks all of them, or tells so. Of records with one time stamp, at the oldest of a full ring, one
-may be told twice, or not at all.
+*Limits:* lines missing in the journal between the cursor and the ring are detected only if all are
+missing, or if the journal reports it. Of records with the same time stamp, at the oldest of a full
+ring, one may be reported twice, or not at all.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
 
 _SEAM_SECONDS = 1.0
-"""Each processor stamps by its own clock, so that neighbours may be out of order by a little."""
+"""Each processor stamps by its own clock, so neighbouring records may be slightly out of order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked of the journal: what comes after `cursor`, and is not in the ring."""
+    """The query to the journal: lines after `cursor` that are not in the ring."""
 
     cursor: Cursor | None
     boot_id: str
     first_seconds: float
-    """The time stamp of the oldest record of the ring; what comes later is there."""
+    """The time stamp of the oldest record of the ring; later lines are in the ring."""
     seam: set[tuple[float, str]]
-    """Records of the ring around that moment: time stamp and text."""
+    """Records of the ring around that time stamp: time stamp and text."""
     missing: int
-    """So many lines are known to be between the cursor and the ring."""
+    """Number of lines that are known to be between the cursor and the ring."""
 
     def add(self, line: Line) -> None:
-        """Take a record of the ring's first look: the journal may have it as well."""
+        """Add a record from the first read of the ring: the journal may have it as well."""
         at = line.monotonic_seconds or 0.0
         if at <= self.first_seconds + 2 * _SEAM_SECONDS:
             self.seam.add((at, _seam_text(line.text)))
@@ -56,13 +56,13 @@ class Wanted:
         if message.boot_id == cursor.boot_id:
             return message.monotonic_seconds <= cursor.monotonic_seconds
         if cursor.boot_id == self.boot_id:
-            return True  # of a boot that was over by then
+            return True  # of a boot that had ended by then
         if cursor.journal or cursor.realtime_seconds is None:
-            return False  # it was left in that boot
+            return False  # the cursor was stored in that boot
         return message.realtime_seconds <= cursor.realtime_seconds
 
     def in_ring(self, message: Message) -> bool:
-        """Whether a message is one of the ring's."""
+        """Whether a message is in the ring."""
         after = message.monotonic_seconds - self.first_seconds
         if message.boot_id != self.boot_id or after < -_SEAM_SECONDS:
             return False
@@ -74,7 +74,7 @@ class Wanted:
 def missed(
     root: Root, wanted: Wanted, realtime: Callable[[], float]
 ) -> Iterator[tuple[list[Event], str]]:
-    """Yield what the journal has of it: events, and where it was left with them.
+    """Yield the events that the journal has, and the journal cursor after them.
 
     Errors: AbsentError, ReadError, ParseError.
     """
@@ -84,12 +84,12 @@ def missed(
         found = read_messages(root, at)
         told = [m for m in found.messages if not (wanted.is_known(m) or wanted.in_ring(m))]
         told_total += len(told)
-        # Where its first message is known already, only such ones are deleted.
+        # If its first message is known already, only known ones were deleted.
         gap = found.gap and not (first and found.messages and wanted.is_known(found.messages[0]))
         ends = not found.more or found.cursor == at
         if ends and wanted.missing and not told_total:
             gap = True
-        if first and cursor and not cursor.journal:  # without a place in it, a day is told
+        if first and cursor and not cursor.journal:  # without a journal cursor, one day is read
             since = cursor.realtime_seconds
             gap = gap or since is None or since < realtime() - FIRST_SIGHT_SECONDS
         events: list[Event] = []

@@ -1,4 +1,4 @@
-"""Lines of the kernel's log about ATA ports, links and commands.
+"""Parse lines of the kernel log about ATA ports, links and commands.
 
 Source: kernel, drivers/ata/libata-eh.c, ata_eh_report, ata_eh_link_report.
 """
@@ -23,11 +23,11 @@ _REGISTERS = re.compile(
     re.ASCII,
 )
 _OF_AN_EMPTY_PORT = ("SATA link down", "NODEV after polling", "failed to resume link")
-"""Also printed at boot, of each port that nothing is on."""
+"""Also printed at boot, for each port without a device."""
 _QUEUED = frozenset({0x60, 0x61})
 _LONG = frozenset({0x24, 0x25, 0x29, 0x34, 0x35, 0x39, 0x3D, 0x42, 0xCE})
 _SHORT = frozenset({0x20, 0x21, 0x30, 0x31, 0x40, 0xC4, 0xC5, 0xC8, 0xCA})
-"""Commands with an address of 48 and of 28 bits. Source: ACS-3, clause 7."""
+"""Commands with 48-bit and 28-bit addresses. Source: ACS-3, clause 7."""
 _ATA_MASKS = {
     "media error": "ata_media_error",
     "timeout": "ata_timeout",
@@ -67,14 +67,14 @@ _ATA_SHAPES = tuple(
 
 
 def ata_line(state: Classifier, line: Line, text: str) -> Taken:
-    """Read 'ata3.00: ...', of a port, link or drive."""
+    """Parse 'ata3.00: ...', about a port, link or drive."""
     found = _ATA.match(text)
     if found is None:
         return state, None
     device, port, rest = found["device"], found["port"], found["rest"]
     if rest.startswith("cmd "):
         return registers(state._replace(ata_device=device), line, rest)
-    if rest.startswith("Entering standby power mode"):  # somebody lets the drive go
+    if rest.startswith("Entering standby power mode"):  # the drive is being detached
         return state._replace(removed=added(state.removed, device)), None
     if rest.startswith("disable device") and device in state.removed:
         return state._replace(removed=state.removed - {device}), None
@@ -96,7 +96,7 @@ def ata_line(state: Classifier, line: Line, text: str) -> Taken:
 
 
 def _ata_link(state: Classifier, device: str, rest: str) -> Taken:
-    """Read that a link is down, or up again: at boot each link that is in use is up."""
+    """Parse that a link is down, or up again: at boot each link in use comes up."""
     down = state.ata_down
     if rest.startswith("SATA link down"):
         return state._replace(ata_down=added(down, device)), ("ata_link_down", {"device": device})
@@ -106,7 +106,7 @@ def _ata_link(state: Classifier, device: str, rest: str) -> Taken:
 
 
 def registers(state: Classifier, _line: Line, text: str) -> Taken:
-    """Read 'cmd 60/08:00:68:cb:66/00:00:1f:00:00/40 ...', and the drive's answer, 'res ...'."""
+    """Parse 'cmd 60/08:00:68:cb:66/00:00:1f:00:00/40 ...', and the drive's answer, 'res ...'."""
     found = _REGISTERS.match(text)
     if found is None:
         return state, None
@@ -116,7 +116,7 @@ def registers(state: Classifier, _line: Line, text: str) -> Taken:
     fields: Fields = {"device": state.ata_device, "code": found["mask"] or ""}
     if text.startswith("res "):
         kind = _ATA_MASKS.get(found["mask"] or "", "ata_result")
-        if kind == "ata_media_error":  # in any other answer the address is left over
+        if kind == "ata_media_error":  # in any other answer the address is a leftover
             fields["block"] = address
         return state, (kind, fields)
     command = int(found["command"], 16)

@@ -1,4 +1,4 @@
-"""Lines of the kernel's log about requests: 'I/O error, dev sda, sector 8' and their kin.
+"""Parse lines of the kernel log about requests: 'I/O error, dev sda, sector 8' and similar.
 
 Source: kernel, block/blk-core.c, blk_errors, print_req_error, blk_print_req_error.
 """
@@ -43,12 +43,12 @@ _BLOCK_KINDS = {
     "device offline": "block_offline",
     "device offline or changed": "block_offline",
 }
-"""Source: kernel, block/blk-core.c, blk_errors; any other is 'block_io_error' with its word."""
+"""Source: kernel, block/blk-core.c, blk_errors; any other is 'block_io_error' with its own text."""
 _NO_DATA = frozenset({"DISCARD", "SECURE_ERASE", "WRITE_ZEROES"})
 
 
 def request_error(state: Classifier, line: Line, text: str) -> Taken:
-    """Read 'I/O error, dev sda, sector 8 op 0x0:(READ) ...'."""
+    """Parse 'I/O error, dev sda, sector 8 op 0x0:(READ) ...'."""
     head, _, rest = text.partition(" error, dev ")
     found = _BLOCK.match(rest)
     if found is None:
@@ -84,7 +84,7 @@ _FIRST = re.compile(
 
 
 def device_first(state: Classifier, _line: Line, text: str) -> Taken:
-    """Read 'dm-3: writeback error on inode 9, offset 0, sector 8': any name may stand first."""
+    """Parse 'dm-3: writeback error on inode 9, offset 0, sector 8': it may begin with any name."""
     found = _FIRST.match(text)
     kind = kernel_drivers.kind_of("block", text)
     if found is None or not kind:
@@ -93,7 +93,7 @@ def device_first(state: Classifier, _line: Line, text: str) -> Taken:
 
 
 def _rest(command: tuple[int, int] | None, sector: int) -> int | None:
-    """Return the sectors from this one to the end of the command; None: it is another command's."""
+    """Return the sectors from this one to the end of the command; None: another command's."""
     if command is not None:
         first, blocks = command
         for factor in _BLOCK_FACTORS:

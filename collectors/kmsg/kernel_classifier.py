@@ -1,6 +1,6 @@
-"""What lines of the kernel's log already read mean for the next ones; lines that need no more.
+"""State between lines of the kernel log: what earlier lines mean for the next; one-line messages.
 
-One message is printed over several lines: the sense of a SCSI command, the registers of an ATA one.
+Some messages span several lines: the sense of a SCSI command, the registers of an ATA one.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 NO_DEVICE = re.compile(r"(?:fd|sr|scd|ram)[0-9]", re.ASCII)
 MOST_PORTS = 256
 TEXT_CHARACTERS = 1024
-"""Of a line that are read, and kept in its event."""
+"""Maximum characters of a line that are parsed, and stored in its event."""
 _NEXT_OF_FULL = "This should not happen!!"
 """Begins the line after that of an error code. Source: fs/ext4/inode.c, mpage_map_and_submit_extent
-(Linux 3.11 to 6.12)."""
+(Linux 3.11 to 6.12).
+"""
 SAME_PRINT_SECONDS = 1.0
 """Lines of one message are printed within microseconds, over a serial line within a second."""
 
 
 class ScsiCommand(NamedTuple):
-    """What the last lines said of a command that failed."""
+    """Data of a failed command from the last lines."""
 
     device: str = ""
     place: str = ""
@@ -43,7 +44,7 @@ class ScsiCommand(NamedTuple):
 
 
 class Classifier(NamedTuple):
-    """What lines already read mean for the next ones; begin with Classifier().
+    """State from lines already parsed; begin with Classifier().
 
     A named tuple: a storm replaces it with each line, which takes a dataclass 5 times as long.
     """
@@ -55,38 +56,38 @@ class Classifier(NamedTuple):
     ata_down: frozenset[str] = frozenset()
     """Links that are down, after an error."""
     removed: frozenset[str] = frozenset()
-    """Devices that the kernel is told to let go."""
+    """Devices that are being detached."""
     held: tuple[Event, ...] = ()
-    """The sense of a command, until its last line tells which command it was."""
+    """The sense of a command, until its last line identifies the command."""
     held_of: tuple[str, str] = ("", "")
     """Device and tag of that command."""
     moment: float | None = None
     seen: tuple[tuple[str, int], ...] = ()
-    """Events of this moment, so that equal ones are told apart."""
+    """Events with the current time stamp, to number equal ones."""
     full: tuple[str, float | None] = ("", None)
-    """The file system that told last that it has no space, and when."""
+    """The file system that last reported that it has no space, and when."""
 
 
 Taken = tuple[Classifier, Found | None]
-"""What is known after a line, and the event it tells."""
+"""The state after a line, and the event in it."""
 Taker = Callable[[Classifier, Line, str], Taken]
-"""What reads the lines of one subsystem."""
+"""Parser of the lines of one subsystem."""
 
 
 def together(scsi: ScsiCommand, line: Line) -> bool:
-    """Whether a line can belong to what was printed before."""
+    """Whether a line can belong to the lines before it."""
     if scsi.monotonic_seconds is None or line.monotonic_seconds is None:
         return True
     return abs(line.monotonic_seconds - scsi.monotonic_seconds) <= SAME_PRINT_SECONDS
 
 
 def added(names: frozenset[str], name: str) -> frozenset[str]:
-    """Return names with a further one; where they are too many, that alone."""
+    """Return names with one added; if there are too many, the new one alone."""
     return names | {name} if len(names) < MOST_PORTS else frozenset({name})
 
 
 def shaped(state: Classifier, line: Line, text: str) -> Taken:
-    """Read a line that tells all by itself; and whether a write was lost for want of space."""
+    """Parse a one-line message; and whether a write was lost for lack of space."""
     found = shape(text)
     if found is None:
         return state, None

@@ -1,10 +1,11 @@
-r"""What the messages of one driver or file system have in common, in words.
+r"""Classify messages of drivers and file systems by words that they have in common.
 
-Asked where no row of kernel_patterns knows the single message: a driver has hundreds. The first row
-that is found decides; what remains and has a word of a fault is 'driver_message' (or 'fs_warning').
+Used if no row of kernel_patterns matches the single message: a driver has hundreds. The first
+matching row decides; any other message with a word for a fault is 'driver_message' (or
+'fs_warning').
 Source: the messages of level warning and above in linux-source 6.1 and 6.12 (Debian); for the words
-of older and newer kernels in 2.6.9 to 5.15, 6.8 and 7.2. Which of them has a row here, and why
-another has none, lists packaging/list-kernel-messages.
+of older and newer kernels in 2.6.9 to 5.15, 6.8 and 7.2. packaging/list-kernel-messages lists which
+of them have a row here, and why others have none.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ QUIET = (
         ),
     ),
 )
-"""Why a line of a driver is no event, and its words."""
+"""Reasons why a driver's line is no event, with their patterns."""
 _SHORT_OF = f"(?i:{QUIET[0][1]})"
 _QUIET = "(?i:" + "|".join(pattern for _, pattern in QUIET) + ")"
 FAULT = (
@@ -133,7 +134,7 @@ _ADDRESS = (
     r"|^(?:mpt\w+: )?(?P<named>[a-z]\w*?\d{1,6}):"
 )
 
-# --- what the kernel finds wrong above the adapters ---
+# --- errors that the kernel detects above the adapters ---
 
 _SCSI_FOUND = (
     r"MODE_SENSE|mode parameter|Caching mode|cache data|drive cache|Test WP|[Pp]ositioning Range"
@@ -370,7 +371,7 @@ _NFS: Rows = (
 )  # fmt: skip
 _SMB: Rows = ((r"has not responded in", "smb_not_responding"),)
 """Source: fs/smb/client/connect.c, server_unresponsive; cifs_debug.h, cifs_server_dbg."""
-# Of a session of iscsi_tcp that is back only iscsid tells, of an rport and of SMB nobody does. That
+# Only iscsid reports that a session of iscsi_tcp is back; nothing does for an rport and SMB. That
 # a connection is logged in (3): scsi/iscsi_if.h, iscsi_conn_state; scsi_transport_iscsi.c.
 _NO_CONNECTION = r"^(?!connection\d|session\d|rport-)"
 _CONNECTION: Rows = (
@@ -430,11 +431,11 @@ WHY = {
     _JOURNAL_FOUND: "bookkeeping or options of a journal",
     _NBD_ENDS: "also printed when a user disconnects the device",
 }
-"""Why the words of a row mean no event; those of QUIET have their own reasons."""
+"""Why a pattern means no event; those of QUIET have their own reasons."""
 
 
 class Room(NamedTuple):
-    """What one family of printers says: the words its lines begin with, its rows, its places."""
+    """Rules for one family of printers: first words of its lines, its rows, its places."""
 
     leads: str
     rows: Rows
@@ -523,7 +524,7 @@ _OTHERS = {
 
 
 def read(lead: str, text: str) -> tuple[str, dict[str, str | None]] | None:
-    """Return the kind of a line and the parts of it that tell where, by the word it begins with."""
+    """Return the kind of a line and the fields that locate it, by the first word of the line."""
     ready = _READY.get("xen" if lead.startswith("xvd") else lead)
     if ready is None:
         return None
@@ -534,14 +535,14 @@ def read(lead: str, text: str) -> tuple[str, dict[str, str | None]] | None:
 
 
 def is_quiet(text: str) -> bool:
-    """Return whether the words say that it is no fault of storage, whatever else they say."""
+    """Return whether the text indicates no fault of storage, whatever else it contains."""
     return _QUIET_READY.search(text) is not None
 
 
 def why(printer: str, text: str) -> str:
-    """Return why a line is no event; '': its words do not say. For packaging/list-kernel-messages.
+    """Return why a line is no event; '': no known reason. For packaging/list-kernel-messages.
 
-    `printer` is the word it begins with, or 'ata', 'disk', 'block'.
+    `printer` is the first word of the line, or 'ata', 'disk', 'block'.
     """
     rows = _READY[printer][0] if printer in _READY else _OTHERS.get(printer, ())
     for pattern, kind in rows:

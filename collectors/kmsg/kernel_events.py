@@ -1,18 +1,18 @@
-r"""What a line of the kernel's log tells of storage: its class, device and range.
+r"""Classify lines of the kernel log: event kind, device and sector range.
 
-Lines are told apart by their shape, in every form since Linux 2.4, never by the kernel's version:
-distributions carry changes back. One line is one event; what the kernel prints over several lines
-is carried on, so that the line with the additional sense and the one with the command block have
-the sense key, and the command block has the range. Consequences of an error stay events of
-their own, and KINDS says so.
+Lines are identified by their format, in every form since Linux 2.4, never by the kernel version:
+distributions backport changes. One line is one event; data of messages that span several lines are
+carried over, so the line with the additional sense and the one with the command block have the
+sense key, and the command block has the range. Consequences of an error remain events of their own,
+as KINDS states.
 
-Not told, because they say nothing of a disk that is in use: floppy, CD and ram devices (of loop,
-nbd and zram devices rules/events/event_correlation.py takes those that carry something); no medium
-in a card reader; the sense of commands that only ask (smartctl); the flush that fails on a device
-that was taken away, and DID_NO_CONNECT after it; 'SATA link down' of a port where nothing was
-wrong; whatever a program wrote to '/dev/kmsg'.
-*Limits:* the kernel limits the rate of most of these lines, so that numbers are lower bounds; the
-words come with the line (Event.text), numbers of additional sense only for the common ones.
+Not reported, because they do not concern a disk in use: floppy, CD and ram devices (of loop, nbd
+and zram devices rules/events/event_correlation.py uses those that carry something); no medium in a
+card reader; the sense of query commands (smartctl); the flush that fails on a detached device, and
+DID_NO_CONNECT after it; 'SATA link down' of a port without a fault; whatever a program wrote to
+'/dev/kmsg'.
+*Limits:* the kernel limits the rate of most of these lines, so counts are lower bounds; the text is
+that of the line (Event.text), numbers of additional sense exist only for the common ones.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
     from iowarden.collectors.kmsg.kernel_line import Line
 
 _BY_LEVEL = frozenset({"driver_message", "fs_warning"})
-"""What only the level tells from a driver's ordinary messages."""
+"""Kinds that differ from a driver's ordinary messages only by the level."""
 _WARNING = 4
 """Source: include/linux/kern_levels.h."""
 _SEEN = 16
 
 
 def classify(state: Classifier, line: Line) -> tuple[Classifier, tuple[Event, ...]]:
-    """Return what is known after a line, and the events it tells. Nothing fails."""
+    """Return the state after a line, and its events. Never raises."""
     if line.facility:
         return state, ()
     text = line.text
@@ -66,12 +66,12 @@ def classify(state: Classifier, line: Line) -> tuple[Classifier, tuple[Event, ..
 
 
 def of_storage(text: str) -> bool:
-    """Return whether a line begins as those do that are about storage, whatever it says."""
+    """Return whether a line begins like lines about storage, whatever its content."""
     return _taker(text) is not None
 
 
 def finish(state: Classifier) -> tuple[Event, ...]:
-    """Return what waits for a next line that does not come: at the end of a text."""
+    """Return events that wait for a next line that does not come: at the end of a text."""
     return state.held
 
 
@@ -92,7 +92,7 @@ def _classify(state: Classifier, line: Line, text: str) -> tuple[Classifier, tup
     if kind not in WAITING:
         return (after._replace(held=()) if held else after), (*held, event)
     own = after.scsi.device, after.scsi.tag
-    # A second sense, or result, is that of the next command.
+    # A second sense, or result, belongs to the next command.
     begins = kind not in EXPLAINING and any(each.kind != "scsi_result" for each in held)
     if own == after.held_of and not begins:
         return after._replace(held=(*held, event)), ()
@@ -100,7 +100,7 @@ def _classify(state: Classifier, line: Line, text: str) -> tuple[Classifier, tup
 
 
 def _taker(text: str) -> Taker | None:
-    """Return who reads a line; most lines are nobody's, and this is all they cost."""
+    """Return the parser of a line; most lines have none, and this is all that they cost."""
     if " error, dev " in text:
         return request_error
     if (
@@ -110,7 +110,7 @@ def _taker(text: str) -> Taker | None:
         or ": zone " in text
     ):
         return device_first
-    if " on swap-device" in text or " on dio swapfile" in text:  # else 'Read' begins a CDB
+    if " on swap-device" in text or " on dio swapfile" in text:  # otherwise 'Read' begins a CDB
         return shaped
     lead = LEAD.match(text)
     if lead is not None:

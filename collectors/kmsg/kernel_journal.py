@@ -1,4 +1,4 @@
-"""Kernel messages of a time when nobody looked: from the journal, by the probe.
+"""Kernel messages from the journal, for the time when iowarden was not running; read by the probe.
 
 Source: systemd.journal-fields(7), what journald adds to a line of '/dev/kmsg'.
 """
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
 
 DEADLINE_SECONDS = 60.0
-"""A large journal on a disk that is at work: seconds; nobody waits for it."""
+"""Deadline: a large journal on a busy disk takes seconds; nothing waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A line of the kernel. The same line of '/dev/kmsg' has its boot, its time and its text."""
+    """A line of the kernel log. The same line of '/dev/kmsg' has its boot, time and text."""
 
     cursor: str
     realtime_seconds: float
-    """When journald took it: late at boot, and while its disk hung."""
+    """When journald received it: late at boot, and while its disk hung."""
     monotonic_seconds: float
     """The kernel's own time stamp."""
     boot_id: str
@@ -40,19 +40,19 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Some messages, in the journal's order."""
+    """A batch of messages, in the journal's order."""
 
     messages: tuple[Message, ...]
     gap: bool
-    """What was there may be lost: deleted, or damaged."""
+    """Messages may be lost: deleted, or damaged."""
     more: bool
-    """Ask again from `cursor`."""
+    """There are more: query again from `cursor`."""
     cursor: str
-    """Of the last; as it was asked for, where there is none."""
+    """Cursor of the last message; that of the query if there is none."""
 
 
 def read_messages(root: Root, cursor: str = "") -> Messages:
-    """Ask for what came after a cursor; '': for the last day.
+    """Query the messages after a cursor; '': those of the last day.
 
     Errors: AbsentError (no probe), ReadError (no journal), ParseError.
     """
@@ -60,7 +60,7 @@ def read_messages(root: Root, cursor: str = "") -> Messages:
 
 
 def from_json(text: str) -> Messages:
-    """Return what the probe answers to 'journal'. Errors: ParseError."""
+    """Parse the probe's answer to 'journal'. Errors: ParseError."""
     try:
         found = json.loads(text)
         return Messages(

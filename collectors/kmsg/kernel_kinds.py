@@ -1,4 +1,4 @@
-"""Classes of events that lines of the kernel's log are of, by subsystem, and what each means."""
+"""Event kinds of kernel log lines, by subsystem, with the meaning of each."""
 
 from __future__ import annotations
 
@@ -140,4 +140,4 @@ KINDS = {
     "mmc_error": "an SD or MMC card, or its host, failed a request",
     "target_error": "a storage target that this machine exports (iSCSI, FC) had an error",
 }
-"""Every class of event and what it means, in one line; what weighs how much says the table."""
+"""Every event kind and its meaning, in one line; severities are in the event table."""

@@ -1,4 +1,4 @@
-"""A line of the kernel's log, from '/dev/kmsg', from the journal, or from a text file."""
+"""Parse a line of the kernel log: from '/dev/kmsg', from the journal, or from a text file."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _RECORD = re.compile(
 )
 _ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
 _USER = 1
-"""A facility that is not the kernel's. Source: syslog(3)."""
+"""A facility other than the kernel's. Source: syslog(3)."""
 _PROGRAM = re.compile(
     r"(?:\S{1,100} +[0-9]{1,2} [0-9:.]{8,15}|[0-9]{4}-[0-9]{2}-[0-9]{2}T\S+"
     r"|(?:\w{3} )?[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]{8,15}(?: [A-Z]{2,5})?|[0-9]{9,11}\.[0-9]+)"
     r" +[^\s:]+ +(?!kernel(?:\[[^\]\s]*\])?:|\[)[\w./@-]+(?:\[[0-9]+\])?: ",
     re.ASCII,
 )
-"""What syslog has from a program: 'Jan  1 00:00:00 host name[123]: ...'."""
+"""Format of a program's line in syslog: 'Jan  1 00:00:00 host name[123]: ...'."""
 _PREFIXES = tuple(
     re.compile(pattern, re.ASCII)
     for pattern in (
@@ -39,7 +39,7 @@ _PREFIXES = tuple(
         ),
         r"(?P<facility>\w+) *:(?P<level>\w+) *: +(?=\[)",  # dmesg --decode
         r"(?:\S+[ \t]+){0,6}?kernel(?:\[[^\]\s]{1,20}\])?:(?: :)?\s",  # syslog, journalctl
-        r"<(?P<priority>[0-9]{1,3})>",  # sysklogd keeps it there
+        r"<(?P<priority>[0-9]{1,3})>",  # sysklogd leaves it there
         r"(?:\S+[ \t]+){1,5}kern kernel\s",
         r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T\s][0-9:.,+Z-]{8,}\s+(?:\S+ !\s+\w+ \| )?",
         r"\[ *(?P<seconds>[0-9]{1,12}\.[0-9]{1,9})(?: <[ 0-9.]{1,24}>)?\]",  # also --show-delta
@@ -54,9 +54,9 @@ _LEVELS = ("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug")
 """Source: dmesg(1), --decode."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}[mK]", re.ASCII)
 _FIELD = re.compile(r" (?:SUBSYSTEM|DEVICE)=", re.ASCII)
-"""Of the record above, in '/dev/kmsg'."""
+"""Continuation of the record above, in '/dev/kmsg'."""
 _QUOTED = re.compile(r"[\s>`\ufeff]+")
-"""What a mail or a forum puts before a line."""
+"""Prefixes that a mail or a forum adds to a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ class Line:
     """One record of the kernel's log. The same record of '/dev/kmsg' and the journal has one time.
 
     Source: kernel, ABI/testing/dev-kmsg. `facility` 0 is the kernel; anything else was written to
-    '/dev/kmsg' by a program. `priority` is 0 (emergency) to 7 (debug), None where it is not told.
-    `device` is 'b8:0' (a block device), '+scsi:0:0:0:0' (subsystem and name), '' for none.
-    `sequence` is the record's number since boot, in a text file the line's; not in the journal: 0.
+    '/dev/kmsg' by a program. `priority` is 0 (emergency) to 7 (debug), None if not known. `device`
+    is 'b8:0' (a block device), '+scsi:0:0:0:0' (subsystem and name), '' without one. `sequence` is
+    the record's number since boot, in a text file the line's; not in the journal: 0.
     """
 
     text: str
@@ -81,10 +81,10 @@ class Line:
 
 
 def parse_record(record: bytes, boot_id: str = "", realtime_seconds: float | None = None) -> Line:
-    r"""Return one record as '/dev/kmsg' gives it: '6,1234,567890,-;text\n SUBSYSTEM=scsi\n ...'.
+    r"""Parse one record of '/dev/kmsg': '6,1234,567890,-;text\n SUBSYSTEM=scsi\n ...'.
 
     Source: kernel, ABI/testing/dev-kmsg: priority and facility, number, microseconds, flags, then
-    fields to be ignored; what cannot be printed is escaped as '\xNN'. Errors: ParseError.
+    fields to be ignored; unprintable bytes are escaped as '\xNN'. Errors: ParseError.
     """
     found = _RECORD.fullmatch(record)
     if found is None:
@@ -108,7 +108,7 @@ def parse_record(record: bytes, boot_id: str = "", realtime_seconds: float | Non
 
 
 def from_message(message: Message) -> Line:
-    """Return a message of the journal; the probe asks it for the kernel's own ones only."""
+    """Convert a message of the journal; the probe queries only the kernel's own."""
     return Line(
         message.message[:TEXT_CHARACTERS],
         message.priority,
@@ -122,9 +122,9 @@ def from_message(message: Message) -> Line:
 
 
 def parse_text(text: str) -> tuple[Line, ...]:
-    """Return the lines of a text file: dmesg in any form, syslog in any language, the journal.
+    """Parse the lines of a text file: dmesg in any format, syslog in any language, the journal.
 
-    Dates are not read: they have no zone, often no year. `sequence` is the line's number.
+    Dates are not parsed: they have no time zone, often no year. `sequence` is the line's number.
     """
     lines: list[Line] = []
     for number, whole in enumerate(text.split("\n"), start=1):
@@ -168,7 +168,7 @@ def parse_text(text: str) -> tuple[Line, ...]:
 
 
 def _plain(escaped: bytes) -> str:
-    r"""Return text without its escapes: those of '\' and of whatever cannot be printed."""
+    r"""Return text without its escapes: those by '\' and other unprintable characters."""
     if b"\\" in escaped:
         escaped = _ESCAPE.sub(lambda found: bytes((int(found[1], 16),)), escaped)
     return escaped.decode(errors="replace")

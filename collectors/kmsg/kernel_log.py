@@ -1,8 +1,8 @@
-"""What the kernel's log told of storage in one look, and up to where it was told.
+"""Storage events of one read of the kernel log, and the position up to which it was read.
 
-Lines that are lost are an event, 'log_gap'. Of many events of a kind on one device in one look the
-first and the last are told, the others counted. At the first sight the last 24 hours are
-`baseline`, no news, and what is older is not told.
+Lost lines are an event, 'log_gap'. Of many events of a kind on one device in one read the first and
+the last are reported, the others counted. When the log is first seen, the last 24 hours are
+`baseline`, not reported as new, and older lines are ignored.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     """Kind of event and device."""
 
 FIRST_SIGHT_SECONDS = 24 * 3600.0
-"""Of what is found at the first sight, what is older is not told."""
+"""Age limit when the log is first seen: older lines are ignored."""
 FIRST_EVENTS = 10
 LAST_EVENTS = 10
-"""So many of a kind on one device are told of one look."""
+"""Events of one kind on one device that are reported per read."""
 MOST_PAIRS = 1000
-"""So many kinds on devices are told apart; beyond, as if no device had been named."""
+"""Pairs of kind and device that are counted separately; further ones count without a device."""
 
 _SUPPRESSED = re.compile(r": ([0-9]{1,10}) callbacks suppressed", re.ASCII)
 
@@ -51,11 +51,11 @@ FAMILIES = (_EVENTS, _GAPS, _SUPPRESSED_TOTAL)
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Up to where the log was told: kept where its events are.
+    """Position up to which the log was reported, stored with its events.
 
     Fields: `sequence` and `monotonic_seconds` are those of the last record in boot `boot_id`;
-    `realtime_seconds` is when that was read. `journal` is where the journal was left at the last
-    start, so that it holds all since; '' where it could not be read.
+    `realtime_seconds` is when that was read. `journal` is the journal cursor at the last start,
+    after which the journal has all later lines; '' if the journal could not be read.
     """
 
     journal: str
@@ -67,13 +67,13 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class KernelLog:
-    """What the kernel told since the last look.
+    """New events of the kernel log since the last read.
 
-    Fields: `baseline` was found at the first sight; `left_out` counts what is in neither, though
-    in `counts`; `counts`, `gaps` and `suppressed` are since the start, the baseline not among
-    them. A pair that is new is 0 in its first look, so that its counter rises from there.
-    `problem`: '', or why the time before is not known. `boot_id` is the boot that runs: in another
-    one devices may have had other names.
+    Fields: `baseline` are those found when first seen; `left_out` counts what is in neither, though
+    in `counts`; `counts`, `gaps` and `suppressed` are since the start, without the baseline. A new
+    pair is 0 in its first read, so that its counter increases from there. `problem`: '', or why the
+    time before is unknown. `boot_id` is the running boot: in another one devices may have had other
+    names.
     """
 
     events: tuple[Event, ...] = ()
@@ -110,7 +110,7 @@ class _Row:
 
 
 class Fold:
-    """Events of one look: the first and the last of each kind on each device, and how many."""
+    """Events of one read: the first and the last of each kind on each device, and their number."""
 
     def __init__(self) -> None:
         self.rows: dict[Pair, _Row] = {}
@@ -118,7 +118,7 @@ class Fold:
         self._number = 0
 
     def add(self, *events: Event) -> None:
-        """Count events, and keep each where it is one of the first or the last."""
+        """Count events, and store each that is one of the first or the last."""
         for event in events:
             self._add(event)
 
@@ -140,18 +140,18 @@ class Fold:
             row.last.append((self._number, event))
 
     def events(self, dated: Callable[[Event], Event]) -> tuple[Event, ...]:
-        """Return those that are told, in order, each as `dated` has it."""
+        """Return the events to report, in order, each as `dated` returns it."""
         kept = [each for row in self.rows.values() for each in (*row.first, *row.last)]
         return tuple(dated(event) for _, event in sorted(kept, key=lambda each: each[0]))
 
     def left_out(self) -> dict[Pair, int]:
-        """Return how many are not told."""
+        """Return the number of events that are not reported."""
         left = {p: row.count - len(row.first) - len(row.last) for p, row in self.rows.items()}
         return {pair: count for pair, count in left.items() if count}
 
 
 def log_gap(text: str, boot_id: str, sequence: int, at: float | None = None) -> Event:
-    """Return that lines were lost ahead of a record, whose time stamp is `at`."""
+    """Return the event that lines were lost before a record, whose time stamp is `at`."""
     return Event(
         source="kernel",
         kind="log_gap",

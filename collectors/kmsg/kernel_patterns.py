@@ -1,7 +1,7 @@
-"""Lines of the kernel's log that tell all by themselves: one shape, one class.
+"""Patterns of one-line kernel messages: one format, one event kind.
 
-Source: the drivers' own messages, as they are in kernels from 2.4 to 6.x; for each form that has
-changed, all its forms. The first row that fits decides.
+Source: the drivers' own messages in kernels from 2.4 to 6.x; for each format that has changed, all
+its versions. The first matching row decides.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Found = tuple[str, Fields]
 """Kind and fields of an event."""
 
 LEAD = re.compile(r"[A-Za-z]+|3w|---|\[(?=[0-9a-f]{4}:[0-9a-f]{2}:)", re.ASCII)
-"""What decides who looks at a line at all."""
+"""First words that select the patterns of a line."""
 _NOTHING = ""
 _LARGEST = 1 << 60
 _DEVICE = r"(?P<device>[\w!/.-]+)"
@@ -38,7 +38,7 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             "buffer_io_error",
         ),
     ),
-    # The sector is none of the device's: it was counted on while the request went through.
+    # The sector is not the device's: it was incremented while the request was processed.
     "Read": ((r"Read-error on swap-device(?: \((?P<place>\d+:\d+):\d+\))?", "swap_read_error"),),
     "Write": (
         (r"Write-error on swap-device \((?P<place>\d+:\d+):\d+\)", "swap_write_error"),
@@ -181,7 +181,7 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
         (rf"\w+ {_PCI}: .*(?:failed|timed out|error)\b", "hba_error"),
     ),
     "megaraid megasas": (
-        (r"[^\t]*\t+: ", _NOTHING),  # settings, when it starts
+        (r"[^\t]*\t+: ", _NOTHING),  # settings, at its start
         (r"megasas: failed to do reset", "hba_error"),  # to 2.6.32
         (
             (
@@ -365,7 +365,7 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
             ),
             "fs_device_errors",
         ),
-        (  # one of the super block's copies; what programs wrote is elsewhere
+        (  # one copy of the super block; data of programs are elsewhere
             (
                 r"(?i:btrfs).*lost (?:page|super block) write due to I/?O error on "
                 r"(?:/dev/)?(?P<device>[\w!-]+)"
@@ -509,7 +509,7 @@ _ROWS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"bcache: .*(?:IO error|disabling|too many)", "bcache_error"),
     ),
 }
-"""By the words a line begins with."""
+"""By the first word of the line."""
 _RARE = (
     (
         re.compile(
@@ -529,14 +529,14 @@ _RARE = (
         "callbacks_suppressed",
     ),
 )
-"""With any first word."""
+"""For any first word."""
 _SHAPES = {
     lead: (*((re.compile(pattern, re.ASCII), kind) for pattern, kind in rows), *_RARE)
     for leads, rows in _ROWS.items()
     for lead in leads.split(" ")
 }
 _STRONGER = frozenset({"hba_dead", "hba_reset", "hba_abort", "hba_link_down"})
-"""What a row says that looks for words of a fault in general gives way to."""
+"""Kinds that take precedence over a row for words of a fault in general."""
 LEADS = frozenset(_SHAPES) | kernel_drivers.LEADS
 _DISK_NAMES = ("sd", "hd", "vd", "nvme", "dm-", "md", "mmc", "xvd")
 _PORT = re.compile(r"port=(\d{1,5})|[Pp]ort #?(\d{1,5})", re.ASCII)
@@ -549,7 +549,7 @@ _SOMEWHERE = re.compile(
     r"(?!\w|-\w)",
     re.ASCII,
 )
-"""A device or an adapter, by names that nothing else has, where a message has it in its words."""
+"""A device or an adapter, by names that are unambiguous, anywhere in the message."""
 _DRIVER = re.compile(
     r"(?P<driver>3w-(?:9xxx|sas|xxxx)|aacraid|AAC|aic94xx|arcmsr|be2iscsi|bfa|bnx2fc|bnx2i|cciss"
     r"|cpqarray|csiostor|cxgb[34]i|esas2r|fnic|hisi_sas|hpsa|hptiop|ibmvf?c?scsi|ipr|ips|isci"
@@ -558,7 +558,7 @@ _DRIVER = re.compile(
     r"|ufshcd|virtio_scsi|vmw_pvscsi|ahci|ata_piix|[ps]ata_\w+)(?=[:_ (])",
     re.ASCII,
 )
-"""A message of a driver that does not say which of its adapters it means."""
+"""A message of a driver that does not identify its adapter."""
 _DRIVER_NAMES = {"AAC": "aacraid", "MaxRAID": "pmcraid", "megasas": "megaraid_sas"}
 _EXTRA = frozenset(
     {"id", "lun", "quad", "array", "all", "other", "detail", "sector_hex", "host", "named", "event"}
@@ -568,7 +568,7 @@ _INTEGERS = frozenset({"sector", "sectors", "block", "blocks"})
 
 
 def shape(text: str) -> Found | None:
-    """Return the kind and the fields that a line tells by itself; None: nothing of storage."""
+    """Return the kind and the fields of a one-line message; None: not about storage."""
     lead = LEAD.match(text)
     for pattern, kind in _RARE if lead is None else _SHAPES.get(lead[0], _RARE):
         if (found := pattern.match(text)) is not None:
@@ -579,7 +579,7 @@ def shape(text: str) -> Found | None:
 
 
 def _located(found: Found | None, text: str) -> Found | None:
-    """Return an event that says where, by any name in its words where its row took none."""
+    """Return an event with a location, from any name in its text if its row captured none."""
     if found is None or found[0] == "hung_task" or _WHERE & found[1].keys():
         return found
     kind, fields = found
@@ -592,7 +592,7 @@ def _located(found: Found | None, text: str) -> Found | None:
 
 
 def _weighed(text: str, lead: re.Match[str] | None) -> str:
-    """Return what a line is that a row took for its words of a fault in general."""
+    """Return the kind of a line that a row matched by words of a fault in general."""
     if lead is None or kernel_drivers.is_quiet(text):
         return _NOTHING
     said = kernel_drivers.read(lead[0], text)
@@ -600,7 +600,7 @@ def _weighed(text: str, lead: re.Match[str] | None) -> str:
 
 
 def _told(kind: str, groups: dict[str, str | None]) -> Found | None:
-    """Return an event with the parts of its line, in the words of Event."""
+    """Return an event with the captured fields of its line, as fields of Event."""
     if kind == _NOTHING:
         return None
     told = {name: value for name, value in groups.items() if value is not None}
@@ -632,7 +632,7 @@ def _told(kind: str, groups: dict[str, str | None]) -> Found | None:
 
 
 def _adapter(told: dict[str, str]) -> Fields:
-    """Return which adapter or disk a line names, by which of its names ever."""
+    """Return the adapter or disk that a line names, by any of its names."""
     if "host" in told:
         return {"controller": "host" + re.split(r"\D", told["host"])[-1]}
     if "named" in told:
@@ -644,7 +644,7 @@ def _adapter(told: dict[str, str]) -> Fields:
 
 
 def _aen(detail: str, code: str | None) -> Fields:
-    """Return where a 3ware event happened: 'Sector repair completed:port=1,LBA=0x4383A7F.'."""
+    """Return the location of a 3ware event: 'Sector repair completed:port=1,LBA=0x4383A7F.'."""
     fields: Fields = {} if code else {"code": detail.partition(":")[0].strip(" .")}
     places = [f"{name} {number}" for name, number in _UNIT.findall(detail)]
     if (port := _PORT.search(detail)) is not None:
@@ -657,7 +657,7 @@ def _aen(detail: str, code: str | None) -> Fields:
 
 
 def number(digits: str | None, base: int = 10) -> int | None:
-    """Return a number that can be one of a sector."""
+    """Return a number that can be a sector number."""
     if not digits:
         return None
     number = int(digits, base)

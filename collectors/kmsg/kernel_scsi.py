@@ -1,4 +1,4 @@
-"""Lines of the kernel's log about SCSI commands, over several lines each, and about IDE disks.
+"""Parse lines of the kernel log about SCSI commands, over several lines each, and about IDE disks.
 
 Source: kernel, drivers/scsi/scsi_logging.c, sd.c, scsi_error.c, constants.c.
 """
@@ -75,9 +75,9 @@ _ADDITIONAL_KINDS = {
     0x5D: "scsi_failure_predicted",
 }
 EXPLAINING = frozenset({"scsi_additional_sense", *_ADDITIONAL_KINDS.values()})
-"""What the line after a sense makes of it."""
+"""How the line after a sense continues it."""
 _OF_ANY_COMMAND = frozenset({"scsi_failure_predicted", "scsi_warning"})
-"""What a device says of itself, whatever it was asked."""
+"""Messages of a device that no command caused."""
 WAITING = frozenset({"scsi_result", *_SENSE_KINDS.values()}) | EXPLAINING
 _PASSED_THROUGH = (0x00, 0x1D)
 _NO_MEDIUM = 0x3A
@@ -105,7 +105,7 @@ _SCSI_COMING = "Attached SCSI disk"
 
 
 def scsi_line(state: Classifier, line: Line, text: str) -> Taken:
-    """Read 'sd 0:0:1:0: [sdb] ...'."""
+    """Parse 'sd 0:0:1:0: [sdb] ...'."""
     found = _ADDRESS.match(text)
     if found is None:
         return shaped(state, line, text)
@@ -122,7 +122,7 @@ def scsi_line(state: Classifier, line: Line, text: str) -> Taken:
 
 
 def scsi_rest(state: Classifier, line: Line, text: str) -> Taken:
-    """Read a line that goes on where another one named the device."""
+    """Parse a line that continues one that named the device."""
     if (old := _OLD_ERROR.match(text)) is not None:
         device = ":".join(old.groups())
         state = state._replace(scsi=ScsiCommand(device, monotonic_seconds=line.monotonic_seconds))
@@ -156,7 +156,7 @@ def _scsi(state: Classifier, line: Line, text: str) -> Taken:
 def _scsi_device(state: Classifier, text: str) -> Taken:
     scsi = state.scsi
     if (found := _INFO.match(text)) is not None:
-        block = number(found[1], 16) or None  # 0 is what drives say that tell none
+        block = number(found[1], 16) or None  # 0 is the value of drives that report none
         return state._replace(scsi=scsi._replace(block=block)), None
     if text.startswith("Unit Not Ready"):
         return state._replace(scsi=scsi._replace(spinning_up=True)), None
@@ -188,7 +188,7 @@ def _sense_key(state: Classifier, line: Line, words: str) -> tuple[Classifier, F
         "code": word if key is None else sense.KEYS[key],
     }
     kind = "scsi_sense" if key is None else _SENSE_KINDS.get(key, "scsi_sense")
-    if spinning_up:  # nobody's data: the kernel looks whether there is a disk at all
+    if spinning_up:  # no data are affected: the kernel checks whether there is a disk at all
         kind = "scsi_not_ready"
     return state._replace(scsi=scsi), (kind, fields)
 
@@ -235,7 +235,7 @@ def _cdb(state: Classifier, command: bytes) -> Taken:
 
 
 def _dropped(state: Classifier) -> Classifier:
-    """Return the state without the sense of the command that the last line was of."""
+    """Return the state without the sense of the command of the last line."""
     if state.held_of != (state.scsi.device, state.scsi.tag):
         return state
     return state._replace(held=tuple(e for e in state.held if e.kind in _OF_ANY_COMMAND))
@@ -254,7 +254,7 @@ def _result(state: Classifier, text: str, host: str) -> Taken:
 
 
 def dumped(state: Classifier, line: Line, text: str) -> Taken:
-    """Read the bytes of a sense that the kernel did not put into words."""
+    """Parse the bytes of a sense that the kernel did not decode."""
     scsi = state.scsi
     if _HEX.fullmatch(text) is None or not together(scsi, line) or scsi.dump is None:
         return state._replace(scsi=scsi._replace(dump=None)), None
@@ -269,13 +269,13 @@ _IDE_SECTOR = re.compile(r"LBA ?sect=([0-9]{1,20})", re.ASCII)
 
 
 def disk_line(state: Classifier, line: Line, text: str) -> Taken:
-    """Read a line that begins with a disk's name."""
+    """Parse a line that begins with a disk's name."""
     if (ide := _IDE.match(text)) is not None:
         at = _IDE_SECTOR.search(text)
         sector = None if at is None else number(at[1])
         fields: Fields = {"device": ide["device"], "sector": sector}
         if sector is not None:
-            fields["sectors"] = 1  # an IDE drive names the bad sector itself
+            fields["sectors"] = 1  # an IDE drive reports the bad sector itself
         return state, ("ide_error", fields)
     found = _OLD_SENSE.match(text)
     if found is not None and found["device"]:
@@ -285,7 +285,7 @@ def disk_line(state: Classifier, line: Line, text: str) -> Taken:
 
 
 def old_sense(state: Classifier, line: Line, text: str) -> Taken:
-    """Read 'Current sdb: sense key Medium Error' (2.6.0 to 2.6.11), also behind 'Info fld=...'."""
+    """Parse 'Current sdb: sense key Medium Error' (2.6.0 to 2.6.11), also after 'Info fld=...'."""
     found = _OLD_SENSE.match(text)
     if found is None or not found["other"]:
         return scsi_rest(state, line, text)

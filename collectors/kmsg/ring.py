@@ -1,4 +1,4 @@
-"""The kernel's ring buffer, live: the records of '/dev/kmsg', by a descriptor of the probe.
+"""The kernel's ring buffer, live: records of '/dev/kmsg', through a descriptor from the probe.
 
 Source: kernel, ABI/testing/dev-kmsg.
 """
@@ -19,18 +19,19 @@ if TYPE_CHECKING:
     """Return a descriptor of '/dev/kmsg', the caller's. Errors: AbsentError, ReadError."""
 
 AGAIN_SECONDS = 15.0
-"""So soon the descriptor is asked for again where there was none."""
+"""Interval after which the descriptor is requested again if there was none."""
 RECORD_BYTES = 16 * 1024
 """A record has at most 8 KiB. Source: kernel/printk (CONSOLE_EXT_LOG_MAX, PRINTK_MESSAGE_MAX)."""
 MOST_RECORDS = 200_000
-"""Of one look; more than any ring holds, so that a look ends."""
+"""Maximum records of one read; more than any ring contains, so that a read ends."""
 LOOK_SECONDS = 1.0
-"""A look ends then though lines go on coming: in a storm what was read must be told meanwhile. Not
-the first one, for what the ring held by then is no news."""
+"""Maximum time of a read even if lines continue: in a storm the lines read so far must be reported
+meanwhile. Not for the first read, because the contents of the ring at that time are the baseline.
+"""
 MOST_TOLD_BYTES = 256 * 1024
-"""Of the flight recorder's memory: the records of the last look that had some."""
+"""Memory limit of the flight recorder: the records of the last read that had some."""
 _LAST_TOLD = 500
-"""Beyond these bytes so many more, the last ones."""
+"""Beyond these bytes this many more are stored, the last ones."""
 
 
 class Ring:
@@ -43,12 +44,12 @@ class Ring:
         self._descriptor = -1
         self._refused: tuple[float, AbsentError | ReadError] | None = None
         self.cut = False
-        """Whether the last look ended before the records did."""
+        """Whether the last read ended before the records did."""
         self.told = b""
-        """The records of the last look that had some, for who records."""
+        """The records of the last read that had some, for the recorder."""
 
     def open(self, now: float) -> bool:
-        """Return whether it was opened just now, so that its oldest record is next.
+        """Return whether it was opened just now: then its oldest record is next.
 
         Errors: AbsentError (no probe), ReadError.
         """
@@ -68,7 +69,7 @@ class Ring:
         return True
 
     def records(self, *, all_there: bool) -> Iterator[bytes]:
-        """Yield the records that are there, `all_there` or for LOOK_SECONDS. Errors: ReadError."""
+        """Yield the records, `all_there` or for LOOK_SECONDS. Errors: ReadError."""
         first, last, size_bytes = [], deque[bytes](maxlen=_LAST_TOLD), 0
         end = math.inf if all_there else self._clock() + LOOK_SECONDS
         self.cut = True
@@ -81,7 +82,7 @@ class Ring:
                 self.cut = False
                 break
             except BrokenPipeError:
-                continue  # overwritten ahead of us: the next record's number tells how many
+                continue  # records were overwritten: the next record's number shows how many
             except OSError as error:
                 self.close()
                 raise ReadError(f"'/dev/kmsg': {error.strerror}; will reopen it") from error
@@ -98,7 +99,7 @@ class Ring:
             self.told = b"".join((*first, *last))
 
     def close(self) -> None:
-        """Close the descriptor; the next look would begin anew."""
+        """Close the descriptor; the next read begins at the oldest record."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = -1

@@ -1,4 +1,4 @@
-"""SCSI's words for what went wrong: sense keys, additional sense codes, command blocks."""
+"""SCSI sense data: sense keys, additional sense codes, command blocks."""
 
 from __future__ import annotations
 
@@ -118,12 +118,12 @@ ADDITIONAL = {
     "failure prediction threshold exceeded (false)": (0x5D, 0xFF),
     "set target port groups command failed": (0x67, 0x0A),
 }
-"""What the kernel prints for a code and qualifier, in small letters; the rest has its words only.
+"""The kernel's text for a code and qualifier, in lower case; any other has its text only.
 
 Source: T10, 'SCSI additional sense codes'. A kernel without CONFIG_SCSI_CONSTANTS prints numbers.
 """
 
-_ADDRESS_BYTES = {  # where the address and the number of blocks stand. Source: SBC-3, clause 5
+_ADDRESS_BYTES = {  # offsets of the address and the number of blocks. Source: SBC-3, clause 5
     **dict.fromkeys((0x08, 0x0A), (1, 4, 4, 5)),  # (6): read, write
     **dict.fromkeys((0x28, 0x2A, 0x2E, 0x2F, 0x41), (2, 6, 7, 9)),  # (10): read, write, verify
     **dict.fromkeys((0xA8, 0xAA, 0xAE, 0xAF), (2, 6, 6, 10)),  # (12)
@@ -138,7 +138,7 @@ _INFORMATION_BYTES = 12
 _INFORMATION = 0x00
 _VALID = 0x80
 _PASS_THROUGH = {0x85: 14, 0xA1: 9}
-"""Where the ATA command stands. Source: SAT-3, ATA PASS-THROUGH (16), (12)."""
+"""Offset of the ATA command. Source: SAT-3, ATA PASS-THROUGH (16), (12)."""
 _ASKING = frozenset(
     {
         *(0x03, 0x12, 0x1A, 0x5A, 0x4D),  # REQUEST SENSE, INQUIRY, MODE SENSE, LOG SENSE
@@ -146,7 +146,9 @@ _ASKING = frozenset(
         *(0xA0, 0xA2, 0xA3),  # REPORT LUNS, SECURITY PROTOCOL IN, MAINTENANCE IN
     }
 )
-"""What smartctl and its like send. Source: SPC-4, clause 6; smartmontools 7.3, scsicmds.cpp."""
+"""Commands of smartctl and similar programs. Source: SPC-4, clause 6; smartmontools 7.3,
+scsicmds.cpp.
+"""
 _ATA_DATA = frozenset(
     {
         *(0x20, 0x21, 0x24, 0x25, 0x26, 0x29, 0x2A, 0x2B, 0x40, 0x42, 0x60, 0xC4, 0xC8),  # read
@@ -157,10 +159,10 @@ _ATA_DATA = frozenset(
 
 
 def only_asks(command: bytes) -> bool:
-    """Whether a command block asks a device for its state, not for data, as smartctl does.
+    """Whether a command block queries a device's state, not data, as smartctl does.
 
-    What is answered to that is no error of the device: mostly it does not know the question. An ATA
-    command that is not known, because the block is cut off, counts as a question.
+    An error in response is no error of the device: mostly it does not support the query. An ATA
+    command that is unknown, because the block is truncated, counts as a query.
     """
     if not command:
         return False
@@ -173,7 +175,7 @@ def only_asks(command: bytes) -> bool:
 def command_range(command: bytes) -> tuple[int, int] | None:
     """Return the logical block address and the number of blocks of a command block.
 
-    None: it has no address, or is cut off.
+    None: it has no address, or is truncated.
     """
     where = _ADDRESS_BYTES.get(command[0]) if command else None
     if where is None or len(command) < where[3]:
@@ -186,9 +188,9 @@ def command_range(command: bytes) -> tuple[int, int] | None:
 
 
 def information(sense: bytes) -> int | None:
-    """Return the block that a descriptor-format sense names (SPC-4, 4.5.2.2); None: not yet told.
+    """Return the block in a descriptor-format sense (SPC-4, 4.5.2.2); None: not yet complete.
 
-    The kernel prints these bytes in lines of 16; all are there once the descriptor is.
+    The kernel prints these bytes in lines of 16; all are available once the descriptor is.
     """
     descriptor = sense[_DESCRIPTOR_AT:][:_INFORMATION_BYTES]
     if len(descriptor) < _INFORMATION_BYTES or descriptor[0] != _INFORMATION:
