@@ -1,7 +1,7 @@
-"""The word for what happened: a line of the kernel, of a controller's log, a change of an array.
+"""Data model of a storage event: a kernel line, a controller's log entry, a change of an array.
 
 Units: sectors of 512 bytes, counted from the start of the whole device; seconds.
-None: the line does not say.
+None: not reported.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event, as its source tells it; what it means stands in rules/events, by `kind`.
+    """One event as its source reports it; its meaning is in rules/events, by `kind`.
 
     Fields: `source` is 'kernel', 'areca', '3ware', 'md'; `kind` is its class ('block_io_error',
     'scsi_sense', 'areca_reading_error'); `text` is the line, one line, control characters escaped.
-    `device` is the kernel's name ('sdb', 'ata3.00', 'nvme0', 'md0'), '' where it names none;
-    `controller` is 'c0', 'areca 1', 'host2'; `place` is for people and for the map: 'channel 2',
-    'port 3', 'enclosure 1 slot 7'; `code` is the source's own ('0x0009', 'sct 0x2 / sc 0x81');
-    `word` is the severity it was sent with ('ERROR', 'Urgent').
-    `sector` and `sectors`: the range that failed as far as it is told: the kernel's sector is where
-    the failed request begins, not the bad one. Lines of md, of file systems and of Linux 2.4 count
-    from the start of `device`, which may be a partition. `block` and `blocks`: the range in units
-    the line does not tell: logical blocks of a drive (512 or 4096 bytes), blocks of a file system.
-    `read_ahead`: nobody had asked for these data yet, so that the range is wide.
+    `device` is the kernel's name ('sdb', 'ata3.00', 'nvme0', 'md0'), '' without one; `controller`
+    is 'c0', 'areca 1', 'host2'; `place` is for users and for the slot map: 'channel 2', 'port 3',
+    'enclosure 1 slot 7'; `code` is the source's own ('0x0009', 'sct 0x2 / sc 0x81'); `word` is the
+    severity it was sent with ('ERROR', 'Urgent').
+    `sector` and `sectors`: the failed range as far as it is reported: the kernel's sector is the
+    start of the failed request, not the bad one. Lines of md, of file systems and of Linux 2.4
+    count from the start of `device`, which may be a partition. `block` and `blocks`: the range in
+    units that the line does not report: logical blocks of a drive (512 or 4096 bytes), blocks of a
+    file system. `read_ahead`: no program had requested these data yet, so the range is wide.
     `monotonic_seconds` and `boot_id` are the kernel's; `clock_seconds` is the source's own clock,
-    read as if it were UTC; `realtime_seconds` is Unix time, where it is known.
-    `sequence` counts equal lines of one moment, for logs without numbers, else it is the number.
+    read as if it were UTC; `realtime_seconds` is Unix time, if known.
+    `sequence` counts equal lines with one time stamp, for logs without numbers, else it is the
+    number.
     """
 
     source: str
@@ -55,7 +56,7 @@ class Event:
 
     @property
     def key(self) -> str:
-        """What tells it from any other, and is the same however often and wherever it is read."""
+        """Identity of the event: the same for each read, and different from any other event's."""
         at = self.clock_seconds if self.monotonic_seconds is None else self.monotonic_seconds
         own = (self.source, self.controller, self.boot_id, at, self.sequence, self.text)
         return hashlib.blake2b(repr(own).encode(errors="replace"), digest_size=12).hexdigest()

@@ -1,4 +1,4 @@
-"""JSON of other programs: whether json may be let at it. Pure."""
+"""Check of JSON from other programs before json parses it. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _INNERMOST = re.compile(r"[\[{][^\[\]{}]*+[\]}]")
 
 
 def is_deep(text: str) -> bool:
-    """Whether brackets lie deeper in each other than allowed, or are not closed.
+    """Whether brackets are nested deeper than allowed, or are not closed.
 
     Why: json recurses in C, and before Python 3.14 its own limit is beyond the stack of a thread:
     the process would end by SIGSEGV. Source: cpython issue 107263; seen with 3.12 at 1 MiB.

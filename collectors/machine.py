@@ -1,4 +1,4 @@
-"""The one door to what the kernel tells: '/proc', '/sys' and statvfs, perhaps of a recording."""
+"""Single access to the kernel: '/proc', '/sys' and statvfs, of this machine or a recording."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
     """Verb, arguments, seconds; what the probe answers, as JSON. Errors: as Root.ask."""
 
 LIMIT_BYTES = 4 * 1024 * 1024
-"""No kernel text we read comes near: 5,000 lines of '/proc/diskstats' are 0.6 MB."""
+"""Larger than any kernel text that is read: 5,000 lines of '/proc/diskstats' are 0.6 MB."""
 
 _CHUNK_BYTES = 65_536
-"""Beyond 128 KiB each read maps and unmaps its buffer: thrice the cost of '/proc/stat'."""
+"""Above 128 KiB each read maps and unmaps its buffer: three times the cost of '/proc/stat'."""
 
 PROBE = "/.probe/"
-"""Below a root that is not this machine: the directory of what the probe answered."""
+"""In a recording: the directory of the probe's answers."""
 
 STATVFS = "/.statvfs"
-"""Below a root that is not this machine: the file, in a mount point, with the text of statvfs."""
+"""In a recording: the file, in a mount point, with the text of statvfs."""
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.EOPNOTSUPP})
-# EOPNOTSUPP: pressure stall information compiled in and off (kernel, accounting/psi.rst).
-# ENODEV: a kept descriptor of a device that was removed; reopening tells if one is there again.
+# EOPNOTSUPP: pressure stall information compiled in but disabled (kernel, accounting/psi.rst).
+# ENODEV: an open descriptor of a removed device; reopening shows if it exists again.
 
 
 class Root:
-    """A machine: the directory below which its '/proc' and '/sys' lie ('/' is this machine).
+    """A machine: the directory that contains its '/proc' and '/sys' ('/' is this machine).
 
-    Descriptors of files read by `read_kept` stay open: a pread of a kept one costs a tenth of an
-    open. Not for use by two threads at once; each thread takes its own Root. A machine that is no
-    directory replaces `read_bytes`, `read_kept`, `names` and `another`; all else is built on them.
-    Limits: a file over `LIMIT_BYTES` is a ReadError, never read further.
+    Descriptors of files read by `read_kept` stay open: a pread costs a tenth of an open. Not
+    thread-safe; each thread uses its own Root. A machine that is no directory overrides
+    `read_bytes`, `read_kept`, `names` and `another`; all else is built on them. Limits: a file over
+    `LIMIT_BYTES` is a ReadError, never read further.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class Root:
         recorded: bool = False,
         probe: Probe | None = None,
     ) -> None:
-        """Open nothing yet. `seen` is told every text read and every directory listed.
+        """Open nothing yet. `seen` is called with every text read and every directory listed.
 
         `recorded`: a recording is played, where an empty directory was listed and never read.
-        `probe` asks the helper that runs as root; None: there is none.
+        `probe` queries the helper that runs as root; None: no probe.
         """
         self.path = path.rstrip("/")
         self.page_size_bytes = page_size_bytes or os.sysconf("SC_PAGE_SIZE")
@@ -61,17 +61,17 @@ class Root:
         self._recorded = recorded
         self._probe = probe
         self.last: tuple[str, bytes] = ("", b"")
-        """Path and content of the file read last: what a parser may not understand."""
+        """Path and content of the file read last, for the report of a parse error."""
 
     def read(self, path: str) -> str:
-        """Return the text of a file that is read seldom; bytes that are no UTF-8 are escaped.
+        """Return the text of a file that is read rarely; bytes that are no UTF-8 are escaped.
 
         Errors: AbsentError, ReadError.
         """
         return self.read_bytes(path).decode(errors="backslashreplace")
 
     def read_bytes(self, path: str) -> bytes:
-        """Return the content of a file that is read seldom.
+        """Return the content of a file that is read rarely.
 
         Errors: AbsentError, ReadError.
         """
@@ -85,7 +85,7 @@ class Root:
             os.close(descriptor)
 
     def read_kept(self, path: str) -> str:
-        """Return the text of a file that is read every second, through a descriptor kept open.
+        """Return the text of a file that is read every second, through a cached open descriptor.
 
         Errors: AbsentError, ReadError; either closes the descriptor, so the next call reopens.
         """
@@ -102,7 +102,7 @@ class Root:
             os.close(self._kept.pop(path))
             raise
         if not content:
-            # In a replayed machine this may be the rest of a file that is gone: reopen next time.
+            # In a replayed machine this may be the rest of a removed file: reopen next time.
             os.close(self._kept.pop(path))
         return content.decode(errors="backslashreplace")
 
@@ -120,31 +120,31 @@ class Root:
         return names
 
     def try_read(self, path: str) -> str | None:
-        """Return the text of a file; None where there is none or it cannot be read."""
+        """Return the text of a file; None if it is missing or unreadable."""
         try:
             return self.read(path)
         except (AbsentError, ReadError):
             return None
 
     def try_names(self, path: str) -> list[str] | None:
-        """Return the names in a directory; None where there is none or it cannot be listed."""
+        """Return the names in a directory; None if it is missing or unreadable."""
         try:
             return self.names(path)
         except (AbsentError, ReadError):
             return None
 
     def statvfs(self, path: str) -> str:
-        """Return how full the file system mounted at `path` is, as lines '<name> <number>'.
+        """Return the statvfs of the file system mounted at `path`, as lines '<name> <number>'.
 
         'device_number' is that of the directory that was found there. Source: statvfs(3), stat(2).
-        Limits: hangs for as long as a network file system does not answer. Below another root the
-        text is a file: `path` and STATVFS. Errors: AbsentError, ReadError.
+        Limits: hangs for as long as a network file system does not answer. In a recording the text
+        is a file: `path` and STATVFS. Errors: AbsentError, ReadError.
         """
         name = path.rstrip("/") + STATVFS
         if self.path:
             return self.read(name)
         try:
-            # One look-up for both questions; O_PATH asks for no permission on the directory itself.
+            # One look-up for both queries; O_PATH needs no permission on the directory itself.
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
             try:
                 found, device = os.fstatvfs(descriptor), os.fstat(descriptor).st_dev
@@ -168,11 +168,11 @@ class Root:
         return text
 
     def ask(self, verb: str, *arguments: str, deadline_seconds: float = 30.0) -> str:
-        """Return what the probe, which runs as root, answers: one JSON object as text.
+        """Query the probe, which runs as root; return its answer: one JSON object as text.
 
-        Blocks until the deadline at most. Below another root the text is a file, `probe_path`.
-        Errors: AbsentError (no probe), MissingError (it has no such program), StuckError,
-        LateError (killed at the deadline), ReadError.
+        Blocks until the deadline at most. In a recording the text is a file, `probe_path`.
+        Errors: AbsentError (no probe), MissingError (it has no such program), StuckError, LateError
+        (killed at the deadline), ReadError.
         """
         name = probe_path(verb, arguments)
         if self.path:
@@ -188,11 +188,11 @@ class Root:
         return text
 
     def watch(self, seen: Callable[[str, bytes], None] | None) -> None:
-        """Tell `seen`, or nobody, from now on what is read and listed."""
+        """Report to `seen`, or to none, from now on what is read and listed."""
         self._seen = seen
 
     def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
-        """Return the same machine for another thread; `seen` is told what that reads."""
+        """Return the same machine for another thread; `seen` gets what that one reads."""
         return Root(
             self.path,
             self.page_size_bytes,
@@ -202,13 +202,13 @@ class Root:
         )
 
     def tell(self, texts: Iterable[tuple[str, bytes]]) -> None:
-        """Tell who watches of what another Root of this machine has read, and still holds."""
+        """Report to the watcher what another Root of this machine has read and still has open."""
         if self._seen is not None:
             for path, content in texts:
                 self._seen(path, content)
 
     def close(self) -> None:
-        """Close the kept descriptors."""
+        """Close the cached descriptors."""
         while self._kept:
             os.close(self._kept.popitem()[1])
 
@@ -239,13 +239,13 @@ class Root:
 
 
 def probe_path(verb: str, arguments: Sequence[str]) -> str:
-    """Return where a recording keeps an answer of the probe: '/.probe/statvfs !srv!backup'."""
+    """Return the path of a probe's answer in a recording: '/.probe/statvfs !srv!backup'."""
     return PROBE + " ".join((verb, *arguments)).replace("/", "!")
 
 
 def translated(path: str, error: OSError) -> AbsentError | ReadError:
-    """Return what an error of the kernel means to a source."""
+    """Return the collector error for an error of the kernel."""
     text = f"'{path}': {os.strerror(error.errno or 0)}"
-    # As a sensor that is switched off or not connected (hwmon/sysfs-interface.rst).
+    # For example a disabled or unconnected sensor (hwmon/sysfs-interface.rst).
     no_value = error.errno == errno.ENODATA and path.startswith("/sys/")
     return AbsentError(text) if no_value or error.errno in _ABSENT else ReadError(text)

@@ -1,4 +1,4 @@
-"""The words every layer shares: what a source answered, and what a sample is."""
+"""Common types of all layers: readings, outcomes, errors, samples."""
 
 from __future__ import annotations
 
@@ -34,57 +34,57 @@ T_co = TypeVar("T_co", covariant=True)
 T_contra = TypeVar("T_contra", contravariant=True)
 
 Kind = Literal["counter", "gauge", "untyped"]
-"""Ours are counters and gauges; 'untyped' are some of node_exporter's."""
+"""Our own are counters and gauges; 'untyped' are some of node_exporter's."""
 
 
 class Outcome(enum.StrEnum):
-    """What one attempt to read a source came to; only `ok` brings a value."""
+    """Result of one attempt to read a data source; only `ok` has a value."""
 
     OK = "ok"
     ABSENT = "absent"
-    """The kernel does not offer it here: no such file, or switched off at boot."""
+    """The kernel does not offer it here: no such file, or disabled at boot."""
     FAILED = "failed"
-    """It is there and could not be read."""
+    """It exists and could not be read."""
     UNPARSED = "unparsed"
-    """It was read, and does not say what it should."""
+    """It was read, and has an unexpected format."""
     STUCK = "stuck"
-    """A read has been under way for longer than it may take."""
+    """A read exceeds its time-out and is still running."""
     BUG = "bug"
     """Our own exception; the log has its traceback."""
 
 
 class GivenError(Exception):
-    """What a person gave cannot be used: configuration, rules, a recording; the text is for him."""
+    """User input cannot be used: configuration, rules, a recording; the text is for the user."""
 
 
 class AbsentError(Exception):
-    """The kernel does not offer this source here."""
+    """The kernel does not offer this data source here."""
 
 
 class MissingError(AbsentError):
-    """The program that would tell is not installed."""
+    """The program that reads it is not installed."""
 
 
 class ReadError(Exception):
-    """The source is there and could not be read."""
+    """The data source exists and could not be read."""
 
 
 class LateError(ReadError):
-    """What was to read it was killed at its deadline."""
+    """The program that reads it was killed at its deadline."""
 
 
 class StuckError(ReadError):
-    """What was to read it is in the kernel and does not come back."""
+    """The program that reads it is stuck in the kernel."""
 
 
 class ParseError(ValueError):
-    """The text of a source is not what its grammar allows."""
+    """The text of a data source violates its grammar."""
 
 
 def parse_count(text: str) -> int:
-    """Return an unsigned 64-bit number as the kernel prints it. Errors: ValueError.
+    """Parse an unsigned 64-bit number as the kernel prints it. Errors: ValueError.
 
-    Not int(): that takes '-1', '1_000', other scripts' digits, and numbers too large for a float.
+    Not int(): that accepts '-1', '1_000', other scripts' digits, and numbers too large for a float.
     """
     if len(text) > _DIGITS or not (text.isdigit() and text.isascii()):
         raise ValueError(f"expected an unsigned 64-bit number, got {text[:40]!r}")
@@ -105,7 +105,7 @@ class Reading(Generic[T_co]):
     value: T_co | None = None
     error: str = ""
     path: str = ""
-    """Of the file that was read last, where it is `unparsed`; `text` is its content."""
+    """Of the file that was read last, if it is `unparsed`; `text` is its content."""
     text: bytes = dataclasses.field(default=b"", repr=False)
 
 
@@ -142,7 +142,7 @@ class Chunk:
 def trace(error: BaseException) -> str:
     """Return an exception and every place it passed, outermost first.
 
-    The standard library's text opens the source files for their lines: not with the disk hung.
+    The standard library's function opens the source files for their lines: not with a hung disk.
     """
     places = []
     step = error.__traceback__
@@ -157,13 +157,13 @@ class Emitter(Protocol[T_contra]):
     """Returns the samples of a value, with these labels."""
 
     def __call__(self, value: T_contra, labels: Labels = (), /) -> list[Sample]:
-        """Leave out what is None."""
+        """Values that are None are left out."""
 
 
 def describe(cls: type[T], prefix: str) -> tuple[tuple[Family, ...], Emitter[T]]:
     """Return the families of a dataclass's annotated fields and a function that emits samples.
 
-    The field's name is the metric's name behind `prefix`; a field that is None gives no sample.
+    The metric's name is `prefix` plus the field's name; a field that is None gives no sample.
     """
     families: list[tuple[str, Family]] = []
     for name, hint in get_type_hints(cls, include_extras=True).items():

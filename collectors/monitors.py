@@ -1,8 +1,9 @@
-"""Other programs that ask disks and controllers by themselves, beside iowarden.
+"""Competing monitors: other programs that poll disks and controllers on the host.
 
-Known by 'comm' in '/proc', and by the systemd unit in 'cgroup'. Neither hangs when a disk does;
-'cmdline', which may, is never read. Left out, because they disturb nobody: 'mdadm --monitor' reads
-'/proc/mdstat', and udisksd asks disks at SATA only, and after its start none that sleeps.
+Identified by 'comm' in '/proc', and by the systemd unit in 'cgroup'. Neither hangs with a hung
+disk; 'cmdline', which may, is never read. Left out, because they do not interfere: 'mdadm
+--monitor' reads '/proc/mdstat', and udisksd queries only SATA disks, and after its start none in
+standby.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ PCI_DRIVERS = "/sys/bus/pci/drivers"
 """Not 'proc_name' of the SCSI host: arcmsr gives one only since a change of March 2023."""
 
 _UNIT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9:_.@-]*\.service", re.ASCII)
-"""Source: systemd.unit(5), but without what a shell takes for something else: it becomes part of a
-command that somebody copies.
+"""Source: systemd.unit(5), but without characters that a shell interprets: it becomes part of a
+command that a user copies.
 """
 _ADAPTER = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 
@@ -36,10 +37,10 @@ _THREEWARE = ("3w-9xxx", "3w-sas", "3w-xxxx")
 
 @dataclass(frozen=True, slots=True)
 class Monitor:
-    """A program that asks disks or controllers by itself.
+    """A program that polls disks or controllers.
 
-    Fields: `commands` as 'comm' has them, 15 characters at most; `units` tell what a 'java' is;
-    `drivers` are of controllers at which a second program loses answers.
+    Fields: `commands` as in 'comm', 15 characters at most; `units` identify a 'java'; `drivers` are
+    of controllers at which a second program loses answers.
     """
 
     name: str
@@ -50,8 +51,9 @@ class Monitor:
 
 KNOWN = (
     Monitor("smartd", ("smartd",), drivers=("arcmsr",)),
-    # 3ware's guide: an alarm is seen by 3DM or by the CLI, whichever asks first. It says so of the
-    # 8000 and 9000 series; of 3w-sas (9750) that was not checked.
+    # 3ware's guide: an alarm goes to 3DM or to the CLI, whichever fetches it first. It states this
+    # for
+    # the 8000 and 9000 series; for 3w-sas (9750) that was not checked.
     Monitor("3dm2", ("3dm2",), drivers=_THREEWARE),
     Monitor("archttp", ("archttp64", "archttp32", "archttp", "areca_http"), drivers=("arcmsr",)),
     Monitor(
@@ -63,10 +65,10 @@ KNOWN = (
     Monitor("lsi-snmp", ("lsi_mrdsnmpmain",)),
     Monitor("openmanage", ("dsm_sa_datamgrd",)),
     Monitor("hp-storage-agents", ("cmaidad", "cmasasd", "cmascsid")),
-    # The agent's unit is the one that systemd makes of its init script: not seen on a machine.
+    # The agent's unit is the one that systemd creates from its init script: not seen on a host.
     Monitor("adaptec-storage-manager", (), ("stor_tomcat.service", "StorAgnt.service")),
 )
-"""The names are from packages' scripts and process lists of users; only smartd's was seen by us."""
+"""The names are from packages' scripts and process lists of users; only smartd's was verified."""
 
 _BY_COMMAND = {command: monitor for monitor in KNOWN for command in monitor.commands}
 _BY_UNIT = {unit: monitor for monitor in KNOWN for unit in monitor.units}
@@ -93,7 +95,7 @@ FAMILIES = (
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process of such a program; `unit` is '' where it is no service of the system."""
+    """Process of such a program; `unit` is '' if it is no system service."""
 
     pid: int
     unit: str
@@ -101,10 +103,10 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Monitors:
-    """What was found in one look.
+    """Competing monitors found on the host.
 
-    Fields: `running` has by the name of a program its oldest process in each unit; `drivers` are
-    those of KNOWN that have a controller.
+    Fields: `running` has for each program its oldest process in each unit; `drivers` are those of
+    KNOWN that have a controller.
     """
 
     running: Mapping[str, tuple[Process, ...]]
@@ -112,10 +114,10 @@ class Monitors:
 
 
 def parse_unit(text: str) -> str:
-    """Return the system's service a process runs in, from the text of '/proc/PID/cgroup', or ''.
+    """Parse the system service of a process from the text of '/proc/PID/cgroup', or ''.
 
     Source: cgroups(7), 'hierarchy:controllers:path'; systemd's is '0::', or 'name=systemd' in the
-    old layout. A service of a user or within a container is none that 'systemctl' stops: ''.
+    old layout. A service of a user or within a container cannot be stopped with 'systemctl': ''.
     """
     for line in text.splitlines():
         _, _, rest = line.partition(":")
@@ -131,7 +133,7 @@ def parse_unit(text: str) -> str:
 
 
 def emit(value: Monitors) -> list[Sample]:
-    """Return the samples of FAMILIES: every program that is known, from the first look on."""
+    """Return the samples of FAMILIES: every known program, from the first read on."""
     samples: list[Sample] = []
     for monitor in KNOWN:
         program = ("program", monitor.name)
@@ -151,10 +153,10 @@ def emit(value: Monitors) -> list[Sample]:
 
 
 def read_monitors(root: Root) -> Monitors:
-    """Look at every process once; one that ends meanwhile is left out.
+    """Read every process once; one that ends meanwhile is left out.
 
-    Limits: one system call more for each process of the host, so not for each second.
-    Errors: AbsentError (also where other users' processes are hidden), ReadError.
+    Limits: one more system call for each process of the host, so not every second.
+    Errors: AbsentError (also if other users' processes are hidden), ReadError.
     """
     processes = [int(name) for name in root.names(PROC) if name.isascii() and name.isdigit()]
     _require_all_visible(root)
@@ -177,7 +179,7 @@ def read_monitors(root: Root) -> Monitors:
 
 
 def _require_all_visible(root: Root) -> None:
-    """Refuse to say that nothing runs where only one's own processes are seen.
+    """Raise AbsentError if only one's own processes are visible: other monitors may be running.
 
     Source: kernel, filesystems/proc.rst, hidepid: 1 makes it EPERM, 2 and 4 ENOENT.
     """
@@ -194,13 +196,13 @@ def _require_all_visible(root: Root) -> None:
 
 
 def _text(root: Root, path: str) -> str | None:
-    """Return a file of a process, None where it has ended. Errors: ReadError."""
+    """Return a file of a process, None if it has ended. Errors: ReadError."""
     try:
         return root.read(path).rstrip("\n")
     except AbsentError:
         return None
     except ReadError as error:
-        # It ended between open and read. Any other error is no evidence that it does not run.
+        # It ended between open and read. Any other error does not prove that it is not running.
         if isinstance(error.__cause__, ProcessLookupError):
             return None
         raise

@@ -1,4 +1,4 @@
-"""Families of the series that a source also gives under another exporter's names."""
+"""Families of the series that a collector also exports under another exporter's names."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _HELP = (
     ("node_uname_info", "Kernel and name of this machine."),
     ("node_vmstat_", "A line of '/proc/vmstat'."),
 )
-"""By the beginning of the name; the first that fits."""
+"""By name prefix; the first match is used."""
 
 
 def family(name: str) -> Family:
-    """Return the family of a name, of the kind that its exporter gives it."""
+    """Return the family of a name, with the type that its exporter uses."""
     if name.startswith(smartctl_exporter.PREFIXES):
         return smartctl_exporter.family(name)
     kind: Kind = "gauge"
@@ -54,7 +54,7 @@ def family(name: str) -> Family:
 
 
 def chunk(source: str, samples: Iterable[Sample], version: int) -> Chunk:
-    """Return the samples of a source's `node` as a chunk of '/metrics', by family."""
+    """Return the samples of a collector's `node` as a chunk of '/metrics', by family."""
     by_name: dict[str, list[Sample]] = {}
     for sample in samples:
         by_name.setdefault(sample[0], []).append(sample)

@@ -1,4 +1,4 @@
-"""What the probe answers, field by field: a value is of its type, or a TypeError says so. Pure."""
+"""Typed fields of the probe's answers: a value of another type raises TypeError. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _T = TypeVar("_T")
 
 
 def field(cls: type[_T], found: Any, name: str) -> _T:  # noqa: ANN401 - whatever the probe sent
-    """Return a field of an object. Errors: KeyError, TypeError."""
+    """Return a required field of an object. Errors: KeyError, TypeError."""
     value = found[name]
     if not isinstance(value, cls) or (isinstance(value, bool) and cls is int):
         raise TypeError(f"'{name}': expected {cls.__name__}, got {value!r:.60}")

@@ -1,4 +1,4 @@
-"""Programs that the probe runs for a collector, and what they print.
+"""Programs that the probe runs for a collector, and their output.
 
 Source: the probe's answer to 'run', one JSON object: status, signal, stdout, stderr.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def run_program(root: Root, deadline_seconds: float, *command: str) -> str:
-    """Return what a program printed that ended by itself.
+    """Return the output of a program that was not terminated by a signal.
 
     Errors: AbsentError, ReadError, ParseError.
     """
@@ -24,9 +24,10 @@ def run_program(root: Root, deadline_seconds: float, *command: str) -> str:
 
 
 def parse_output(answer: str) -> str:
-    """Return what a program that the probe ran has printed.
+    """Parse the output of a program that the probe ran.
 
-    That of a program that a signal ended is refused: it may be cut anywhere. Errors: ParseError.
+    That of a program that a signal terminated is refused: it may be truncated anywhere. Errors:
+    ParseError.
     """
     try:
         found = json.loads(answer)

@@ -1,4 +1,4 @@
-"""All sources, in the order in which they are read: a new collector is a line of SOURCES."""
+"""All collectors, in the order in which they run: a new collector is a line of SOURCES."""
 
 from __future__ import annotations
 

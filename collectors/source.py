@@ -1,4 +1,4 @@
-"""What a collector is: a source of one type of value, how often it is read, what it publishes.
+"""A collector: reads one type of value at an interval, and exports its series.
 
 Each collector's module ends in its SOURCE; collectors/registry.py lists them.
 """
@@ -31,21 +31,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Source(Generic[T]):
-    """One source: how often it is read, what it gives.
+    """One collector: its interval, how it reads, what it exports.
 
-    `period_help`: what the configuration says of its key 'periods.<name>'; '': it has none.
-    `paced`: signals compare it with what it was a moment before, so it is read every 1 to 5 s.
-    `may_hang`: to be read in a thread of its own. `emit`: the samples of `families` that a value
-    gives. `restrict`: what of a value is about these whole devices, which is all that is published
-    once they are known. `node`: the same value as node_exporter's series, whose names begin with
-    one of `node_prefixes`. `objects`: labels by which its series name what some source lists.
-    `lists`: such a label and the names of all there are ('device': sda, sda1 ...): an alert on one
-    that is no longer there is unknown, not over.
+    `period_help`: the configuration's description of its key 'periods.<name>'; '': it has none.
+    `paced`: signals compare the value with the one a moment before, so it is read every 1 to 5 s.
+    `may_hang`: to be read in a thread of its own. `emit`: the samples of `families` from a value.
+    `restrict`: the part of a value about these whole devices, which alone is exported once they are
+    known. `node`: the same value as node_exporter's series, whose names begin with one of
+    `node_prefixes`. `objects`: labels by which its series name objects that some collector lists.
+    `lists`: such a label and the names of all existing objects ('device': sda, sda1 ...): an alert
+    on a removed object is unknown, not resolved.
     `unread`: parts of the value that could not be read, as labels and a reason ((('mountpoint',
     '/srv'),), 'silent for 30 s'): alerts with these labels are unknown while that lasts; the reason
-    '': it was not looked at yet, which holds them for the first minutes.
-    `parts`: as `read`, of a source with parts any of which may hang while the others answer; it
-    calls its second argument ahead of each and leaves it out when that returns a reason.
+    '': not read yet, which keeps them unknown for the first minutes.
+    `parts`: as `read`, for a collector with parts any of which may hang while the others answer; it
+    calls its second argument before each part and skips the part if that returns a reason.
     """
 
     name: str
@@ -65,19 +65,19 @@ class Source(Generic[T]):
     paced: bool = False
 
     def samples(self, value: T, whole_devices: Container[str] | None) -> list[Sample]:
-        """Return what is published of a value; `whole_devices`: their names, None: not known."""
+        """Return the exported samples of a value; `whole_devices`: their names, None: not known."""
         if self.restrict is not None and whole_devices is not None:
             value = self.restrict(value, whole_devices)
         return self.emit(value)
 
 
 def read_by_poller(_: Root) -> NoReturn:
-    """In the place of `read` where a poller of daemon/polling remembers something between runs."""
+    """Replaces `read` if a poller of daemon/polling keeps state between runs."""
     raise NotImplementedError("expected it to be replaced by a poller (daemon/polling/pollers.py)")
 
 
 def collect(source: Source[T], root: Root, clock: Callable[[], float]) -> Reading[T]:
-    """Run one source once; every way it can end is an outcome, none an exception.
+    """Run one collector once; every result is an outcome, never an exception.
 
     `clock` is monotonic, in seconds.
     """

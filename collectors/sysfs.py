@@ -1,4 +1,4 @@
-"""Attributes of sysfs: one value in a file, in directories that are listed once."""
+"""Attributes of sysfs: one value per file, in directories that are listed once."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SIGNED = re.compile(r"-?\d{1,19}", re.ASCII)
 
 
 class Attributes:
-    """The attributes of one directory; what its listing does not show is never opened.
+    """The attributes of one directory; files that its listing does not have are never opened.
 
-    Source: kernel, filesystems/sysfs.rst. `unread`: the first attribute that is there and could not
-    be read, and why; '' when all could.
+    Source: kernel, filesystems/sysfs.rst. `unread`: the first attribute that exists and could not
+    be read, and why; '' if all could.
     Errors: AbsentError, ReadError (of the directory itself).
     """
 
@@ -33,7 +33,7 @@ class Attributes:
         self._missed = False
 
     def text(self, name: str) -> str | None:
-        """Return an attribute on one line; None: there is none, it is empty or cannot be read."""
+        """Return an attribute on one line; None: it is missing, empty or unreadable."""
         if name not in self._known:
             return None
         try:
@@ -61,16 +61,16 @@ class Attributes:
         return None if number is None else number != 0
 
     def wrong(self, name: str, expected: str, text: str) -> ParseError:
-        """Return the error of an attribute that does not say what it should."""
+        """Return the error of an attribute with an unexpected value."""
         return ParseError(f"'{self.path}/{name}': expected {expected}, got {text[:80]!r}")
 
     def below(self, name: str) -> Attributes | None:
-        """Return the directory of this name, or None when there is none."""
+        """Return the directory of this name, or None if there is none."""
         directory = name.partition("/")[0]
         return attributes(self._root, f"{self.path}/{name}") if directory in self._known else None
 
     def vanished(self) -> bool:
-        """Whether the directory went while it was read: then what was read is no whole."""
+        """Whether the directory vanished during the read: then the data are incomplete."""
         return self._missed and attributes(self._root, self.path) is None
 
     def _parsed(self, name: str, expected: str, parse: Callable[[str], int]) -> int | None:
@@ -82,7 +82,7 @@ class Attributes:
 
 
 def attributes(root: Root, path: str) -> Attributes | None:
-    """Return a directory's attributes, None when there is no such directory. Errors: ReadError."""
+    """Return a directory's attributes, None if it does not exist. Errors: ReadError."""
     try:
         return Attributes(root, path)
     except AbsentError:
@@ -90,7 +90,7 @@ def attributes(root: Root, path: str) -> Attributes | None:
 
 
 def shown(name: str) -> str:
-    """Return a name as it can be printed: bytes that are no UTF-8 are escaped."""
+    """Return a name in printable form: bytes that are no UTF-8 are escaped."""
     return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 

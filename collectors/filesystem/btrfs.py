@@ -19,9 +19,9 @@ DIRECTORY = "/sys/fs/btrfs"
 
 @dataclass(frozen=True, slots=True)
 class BtrfsDevice:
-    """One device of a file system. None: the kernel does not tell.
+    """One device of a file system. None: not reported.
 
-    Source: kernel, fs/btrfs/sysfs.c (devinfo/<id>/error_stats). The counts are kept on the device
+    Source: kernel, fs/btrfs/sysfs.c (devinfo/<id>/error_stats). The counts are stored on the device
     until 'btrfs device stats --reset'.
     """
 
@@ -47,7 +47,7 @@ _COUNTS = ("write_errs", "read_errs", "flush_errs", "corruption_errs", "generati
 
 
 def parse_error_stats(text: str) -> tuple[int | None, ...]:
-    """Return write, read, flush, corruption and generation errors.
+    """Parse write, read, flush, corruption and generation errors.
 
     None: no such line; all of them while the device's counts have not been read ('invalid').
     """
@@ -117,7 +117,7 @@ def emit(value: Iterable[BtrfsDevice]) -> list[Sample]:
 
 
 def filesystems(value: Iterable[BtrfsDevice]) -> frozenset[str]:
-    """Return the UUIDs of the file systems that are mounted."""
+    """Return the UUIDs of the mounted file systems."""
     return frozenset(device.filesystem for device in value)
 
 

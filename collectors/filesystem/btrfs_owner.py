@@ -1,12 +1,12 @@
-"""Who owns a byte of a mounted btrfs, by 'btrfs inspect-internal', which changes nothing.
+"""Find the files of a byte of a mounted btrfs, with 'btrfs inspect-internal', which is read-only.
 
-A byte of a device is one of the file system's own addresses by the chunk tree, which is read from
-the devices; whose address that is, the kernel tells. Source: btrfs-inspect-internal(8) and
-btrfs-filesystem(8) 6.2, tried; btrfs-progs' kernel-shared/print-tree.c and cmds/inspect.c by what
-they print, also those of 5.16 to 6.17; kernel, fs/btrfs/backref.c. Units: bytes.
-Limits: the tree is that of the last commit, at most half a minute old. The devices are read beside
-the kernel, through a cache that may be older than that: so the tree is taken only as a whole, with
-every block of the generation that the superblock, or the block above it, names.
+A byte of a device is mapped to a logical address of the file system by the chunk tree, which is
+read from the devices; the kernel reports the files of an address. Source: btrfs-inspect-internal(8)
+and btrfs-filesystem(8) 6.2, tried; btrfs-progs' kernel-shared/print-tree.c and cmds/inspect.c for
+their output, also those of 5.16 to 6.17; kernel, fs/btrfs/backref.c. Units: bytes.
+Limits: the tree is that of the last commit, at most half a minute old. The devices are read
+independently of the kernel, through a cache that may be older than that: so the tree is used only
+if complete, with every block of the generation in the superblock or in the block above it.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
 
 MOST_DEVICES = 32
-"""Of one file system: what the probe takes."""
+"""Maximum devices of one file system: the probe's limit."""
 MOST_CHUNKS = 50_000
 MOST_REFERENCES = 10_000
-"""The kernel's answer of 64 KiB has room for 2,700 of them; more are left out without a word."""
+"""The kernel's answer of 64 KiB has room for 2,700 references; it silently omits further ones."""
 MOUNT_POINT = re.compile(r"/[!-~]{0,255}", re.ASCII)
-"""What the probe takes."""
+"""The probe's limit."""
 
 CONTENTS = frozenset({"DATA", "METADATA", "SYSTEM"})
 PROFILES = frozenset(
     {"single", "DUP", "RAID0", "RAID1", "RAID1C3", "RAID1C4", "RAID10", "RAID5", "RAID6"}
 )
 
-# Source: linux/btrfs.h and btrfs_tree.h. Beyond these an address may not be where its chunk says:
-# zones, a stripe tree (bit 14), a remap tree (bit 17), and what nobody has thought of yet.
+# Source: linux/btrfs.h and btrfs_tree.h. With other features an address may not be where its chunk
+# is: zones, a stripe tree (bit 14), a remap tree (bit 17), and future features.
 _KNOWN_FEATURES = 0xFFF | 1 << 16
 _FEATURES = {
     12: "zoned",
@@ -48,7 +48,7 @@ _FEATURES = {
     17: "remap tree",
 }
 _FIRST_ODD_FLAG = 32
-"""From this bit on the superblock's flags say: seed, metadata dump, a change of the UUID."""
+"""From this bit on the superblock's flags mean: seed, metadata dump, a change of the UUID."""
 
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _N = r"(\d{1,20})"
@@ -75,7 +75,7 @@ _NAMELESS = "ERROR: ino paths ioctl: No such file or directory"
 
 @dataclass(frozen=True, slots=True)
 class FileSystem:
-    """A mounted one, as sysfs shows it: its UUID, and the devices that are there."""
+    """A mounted file system in sysfs: its UUID, and its present devices."""
 
     uuid: str
     devices: tuple[str, ...]
@@ -83,7 +83,7 @@ class FileSystem:
 
 @dataclass(frozen=True, slots=True)
 class Superblock:
-    """What 'dump-super' says of a device. `size_bytes` is what is used of the device."""
+    """Data of a device from 'dump-super'. `size_bytes` is the used size of the device."""
 
     uuid: str
     generation: int
@@ -96,7 +96,7 @@ class Superblock:
 
 @dataclass(frozen=True, slots=True)
 class Stripe:
-    """Where a chunk lies on a device, from `offset` on."""
+    """The location of a chunk on a device, from `offset` on."""
 
     device: int
     offset: int
@@ -104,10 +104,10 @@ class Stripe:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A run of addresses, and the devices it is spread over.
+    """A range of addresses, and the devices it is spread over.
 
-    Fields: `contents` is of CONTENTS, `profile` one of PROFILES; `copies` is of RAID10: how many
-    stripes in a row are the same ('sub_stripes').
+    Fields: `contents` is one of CONTENTS, `profile` one of PROFILES; `copies` is for RAID10: how
+    many consecutive stripes are equal ('sub_stripes').
     """
 
     start: int
@@ -121,7 +121,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Reference:
-    """A place in a file that has an address; `root` is the tree of its subvolume."""
+    """A location in a file that has an address; `root` is the tree of its subvolume."""
 
     root: int
     inode: int
@@ -130,16 +130,16 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A mounted file system, as the kernel tells 'btrfs filesystem show'. `present`: devices."""
+    """A mounted file system in 'btrfs filesystem show', from the kernel. `present`: devices."""
 
     uuid: str
     present: frozenset[int]
 
 
 def parse_superblock(text: str) -> Superblock:
-    """Return what 'dump-super' printed.
+    """Parse 'dump-super'.
 
-    Errors: ParseError; for one that is damaged, or that has what would need another map.
+    Errors: ParseError; also for a damaged superblock, or features that need another mapping.
     """
     found: dict[str, str] = {}
     for line in text.splitlines():
@@ -181,13 +181,13 @@ def parse_superblock(text: str) -> Superblock:
 
 
 def parse_chunks(text: str, superblock: Superblock) -> tuple[Chunk, ...]:
-    """Return the chunks that 'dump-tree -t chunk' printed, if that is the tree, and all of it.
+    """Parse the chunks in 'dump-tree -t chunk', if it is the complete chunk tree.
 
-    Errors: ParseError, for what is no such tree, another one than the superblock names, or a part.
+    Errors: ParseError, for another text, another tree than the superblock's, or a part.
     """
     expected = {superblock.chunk_root: superblock.chunk_root_generation}
     chunks: list[Chunk] = []
-    missing = 0  # items of the block that is being read, or its children
+    missing = 0  # items of the current block, or its children
     lines = _Lines(text)
     for line in lines:
         if row := _BLOCK.fullmatch(line):
@@ -222,7 +222,7 @@ def parse_chunks(text: str, superblock: Superblock) -> tuple[Chunk, ...]:
 
 
 class _Lines:
-    """The lines of a text, of which one may be given back."""
+    """The lines of a text, of which one may be pushed back."""
 
     def __init__(self, text: str) -> None:
         self._left = text.split("\n")[::-1]
@@ -232,7 +232,7 @@ class _Lines:
             yield self._left.pop()
 
     def of_item(self) -> Iterator[str]:
-        """Yield the lines of the item that has begun."""
+        """Yield the lines of the current item."""
         while self._left and self._left[-1].startswith("\t\t"):
             yield self._left.pop()
 
@@ -251,7 +251,7 @@ def _chunk(start: str, lines: _Lines) -> Chunk:
             raise _refused("dump-tree", "a line of a chunk", line)
     words = kind.split("|")
     contents = CONTENTS.intersection(words)
-    # Some versions say nothing for 'single'.
+    # Some versions print nothing for 'single'.
     profile = next((word for word in words if word not in CONTENTS), "single")
     if not start.isdecimal() or len(stripes) != number or not number > 0 or not length:
         raise _refused(
@@ -263,9 +263,9 @@ def _chunk(start: str, lines: _Lines) -> Chunk:
 
 
 def parse_references(text: str) -> tuple[Reference, ...] | None:
-    """Return what 'logical-resolve -P' printed; None: no extent has the address: it is free.
+    """Parse 'logical-resolve -P'; None: no extent has the address: it is free.
 
-    None of them: an extent has it of which every file uses other parts. Errors: ParseError.
+    An empty result: an extent has it of which every file uses other parts. Errors: ParseError.
     """
     lines = text.splitlines()
     if lines == [_NOBODYS]:
@@ -280,7 +280,7 @@ def parse_references(text: str) -> tuple[Reference, ...] | None:
 
 
 def parse_subvolume(text: str) -> str:
-    """Return the path of a subvolume below the uppermost one, '' of that. Errors: ParseError."""
+    """Parse the path of a subvolume below the top-level one, '' for that. Errors: ParseError."""
     path = text.removesuffix("\n")
     if "\n" in path or path.startswith(("ERROR:", "/")):
         raise _refused("subvolid-resolve", "the path of a subvolume", complaint(text))
@@ -288,10 +288,10 @@ def parse_subvolume(text: str) -> str:
 
 
 def parse_names(text: str, mount_point: str) -> tuple[str, ...]:
-    """Return the paths of an inode in its subvolume ('/a/b'); none: it was deleted.
+    """Parse the paths of an inode in its subvolume ('/a/b'); none: it was deleted.
 
-    Limits: what follows a line feed in a name is lost, or looks like a name of its own; beyond some
-    4,000 bytes the others are left out. Errors: ParseError.
+    Limits: the text after a line feed in a name is lost, or looks like another name; beyond some
+    4,000 bytes further names are left out. Errors: ParseError.
     """
     names: list[str] = []
     for line in text.split("\n"):
@@ -307,7 +307,7 @@ def parse_names(text: str, mount_point: str) -> tuple[str, ...]:
 
 
 def parse_shown(text: str) -> Shown:
-    """Return what 'filesystem show' printed of one file system. Errors: ParseError."""
+    """Parse 'filesystem show' of one file system. Errors: ParseError."""
     uuids = re.findall(rf"^Label: .*  uuid: ({_UUID})$", text, re.MULTILINE)
     if len(uuids) != 1:
         raise _refused("filesystem show", "'Label: ...  uuid: <UUID>', once", complaint(text))
@@ -317,9 +317,9 @@ def parse_shown(text: str) -> Shown:
 
 
 def read_file_systems(root: Root) -> dict[str, FileSystem]:
-    """Return the mounted file systems by each of their devices, by the kernel.
+    """Read the mounted file systems by each of their devices, from sysfs.
 
-    That they cannot be read only leaves it to udev to say what is btrfs.
+    If they cannot be read, udev's signatures are used instead.
     """
     found: dict[str, FileSystem] = {}
     try:
@@ -327,13 +327,13 @@ def read_file_systems(root: Root) -> dict[str, FileSystem]:
             if re.fullmatch(_UUID, name):
                 devices = tuple(map(device_name, root.names(f"{DIRECTORY}/{name}/devices")))
                 found |= dict.fromkeys(devices, FileSystem(name, devices))
-    except (AbsentError, ReadError):  # no btrfs here, or one that is just unmounted
+    except (AbsentError, ReadError):  # no btrfs here, or one that is being unmounted
         return found
     return found
 
 
 def read_superblock(root: Root, device: str, deadline_seconds: float) -> Superblock:
-    """Ask for the superblock of a device.
+    """Query the superblock of a device.
 
     Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError.
     """
@@ -343,8 +343,8 @@ def read_superblock(root: Root, device: str, deadline_seconds: float) -> Superbl
 def read_chunks(
     root: Root, devices: Sequence[str], superblock: Superblock, deadline_seconds: float
 ) -> tuple[Chunk, ...]:
-    """Ask for the chunks, of all devices of the file system. Errors: as `read_superblock`."""
-    # '--noscan': else it opens every other disk of the machine, and wakes it.
+    """Query the chunks of all devices of the file system. Errors: as `read_superblock`."""
+    # '--noscan': otherwise it opens every other disk of the host, and wakes it.
     words = ("dump-tree", "--noscan", "-t", "chunk", *(f"/dev/{device}" for device in devices))
     return parse_chunks(_ask(root, deadline_seconds, *words), superblock)
 
@@ -352,18 +352,18 @@ def read_chunks(
 def read_references(
     root: Root, mount_point: str, address: int, deadline_seconds: float, *, extent: bool = False
 ) -> tuple[Reference, ...] | None:
-    """Ask which files have an address; `extent`: any part of the extent in which it lies.
+    """Query the files of an address; `extent`: of any part of the extent that contains it.
 
-    Source: kernel, backref.c check_extent_in_eb. Each comes with the place in the file that has
-    this very byte; with `extent` ('-o'), and always where it is compressed, with the place where
-    the file's piece of the extent begins. Errors: as `read_superblock`.
+    Source: kernel, backref.c check_extent_in_eb. Each reference has the location in the file of
+    this byte; with `extent` ('-o'), and always for compressed data, the location where the file's
+    part of the extent begins. Errors: as `read_superblock`.
     """
     words = ("-P", *("-o",) * extent, str(address), mount_point)
     return parse_references(_ask(root, deadline_seconds, "logical-resolve", *words))
 
 
 def read_subvolume(root: Root, mount_point: str, number: int, deadline_seconds: float) -> str:
-    """Ask for the path of a subvolume. Errors: as `read_superblock`."""
+    """Query the path of a subvolume. Errors: as `read_superblock`."""
     words = ("subvolid-resolve", str(number), mount_point)
     return parse_subvolume(_ask(root, deadline_seconds, *words))
 
@@ -371,7 +371,7 @@ def read_subvolume(root: Root, mount_point: str, number: int, deadline_seconds: 
 def read_names(
     root: Root, mount_point: str, inode: int, deadline_seconds: float
 ) -> tuple[str, ...]:
-    """Ask for the paths of an inode in the subvolume that is mounted there.
+    """Query the paths of an inode in the subvolume that is mounted there.
 
     Errors: as `read_superblock`.
     """
@@ -380,7 +380,7 @@ def read_names(
 
 
 def read_shown(root: Root, mount_point: str, deadline_seconds: float) -> Shown:
-    """Ask which file system is mounted somewhere. Errors: as `read_superblock`."""
+    """Query which file system is mounted at a path. Errors: as `read_superblock`."""
     words = ("btrfs", "filesystem", "show", "--raw", mount_point)
     return parse_shown(run_program(root, deadline_seconds, *words))
 
@@ -390,7 +390,7 @@ def _ask(root: Root, deadline_seconds: float, *words: str) -> str:
 
 
 def complaint(text: str) -> str:
-    """Return the line that says why it is not what was expected."""
+    """Return the line with the reason for an unexpected output."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in lines if line.startswith("ERROR")), (lines or ["nothing"])[0])
 

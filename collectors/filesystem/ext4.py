@@ -1,4 +1,4 @@
-"""Errors that ext4 file systems have met, from '/sys/fs/ext4'."""
+"""Error counts of ext4 file systems, from '/sys/fs/ext4'."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 DIRECTORY = "/sys/fs/ext4"
 _FEATURES = "features"
-"""What the driver can do; no file system."""
+"""Entries for features of the driver; no file systems."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ext4Error:
-    """Where an error was met. None: this kernel has no such file. Units: Unix seconds."""
+    """Location of an error. None: this kernel has no such file. Units: Unix seconds."""
 
     at_seconds: float | None
     function: str | None
@@ -34,8 +34,8 @@ class Ext4Error:
 class Ext4:
     """One mounted ext4 file system, by its block device ('sda1', 'dm-0').
 
-    Source: kernel, ABI/testing/sysfs-fs-ext4. Kept in the superblock until e2fsck clears it; does
-    not rise for data that could not be read. `first` and `last` are None when none was met.
+    Source: kernel, ABI/testing/sysfs-fs-ext4. Stored in the superblock until e2fsck clears it; data
+    that could not be read do not count. `first` and `last` are None without errors.
     """
 
     device: str

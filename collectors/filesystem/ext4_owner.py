@@ -1,9 +1,9 @@
-"""Who owns a block of ext2, ext3 or ext4, by debugfs, which opens it read-only and changes nothing.
+"""Find the file of a block of ext2, ext3 or ext4, with debugfs, which opens it read-only.
 
-Source: debugfs(8) 1.47, tried; e2fsprogs' debugfs/{icheck,ncheck,dump}.c by what they print.
-Units: blocks of the file system, counted from the device's first byte whatever their size is.
-Limits: 'icheck' reads all inodes and 'ncheck' all directories: minutes on a large file system. Of a
-mounted one what is not written yet may not be seen; a name is bytes, and may hold a line feed.
+Source: debugfs(8) 1.47, tried; e2fsprogs' debugfs/{icheck,ncheck,dump}.c for their output. Units:
+blocks of the file system, counted from the device's first byte for any block size.
+Limits: 'icheck' reads all inodes and 'ncheck' all directories: minutes on a large file system.
+Unwritten changes of a mounted one may be missing; a name is bytes, and may contain a line feed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
 
 MOST_ASKED = 60
-"""Blocks or inodes of one question: what the probe takes."""
+"""Maximum blocks or inodes of one query: the probe's limit."""
 MOST_EXTENTS = 1_000_000
 
 _PAIR = re.compile(r"([A-Z][A-Za-z #]{1,40}):\s+(.*)")
@@ -39,7 +39,7 @@ _INNER = re.compile(r"\((ETB\d|IND|DIND|TIND)\):(\d{1,18})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Superblock:
-    """What 'stats -h' says. `journal_inode` 0: it has none, or on another device."""
+    """Parsed 'stats -h'. `journal_inode` 0: it has none, or one on another device."""
 
     block_bytes: int
     blocks: int
@@ -50,7 +50,7 @@ class Superblock:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Blocks of a file that lie side by side. `unwritten`: reserved for it, nothing in them yet."""
+    """Consecutive blocks of a file. `unwritten`: allocated without data."""
 
     first: int
     last: int
@@ -60,7 +60,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Inode:
-    """What 'stat' says of an inode. `inner`: blocks that only say where its others are."""
+    """Parsed 'stat' of an inode. `inner`: blocks that only map its other blocks."""
 
     number: int
     kind: str
@@ -72,7 +72,7 @@ class Inode:
     inner: frozenset[int]
 
     def extent_of(self, block: int) -> Extent | None:
-        """Return the extent in which a block of the file system lies, if it is of the content."""
+        """Return the extent that contains a block of the file system, if the block has content."""
         for extent in self.extents:
             if extent.physical <= block <= extent.physical + extent.last - extent.first:
                 return extent
@@ -80,7 +80,7 @@ class Inode:
 
 
 def parse_superblock(text: str) -> Superblock:
-    """Return what 'stats -h' printed. Errors: ParseError."""
+    """Parse 'stats -h'. Errors: ParseError."""
     found: dict[str, str] = {}
     for line in text.splitlines():
         if pair := _PAIR.fullmatch(line.strip()):
@@ -105,7 +105,7 @@ def parse_superblock(text: str) -> Superblock:
 
 
 def parse_tested(text: str) -> dict[int, bool]:
-    """Return which blocks are in use, as 'testb' says. Errors: ParseError, where it says none."""
+    """Parse which blocks are in use from 'testb'. Errors: ParseError, if a block is missing."""
     found = {
         int(row[1]): row[2] == "marked in"
         for line in text.splitlines()
@@ -117,7 +117,7 @@ def parse_tested(text: str) -> dict[int, bool]:
 
 
 def parse_owned(text: str) -> dict[int, int | None]:
-    """Return the inodes that hold blocks, as 'icheck' says; None: none does. Errors: ParseError."""
+    """Parse the inodes that own blocks from 'icheck'; None: no owner. Errors: ParseError."""
     found = {
         int(row[1]): int(row[2]) if row[2].isdigit() else None
         for line in text.splitlines()
@@ -129,24 +129,24 @@ def parse_owned(text: str) -> dict[int, int | None]:
 
 
 def parse_names(text: str) -> dict[int, tuple[str, ...]]:
-    r"""Return the paths of inodes, as 'ncheck' says. Errors: ParseError, without its heading.
+    r"""Parse the paths of inodes from 'ncheck'. Errors: ParseError, without its heading.
 
-    An inode may have several names, and none: a file that was deleted while it is open. What
-    follows a line feed in a name is lost, or looks like a name of its own.
+    An inode may have several names, and none: a deleted file that is still open. The text after a
+    line feed in a name is lost, or looks like another name.
     """
     if not re.search(r"^Inode\tPathname$", text, re.MULTILINE):
         raise _refused("ncheck", "'Inode Pathname'", _complaint(text))
     found: dict[int, tuple[str, ...]] = {}
     for line in text.split("\n"):
         if row := _NAMED.fullmatch(line):
-            # debugfs begins names in the uppermost directory with two slashes.
+            # debugfs begins names in the root directory with two slashes.
             path = "/" + row[2].lstrip("/")
             found[int(row[1])] = (*found.get(int(row[1]), ()), path)
     return found
 
 
 def parse_inode(text: str) -> Inode:
-    """Return an inode as 'stat' shows it. Errors: ParseError."""
+    """Parse an inode from 'stat'. Errors: ParseError."""
     head = re.search(r"^Inode: (\d{1,10})\s+Type: (.{1,30}?)\s+Mode:", text, re.MULTILINE)
     size = re.search(r"\bSize: (\d{1,20})\s*$", text, re.MULTILINE | re.ASCII)
     links = re.search(r"^Links: (\d{1,10})\b", text, re.MULTILINE | re.ASCII)
@@ -180,14 +180,14 @@ def parse_inode(text: str) -> Inode:
 
 
 def read_superblock(root: Root, device: str, deadline_seconds: float) -> Superblock:
-    """Ask for the file system's own numbers. Errors: as `_ask`."""
+    """Query the superblock of the file system. Errors: as `_ask`."""
     return parse_superblock(_ask(root, device, "stats -h", deadline_seconds))
 
 
 def read_tested(
     root: Root, device: str, block: int, count: int, deadline_seconds: float
 ) -> Mapping[int, bool]:
-    """Ask which of some blocks are in use; debugfs must read all bitmaps. Errors: as `_ask`."""
+    """Query which of some blocks are in use; debugfs must read all bitmaps. Errors: as `_ask`."""
     text = _ask(root, device, f"testb {block} {count}", deadline_seconds, bitmaps=True)
     return parse_tested(text)
 
@@ -195,19 +195,19 @@ def read_tested(
 def read_owned(
     root: Root, device: str, blocks: Sequence[int], deadline_seconds: float
 ) -> Mapping[int, int | None]:
-    """Ask which inodes hold at most MOST_ASKED blocks. Errors: as `_ask`."""
+    """Query the inodes that own at most MOST_ASKED blocks. Errors: as `_ask`."""
     return parse_owned(_ask(root, device, f"icheck {_numbers(blocks)}", deadline_seconds))
 
 
 def read_names(
     root: Root, device: str, inodes: Sequence[int], deadline_seconds: float
 ) -> Mapping[int, tuple[str, ...]]:
-    """Ask for the names of at most MOST_ASKED inodes. Errors: as `_ask`."""
+    """Query the names of at most MOST_ASKED inodes. Errors: as `_ask`."""
     return parse_names(_ask(root, device, f"ncheck {_numbers(inodes)}", deadline_seconds))
 
 
 def read_inode(root: Root, device: str, inode: int, deadline_seconds: float) -> Inode:
-    """Ask what an inode is and where its blocks are. Errors: as `_ask`."""
+    """Query the type and the blocks of an inode. Errors: as `_ask`."""
     return parse_inode(_ask(root, device, f"stat <{inode}>", deadline_seconds))
 
 
@@ -215,7 +215,7 @@ def _ask(
     root: Root, device: str, request: str, deadline_seconds: float, *, bitmaps: bool = False
 ) -> str:
     """Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError."""
-    # '-c' does without the bitmaps: an unreadable one must not keep the file from being named.
+    # '-c' needs no bitmaps: an unreadable one must not prevent finding the file.
     options = () if bitmaps else ("-c",)
     return run_program(root, deadline_seconds, "debugfs", *options, "-R", request, f"/dev/{device}")
 

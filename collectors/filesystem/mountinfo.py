@@ -1,4 +1,4 @@
-"""What is mounted where, from '/proc/1/mountinfo' and '/etc/fstab'."""
+"""Mounted file systems, from '/proc/1/mountinfo' and '/etc/fstab'."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Labels
 
 PATH = "/proc/1/mountinfo"
-"""The host's, not our own: a service's namespace shows its mounts read-only, '/home' as a tmpfs."""
+"""The host's, not our own: in a service's namespace its mounts are read-only, '/home' a tmpfs."""
 FSTAB = "/etc/fstab"
 
 _NETWORK = frozenset(
@@ -26,7 +26,7 @@ _NETWORK = frozenset(
     " fuse.s3fs fuse.sshfs".split()
 )
 _ANONYMOUS = frozenset({"bcachefs", "btrfs", "fuse.zfs", "zfs"})
-"""On block devices, with a device number of their own: several devices, or subvolumes."""
+"""File systems with a device number of their own: on several devices, or with subvolumes."""
 _NEVER_WRITTEN = frozenset({"cramfs", "erofs", "iso9660", "romfs", "squashfs"})
 
 
@@ -46,9 +46,9 @@ class Mount:
     kind: str
     """'ext4', 'xfs', 'nfs4' ..."""
     options: tuple[str, ...]
-    """Of this mount: 'rw', 'noatime' ..."""
+    """Options of this mount: 'rw', 'noatime' ..."""
     super_options: tuple[str, ...]
-    """Of the file system: 'rw', 'emergency_ro', 'shutdown' ..."""
+    """Options of the file system: 'rw', 'emergency_ro', 'shutdown' ..."""
 
     @property
     def labels(self) -> Labels:
@@ -61,17 +61,17 @@ class Mount:
 
     @property
     def read_only(self) -> bool:
-        """Whether the mount or the file system was made read-only."""
+        """Whether the mount or the file system is read-only."""
         return "ro" in self.options or "ro" in self.super_options
 
     @property
     def anonymous(self) -> bool:
-        """Whether its device number is of no device: in memory, on several, beyond the network."""
+        """Whether its device number belongs to no device: in memory, on several devices, remote."""
         return self.device_number.startswith("0:")
 
     @property
     def storage(self) -> bool:
-        """Whether it keeps data: a writable kind, on block devices or beyond the network."""
+        """Whether it stores data: a writable type, on block devices or remote."""
         if self.kind in _NEVER_WRITTEN:
             return False
         return not self.anonymous or self.kind in _NETWORK or self.kind in _ANONYMOUS
@@ -79,7 +79,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Mounts:
-    """All mounts of process 1, in the order of the file, and what '/etc/fstab' wants."""
+    """All mounts of process 1, in the order of the file, and the options in '/etc/fstab'."""
 
     mounts: tuple[Mount, ...]
     wanted: Mapping[str, tuple[str, ...]] | None
@@ -118,13 +118,13 @@ def parse_mountinfo(text: str, path: str = PATH) -> tuple[Mount, ...]:
     for number, line in enumerate(text.split("\n"), 1):
         if not line:
             continue
-        # One blank parts two fields: a source may be an empty text.
+        # One blank separates two fields: a source may be an empty text.
         words = line.split(" ")
         try:
             dash = words.index("-", 6)
             kind, source, super_options = words[dash + 1 : dash + 4]
             if ":" not in words[2]:
-                raise ValueError  # one message for every way to be wrong
+                raise ValueError  # one message for every invalid line
         except ValueError:
             raise ParseError(
                 f"'{path}' line {number}: expected '<id> <parent> <major>:<minor> <root>"
@@ -145,9 +145,9 @@ def parse_mountinfo(text: str, path: str = PATH) -> tuple[Mount, ...]:
 
 
 def parse_fstab(text: str) -> dict[str, tuple[str, ...]]:
-    """Return the options '/etc/fstab' has for each mount point.
+    """Parse the options in '/etc/fstab' of each mount point.
 
-    Source: fstab(5). As mount(8) does, a line it cannot use is skipped; swap has no mount point.
+    Source: fstab(5). Like mount(8) it skips invalid lines; swap has no mount point.
     """
     wanted: dict[str, tuple[str, ...]] = {}
     for line in text.splitlines():
@@ -161,23 +161,23 @@ def parse_fstab(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def visible(mounts: Iterable[Mount]) -> list[Mount]:
-    """Return the mounts without those that a later one on the same point hides."""
+    """Return the mounts without those hidden by a later one at the same mount point."""
     return list({mount.mount_point: mount for mount in mounts}.values())
 
 
 def identity(mount: Mount) -> tuple[str, str]:
-    """Return what all mounts of one file system share.
+    """Return a key that is equal for all mounts of one file system.
 
-    Exports of one server share a device number and are told apart by their source.
+    Exports of one server share a device number and are distinguished by their source.
     """
     return mount.device_number, mount.source if mount.kind in _NETWORK else ""
 
 
 def storage(mounts: Iterable[Mount]) -> list[Mount]:
-    """Return one mount of each file system that keeps data, as df shows them.
+    """Return one mount of each file system that stores data, as df shows them.
 
     Of several mounts of one file system that of its root with the shortest path; btrfs mounts
-    subvolumes, so there any root will do.
+    subvolumes, so any root is accepted there.
     """
     chosen: dict[tuple[str, str], Mount] = {}
     for mount in visible(mounts):
@@ -193,7 +193,7 @@ def _rank(mount: Mount) -> tuple[bool, int, str]:
 
 
 def read_mounts(root: Root) -> Mounts:
-    """Read what is mounted and what is wanted.
+    """Read the mounts and the options of '/etc/fstab'.
 
     Limits: may hang, because '/etc/fstab' is a file on a disk. Errors: AbsentError, ReadError,
     ParseError.
@@ -202,7 +202,7 @@ def read_mounts(root: Root) -> Mounts:
     try:
         wanted = parse_fstab(root.read(FSTAB))
     except (AbsentError, ReadError):
-        # What is mounted is worth more than what somebody wanted.
+        # The mounts are needed even if '/etc/fstab' cannot be read.
         wanted = None
     return Mounts(mounts, wanted)
 
@@ -223,7 +223,7 @@ def read_mountinfo(root: Root) -> tuple[Mount, ...]:
 
 
 def emit(value: Mounts) -> list[Sample]:
-    """Return the samples of FAMILIES for every file system that keeps data."""
+    """Return the samples of FAMILIES for every file system that stores data."""
     samples: list[Sample] = []
     for mount in storage(value.mounts):
         labels = mount.labels
@@ -239,7 +239,7 @@ def emit(value: Mounts) -> list[Sample]:
 
 
 def mount_points(value: Mounts) -> frozenset[str]:
-    """Return every place where something is mounted."""
+    """Return all mount points."""
     return frozenset(mount.mount_point for mount in value.mounts)
 
 

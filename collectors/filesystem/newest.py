@@ -1,6 +1,6 @@
 """The newest and the oldest file of a directory that root has listed: backups, archived logs.
 
-Source: readdir(3), stat(2): regular files that lie directly in it, by st_mtime.
+Source: readdir(3), stat(2): regular files directly in it, by st_mtime.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
 
 DEADLINE_SECONDS = 60.0
-"""A million names of which none is in memory take a disk minutes; then it is no answer."""
+"""Deadline: a million uncached names take a disk minutes; then there is no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +30,25 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What lies in a directory. `newest` and `oldest` are None where there is no file."""
+    """Content of a directory. `newest` and `oldest` are None without a file."""
 
     files: int
     newest: File | None
     oldest: File | None
     truncated: bool
-    """There are more names than were looked at."""
+    """The directory has more names than were read."""
 
 
 def read_listing(root: Root, path: str) -> Listing:
-    """Ask for the files in a directory.
+    """Query the files in a directory.
 
-    Errors: AbsentError (no probe), ReadError (not listed for the probe, not there), ParseError.
+    Errors: AbsentError (no probe), ReadError (not listed for the probe, or missing), ParseError.
     """
     return from_json(root.ask("newest", path, deadline_seconds=DEADLINE_SECONDS))
 
 
 def from_json(text: str) -> Listing:
-    """Return what the probe answers to 'newest'. Errors: ParseError."""
+    """Parse the probe's answer to 'newest'. Errors: ParseError."""
     try:
         found = json.loads(text)
         listing = Listing(

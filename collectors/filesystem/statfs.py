@@ -1,4 +1,4 @@
-"""How full the mounted file systems are: statvfs of each mount point."""
+"""Fill level of the mounted file systems: statvfs of each mount point."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ if TYPE_CHECKING:
 
 OWN = "/proc/self/mountinfo"
 PROBE_SECONDS = 5.0
-"""A disk that works answers in milliseconds; the others wait behind one that does not."""
+"""Time-out: a healthy disk answers in milliseconds, and the others wait for one that does not."""
 NEXT_PROBE_SECONDS = 1.0
-"""As PROBE_SECONDS, once the probe has failed at one in this run."""
+"""Replaces PROBE_SECONDS once the probe has failed in this run."""
 
 _HIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.ENOENT})
-"""Below a directory of mode 0700, or not there in this service's own view of the machine."""
+"""Errors of mounts below a directory of mode 0700, or missing in this service's namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """One mounted file system. Source: statvfs(3); `read_only` is the host's mount table's.
+    """One mounted file system. Source: statvfs(3); `read_only` is from the host's mount table.
 
-    `available_bytes` is what a program without privilege can still write. `files` is 0 where the
-    file system has no fixed number of inodes.
+    `available_bytes` is what an unprivileged program can still write. `files` is 0 if the file
+    system has no fixed number of inodes.
     """
 
     mount_point: str
     device: str
-    """As mounted: '/dev/sda1', 'server:/export'."""
+    """Mount source: '/dev/sda1', 'server:/export'."""
     kind: str
     size_bytes: int
     free_bytes: int
@@ -69,7 +69,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A mount whose statvfs failed, is under way for too long, or would tell of another mount."""
+    """A mount whose statvfs failed, takes too long, or would report another mount."""
 
     mount_point: str
     device: str
@@ -81,12 +81,12 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Filesystems:
-    """By mount point; what is read, and what could not be."""
+    """By mount point; the read ones, and the unreadable ones."""
 
     usage: Mapping[str, Usage]
     unread: Mapping[str, Unread]
     others: Mapping[str, Usage | Unread] = field(default_factory=dict)
-    """Not watched: in memory, or a file system's second mount. node_exporter's series have them."""
+    """Not monitored: in memory, or a file system's second mount; for node_exporter's series."""
 
 
 FAMILIES = (
@@ -120,10 +120,10 @@ _NODE_KINDS = frozenset(
 
 
 def parse_statvfs(text: str, mount: Mount, foreign: frozenset[str] = frozenset()) -> Usage | Unread:
-    """Return what Root.statvfs says of a mount, or that it says it of another one.
+    """Parse the text of Root.statvfs for a mount; refuse one of another mount.
 
     `foreign`: device numbers of our own mounts. A subvolume of btrfs has a number of its own that
-    no mount table shows, so of btrfs any number is taken that is no other file system's.
+    no mount table has, so for btrfs any number is accepted that is no other file system's.
     Errors: ParseError.
     """
     values = dict(line.partition(" ")[::2] for line in text.splitlines())
@@ -157,7 +157,7 @@ def parse_statvfs(text: str, mount: Mount, foreign: frozenset[str] = frozenset()
 
 
 def unread(mount: Mount, reason: str) -> Unread:
-    """Return that a mount could not be read."""
+    """Return the entry of a mount that could not be read."""
     return Unread(
         mount.mount_point,
         mount.source,
@@ -169,11 +169,11 @@ def unread(mount: Mount, reason: str) -> Unread:
 
 
 def read_filesystems(root: Root, enter: Callable[[Hashable], str] = lambda _: "") -> Filesystems:
-    """Ask each mount of the host how full it is.
+    """Read the fill level of each mount of the host.
 
-    `enter` is told of each file system before it is asked; it returns '', or why it is not to be.
-    What keeps data and is hidden from this user is asked of the probe.
-    Limits: hangs with the first that does not answer, with one that the probe asks for up to
+    `enter` is called for each file system before it is read; it returns '', or why it is skipped.
+    File systems that this user cannot access are queried through the probe.
+    Limits: hangs with the first that does not answer, with one that the probe queries for up to
     `PROBE_SECONDS`. Errors: those of read_mountinfo.
     """
     mounts = read_mountinfo(root)
@@ -202,7 +202,7 @@ def read_filesystems(root: Root, enter: Callable[[Hashable], str] = lambda _: ""
 
 
 def _looked(root: Root, mount: Mount, foreign: frozenset[str]) -> tuple[Usage | Unread, bool]:
-    """Return what the kernel tells this user of a mount, and whether it is hidden from him."""
+    """Return what this user can read of a mount, and whether it is hidden from this user."""
     try:
         found = parse_statvfs(root.statvfs(mount.mount_point), mount, foreign)
     except (AbsentError, ReadError) as error:
@@ -217,10 +217,10 @@ def _asked(
     foreign: frozenset[str],
     enter: Callable[[Hashable], str],
 ) -> Iterator[tuple[str, Usage | Unread]]:
-    """Yield what the probe tells of hidden mounts; nothing where there is no probe.
+    """Yield the probe's results for hidden mounts; nothing without a probe.
 
-    `hidden`: each with what this user was told. That stays the last of a reason: node_exporter's
-    label has its words.
+    `hidden`: each with the error for this user. That error is the end of a reason: node_exporter's
+    label has the same text.
     """
     seconds = PROBE_SECONDS
     for mount, because in hidden:
@@ -232,7 +232,7 @@ def _asked(
         except AbsentError:
             continue
         except ReadError as error:
-            seconds = NEXT_PROBE_SECONDS  # mounts of a dead server come in numbers
+            seconds = NEXT_PROBE_SECONDS  # a dead server usually has several mounts
             reason = f"{error}; the probe was queried because {because}"
             yield mount.mount_point, unread(mount, reason)
         else:
@@ -284,7 +284,7 @@ def emit(value: Filesystems) -> list[Sample]:
 
 
 def unread_parts(value: Filesystems) -> Iterator[tuple[Labels, str]]:
-    """Yield the mount points of which nobody can tell, and why."""
+    """Yield the mount points without a readable fill level, and why."""
     for mount in value.unread.values():
         yield (("mountpoint", mount.mount_point),), mount.reason
 
@@ -292,7 +292,7 @@ def unread_parts(value: Filesystems) -> Iterator[tuple[Labels, str]]:
 def node_samples(value: Filesystems) -> Iterator[Sample]:
     """Yield node_exporter's node_filesystem_* of 1.12, with what it excludes by default left out.
 
-    Limits: where several mounts lie on one point, of the last only.
+    Limits: of several mounts on one mount point, only the last.
     """
     for mount in (*value.usage.values(), *value.unread.values(), *value.others.values()):
         if _ignored(mount.mount_point, mount.kind):
@@ -326,7 +326,7 @@ def node_samples(value: Filesystems) -> Iterator[Sample]:
 def _node_error(reason: str) -> str:
     if reason.startswith("silent "):
         return "mountpoint timeout"
-    # "'/srv': Permission denied": Go writes the same words without a capital.
+    # "'/srv': Permission denied": Go writes the same error in lower case.
     return reason.rpartition("': ")[2].lower()
 
 

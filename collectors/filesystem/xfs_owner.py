@@ -1,10 +1,10 @@
-"""Who owns a sector of a mounted XFS, by 'xfs_io -c fsmap', and what an inode is called, by find.
+"""Find the owner of a sector of a mounted XFS with 'xfs_io -c fsmap', and the path of an inode.
 
 Source: xfs_io(8) 6.1, ioctl_getfsmap(2), linux/fsmap.h and xfs_fs.h (XFS_FMR_OWN_*); tried on a
 mounted image. Units: sectors of 512 bytes, also the offset in a file.
-Limits: the kernel knows owners only where the file system has a reverse map ('rmapbt=1', the
-default since xfsprogs 6.5 [unchecked]); else it says 'unknown' of all that is not free. XFS before
-parent pointers cannot say what an inode is called: find walks the directories until it meets it.
+Limits: the kernel knows owners only if the file system has a reverse map ('rmapbt=1', the default
+since xfsprogs 6.5 [unchecked]); otherwise all used space is 'unknown'. XFS before parent pointers
+cannot report the path of an inode: find walks the directories until it finds the inode.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ROW = re.compile(
 _INODE = re.compile(r"inode_(\d{1,20})_(data|data_bmbt|attr|attr_bmbt)", re.ASCII)
 
 FORMAT = r"%y:%s:%p\0"
-"""For find: type, size, path, and a NUL, which no path has. Source: find(1), -printf."""
+"""Format of find: type, size, path, and a NUL, which no path has. Source: find(1), -printf."""
 _FOUND = re.compile(r"([a-zA-Z]):(\d{1,19}):(/.{0,65535})", re.ASCII | re.DOTALL)
 
 OWNERS = {
@@ -44,15 +44,15 @@ OWNERS = {
     "special_88:7": "copy-on-write in progress",
     "special_88:8": "block known to be bad",
 }
-"""The kernel's codes, FMR_OWN_* and XFS_FMR_OWN_*. One that is not here is 'unknown'."""
+"""The kernel's codes, FMR_OWN_* and XFS_FMR_OWN_*. Any other is 'unknown'."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
     """Sectors with one owner; those of cloned files have several extents, one each.
 
-    Fields: `first` and `last` may reach beyond what was asked; `inode` None: no file's; `part` is
-    'data', 'data_bmbt', 'attr', 'attr_bmbt'; `offset_sectors` is where in the file it begins.
+    Fields: `first` and `last` may exceed the queried range; `inode` None: no file's; `part` is
+    'data', 'data_bmbt', 'attr', 'attr_bmbt'; `offset_sectors` is where it begins in the file.
     """
 
     first: int
@@ -65,7 +65,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An inode that find met. `kind` is find's letter: 'f' a file, 'd' a directory, 'l' a link."""
+    """An inode from find. `kind` is find's letter: 'f' a file, 'd' a directory, 'l' a link."""
 
     kind: str
     size_bytes: int
@@ -73,7 +73,7 @@ class Found:
 
 
 def parse_fsmap(text: str) -> tuple[Extent, ...]:
-    """Return what 'fsmap -d -m' printed. Errors: ParseError, for what is no such table."""
+    """Parse 'fsmap -d -m'. Errors: ParseError, if it is no such table."""
     lines = text.splitlines()
     if HEADING not in lines:
         raise _refused(f"'{HEADING}'", lines[0] if lines else "nothing")
@@ -101,7 +101,7 @@ def parse_fsmap(text: str) -> tuple[Extent, ...]:
 def read_fsmap(
     root: Root, mount_point: str, first: int, last: int, deadline_seconds: float
 ) -> tuple[Extent, ...]:
-    """Ask who owns sectors of the data device.
+    """Query the owners of sectors of the data device.
 
     Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError.
     """
@@ -111,7 +111,7 @@ def read_fsmap(
 
 
 def parse_found(text: str) -> Found | None:
-    r"""Return what 'find -printf' printed for an inode; None: nothing, whatever it complains of."""
+    r"""Parse the output of 'find -printf' for an inode; None: not found, whatever its errors."""
     if "\0" not in text:
         return None
     row = _FOUND.fullmatch(text.partition("\0")[0])
@@ -121,9 +121,9 @@ def parse_found(text: str) -> Found | None:
 
 
 def read_found(root: Root, mount_point: str, inode: int, deadline_seconds: float) -> Found | None:
-    """Ask for a name of an inode; None: it was not met. Errors: as `read_fsmap`.
+    """Query a path of an inode; None: not found. Errors: as `read_fsmap`.
 
-    Limits: the first name that find meets, of perhaps several; minutes, with millions of files.
+    Limits: the first path that find finds, of perhaps several; minutes, with millions of files.
     """
     words = ("find", mount_point, "-xdev", "-inum", str(inode), "-printf", FORMAT, "-quit")
     return parse_found(run_program(root, deadline_seconds, *words))

@@ -1,7 +1,7 @@
-"""What 'mdadm --detail' says of an array: the slots that miss a member, which nothing else names.
+"""Parser of 'mdadm --detail': identifies the slots of missing members, which no other source does.
 
-Source: mdadm(8), --detail; mdadm's Detail.c for the table. Asked for as evidence, never by the
-clock: it opens a member to read its superblock, which may hang on a dying disk.
+Source: mdadm(8), --detail; mdadm's Detail.c for the table. Queried on demand, never periodically:
+it opens a member to read its superblock, which may hang on a dying disk.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ _STATES = frozenset(
         *("degraded", "failed", "recovering", "resyncing", "reshaping", "checking", "not started"),
     }
 )
-"""Of 'State :', in small letters. Source: mdadm 4.6, Detail.c, and maps.c, sysfs_array_states;
-'read-only' is of older ones."""
+"""States of 'State :', in lower case. Source: mdadm 4.6, Detail.c, and maps.c, sysfs_array_states;
+'read-only' is from older ones.
+"""
 _WAITS = re.compile(r" \((?:DELAYED|PENDING|REMOTE)\)$")
 _ROW_STATES = re.compile(
     r"faulty|active|sync|set-[A-Z]|removed|write-?mostly|failfast|journal|replacement|spare"
     r"|rebuilding|missing"
 )
-"""Source: mdadm 4.6, Detail.c; 'replacement' is of mdadm's ReadMe.c, and unchecked."""
+"""Source: mdadm 4.6, Detail.c; 'replacement' is from mdadm's ReadMe.c, and unchecked."""
 _COUNTS = ("Raid Devices", "Active Devices", "Working Devices", "Failed Devices", "Spare Devices")
 _OTHER_COMMANDS = frozenset({"Magic", "Platform"})
 """First fields of --examine and --detail-platform."""
@@ -52,10 +53,10 @@ _OTHER_COMMANDS = frozenset({"Magic", "Platform"})
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A row of the table. `slot` None: none, a spare or faulty; `device` '': nothing is there.
+    """A row of the table. `slot` None: none, a spare or faulty; `device` '': missing.
 
-    Fields: `states` are mdadm's words: 'active', 'sync', 'spare', 'rebuilding', 'faulty',
-    'removed'; none where the array is inactive.
+    Fields: `states` are mdadm's terms: 'active', 'sync', 'spare', 'rebuilding', 'faulty',
+    'removed'; none if the array is inactive.
     """
 
     slot: int | None
@@ -64,18 +65,18 @@ class Slot:
 
     @property
     def missing(self) -> bool:
-        """Whether a place of the array has no member that works."""
+        """Whether a slot of the array has no working member."""
         whole = self.states[:1] == ("active",) or not self.states
         return self.slot is not None and not whole
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """An array as mdadm tells it. None, '' or (): it does not say.
+    """An array as mdadm reports it. None, '' or (): not reported.
 
-    Fields: `name` as in '/dev/<name>'; `states` are words: 'clean', 'active', 'degraded',
-    'recovering', 'FAILED'; `done_ratio` is of the `action` ('Rebuild', 'Resync', 'Reshape') that
-    runs; `label` is the name in the superblock, `metadata` its kind ('1.2', 'imsm', 'ddf').
+    Fields: `name` as in '/dev/<name>'; `states` are 'clean', 'active', 'degraded', 'recovering',
+    'FAILED'; `done_ratio` is the progress of the running `action` ('Rebuild', 'Resync', 'Reshape');
+    `label` is the name in the superblock, `metadata` its kind ('1.2', 'imsm', 'ddf').
     """
 
     name: str
@@ -93,13 +94,13 @@ class Detail:
     metadata: str = ""
     slots: tuple[Slot, ...] = field(default=(), repr=False)
     uncounted: tuple[str, ...] = ()
-    """Counts that are no numbers, as 'Failed Devices : one'."""
+    """Counts that are no numbers, such as 'Failed Devices : one'."""
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """The numbers of the places without a member that works.
+        """The numbers of the slots without a working member.
 
-        A place has two rows while a replacement is filled beside a member that works.
+        A slot has two rows while a replacement is filled next to a working member.
         """
         works = {each.slot for each in self.slots if not each.missing}
         places = (each.slot for each in self.slots if each.slot not in works)
@@ -108,19 +109,19 @@ class Detail:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """The arrays of one output, and what mdadm complained of ('mdadm: cannot open ...')."""
+    """The arrays of one output, and mdadm's error messages ('mdadm: cannot open ...')."""
 
     arrays: tuple[Detail, ...]
     complaints: tuple[str, ...] = ()
 
 
 def parse_detail(text: str, contradictions: list[str] | None = None) -> Details:
-    """Return what 'mdadm --detail' printed for one array or several.
+    """Parse 'mdadm --detail' for one array or several.
 
-    Fields that are not known are ignored; a line that is none is a complaint. Errors: ParseError,
-    for a row of the table that is none, where there is no array, for words and counts that are not
-    known, and where words, counts and table contradict each other; with a list for `contradictions`
-    what is wrong with an array is put there instead.
+    Unknown fields are ignored; a line of another format is an error message. Errors: ParseError,
+    for an invalid row of the table, if there is no array, for unknown states and invalid counts,
+    and if states, counts and table contradict each other; with a list for `contradictions` the
+    errors of an array are added to it instead.
     """
     complaints: list[str] = []
     arrays: list[tuple[str, dict[str, str], list[Slot]]] = []
@@ -160,9 +161,9 @@ def parse_detail(text: str, contradictions: list[str] | None = None) -> Details:
 
 
 def as_array(detail: Detail) -> Array:
-    """Return an array of which only mdadm tells, as '/proc/mdstat' and sysfs would.
+    """Return an array that only mdadm reports, in the form of '/proc/mdstat' and sysfs.
 
-    Source: mdadm's Detail.c, for the words of 'State :'.
+    Source: mdadm's Detail.c, for the terms of 'State :'.
     """
     words = {each.casefold() for each in detail.states}
     state = next((each for each in _RUNNING if each in words), "inactive")
@@ -200,14 +201,14 @@ _ACTIONS = {"Rebuild": "recover", "Resync": "resync", "Reshape": "reshape", "Che
 
 
 def _member_states(slot: Slot) -> tuple[str, ...]:
-    """Return mdadm's words for a member in the kernel's: 'active sync' is 'in_sync'."""
+    """Return mdadm's states of a member as the kernel's: 'active sync' is 'in_sync'."""
     if slot.states[:2] == ("active", "sync"):
         return ("in_sync", *slot.states[2:])
     return slot.states
 
 
 def read_detail(root: Root, name: str) -> Detail:
-    """Ask mdadm of an array ('md0'). Its exit status says only what the text says.
+    """Run mdadm for an array ('md0'). Its exit status adds nothing to the output.
 
     Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError.
     """
@@ -216,10 +217,10 @@ def read_detail(root: Root, name: str) -> Detail:
 
 
 def _contradictions(array: Detail) -> Iterator[str]:
-    """Yield what is not known of an array, and how its words, counts and table contradict.
+    """Yield what is unknown about an array, and how its states, counts and table contradict.
 
-    The table has each place, also one without a member, and each that is faulty; an inactive array
-    has no places. Source: mdadm 4.6, Detail.c; kernel, drivers/md/md.c, get_array_info.
+    The table has each slot, also one without a member, and each faulty member; an inactive array
+    has no slots. Source: mdadm 4.6, Detail.c; kernel, drivers/md/md.c, get_array_info.
     """
     for word in array.states:
         if _WAITS.sub("", word).casefold() not in _STATES:

@@ -1,9 +1,9 @@
-"""What happened to software RAID arrays between two looks: failed, removed, rebuilt. Pure.
+"""Events of software RAID arrays between two reads: failed, removed, rebuilt. Pure.
 
-Source: mdadm(8), MONITOR MODE; its word for an event is Event.code. RebuildNN is not told (the
-series tell how far it is), nor SparesMissing and TestMessage, which are mdadm's configuration.
-Limits: what came and went between two looks is not seen here; the kernel's log has it. That a
-person failed a member by command looks the same: what is missing then is an error before.
+Source: mdadm(8), MONITOR MODE; its name of an event is Event.code. RebuildNN is not reported (the
+series show the progress), nor SparesMissing and TestMessage, which depend on mdadm's configuration.
+Limits: changes that began and ended between two reads are not detected here; the kernel log has
+them. A member that a user failed by command looks the same, but without an error before.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _SYNCHRONISING = frozenset({"recover", "reshape", "resync", "check", "repair"})
 def md_events(
     before: Mapping[str, Array] | None, now: Mapping[str, Array], realtime_seconds: float
 ) -> tuple[Event, ...]:
-    """Return what changed from one reading to the next; None: the first sight, of which none is.
+    """Return the changes between two readings; None: first seen, nothing has changed.
 
-    A member's event names the member as device and the array as place, as the kernel's lines do.
-    A container of external metadata (IMSM, DDF) is always inactive: nothing happens to it.
+    A member's event has the member as device and the array as place, like the kernel's lines. A
+    container of external metadata (IMSM, DDF) is always inactive: it has no events.
     """
     if before is None:
         return ()
@@ -106,7 +106,7 @@ def _members(
 
 
 def _home(device: str, running: Mapping[str, Array], former: Mapping[str, Array]) -> str:
-    """Return the array that a device went to, '' for none."""
+    """Return the array to which a device moved, '' for none."""
     for name, array in running.items():
         had = former[name].members if name in former else ()
         if any(m.device == device for m in array.members) and not any(
@@ -125,7 +125,7 @@ def _array(old: Array, new: Array) -> Iterator[tuple[str, str, str, str]]:
             yield "md_array_whole", name, "", f"{name} has all its members"
     was = old.sync_action if old.sync_action in _SYNCHRONISING else None
     action = new.sync_action if new.sync_action in _SYNCHRONISING else None
-    # Not known is not idle: an attribute that could not be read once ends nothing.
+    # Unknown is not idle: an attribute that was unreadable once ends nothing.
     if was and action != was and new.sync_action is not None:
         yield "md_rebuild_finished", name, "", f"{name}: {was} ended"
     if action and action != was and old.sync_action is not None:

@@ -1,9 +1,9 @@
-"""Where an md array's sectors lie on its members, as the kernel tells, from '/sys/block/md*/md'.
+"""Layout of an md array on its members, from '/sys/block/md*/md'.
 
 Source: kernel, admin-guide/md.rst; drivers/md/md.c for the units: 'offset' and 'new_offset' are
-sectors, 'size' and 'component_size' KiB, 'chunk_size' bytes. Nothing is taken from anywhere else:
-what the kernel does not tell is None, and rules/topology/md_map.py then says that it cannot be
-told.
+sectors, 'size' and 'component_size' KiB, 'chunk_size' bytes. No other source is used: what the
+kernel does not report is None, and rules/topology/md_map.py then reports that the sector cannot be
+mapped.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 DIRECTORY = "/sys/block"
 _SECTORS_PER_KIB = KIB // SECTOR_BYTES
 _TWO = re.compile(r"(\d{1,20}) \((\d{1,20})\)", re.ASCII)
-"""What is, and in brackets what was, while an array is reshaped."""
+"""The current value, and in parentheses the former one, during a reshape."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A member, and where the array's data begin on it. Units: sectors of 512 bytes.
+    """A member, and the start of the array's data on it. Units: sectors of 512 bytes.
 
-    Fields: `device` is 'sdb1'; `slot` is None, and `role` the kernel's word, for one that is no
-    part of the data ('none', 'journal'); `size_sectors` is what the array may use of it.
+    Fields: `device` is 'sdb1'; `slot` is None, and `role` the kernel's term, for a member without
+    data ('none', 'journal'); `size_sectors` is the size that the array may use.
     """
 
     device: str
@@ -44,11 +44,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """An array. None or '': the kernel does not tell. Units: sectors of 512 bytes.
+    """An array. None or '': not reported. Units: sectors of 512 bytes.
 
-    Fields: `chunk_sectors` is 0 where the level has none; `component_sectors` is what is used of
-    every member, where that is one number; `sectors` is the array's own size; `metadata` is '1.2',
-    'external:imsm', 'none'; `reshaping`: two layouts hold at once.
+    Fields: `chunk_sectors` is 0 for a level without chunks; `component_sectors` is the used size of
+    every member, if that is one number; `sectors` is the array's own size; `metadata` is '1.2',
+    'external:imsm', 'none'; `reshaping`: two layouts are in use.
     """
 
     name: str
@@ -64,11 +64,11 @@ class Geometry:
     reshaping: bool
     members: tuple[Place, ...]
     unread: str = ""
-    """The first attribute that is there and could not be read, and why."""
+    """The first attribute that exists and could not be read, and why."""
 
 
 def read_md_layout(root: Root, name: str) -> Geometry | None:
-    """Read an array ('md0'); None: it is gone. Limits: may hang on a sick array.
+    """Read an array ('md0'); None: it was removed. Limits: may hang on a faulty array.
 
     Errors: ReadError (of its directory), ParseError.
     """
@@ -119,14 +119,14 @@ def _place(member: Attributes, entry: str) -> Place:
 
 
 def _pair(found: Attributes, name: str) -> tuple[int | None, bool]:
-    """Return a number, and whether the kernel gives two of them. Errors: ParseError."""
+    """Return a number, and whether the kernel prints two of them. Errors: ParseError."""
     text = found.text(name)
     if text is None:
         return None, False
     if two := _TWO.fullmatch(text):
         return int(two[1]), True
     try:
-        # 'layout' of a level that has none is -1 on an array that mdadm has not set one for.
+        # 'layout' of a level without layouts is -1 if mdadm has not set one for the array.
         return (None if text == "-1" else parse_count(text)), False
     except ValueError:
         raise found.wrong(name, "a number, or two while it is reshaped", text) from None

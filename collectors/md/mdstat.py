@@ -29,7 +29,7 @@ DIRECTORY = "/sys/block"
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of an array. None: the kernel does not tell.
+    """A member of an array. None: not reported.
 
     Source: kernel, admin-guide/md.rst, 'dev-XXX'.
     """
@@ -37,19 +37,19 @@ class Member:
     device: str
     """'sdb1', as in dev-sdb1."""
     slot: int | None
-    """None: none, a spare or faulty."""
+    """None: no slot, a spare or faulty."""
     states: tuple[str, ...]
     """'in_sync', 'faulty', 'spare', 'want_replacement', 'write_mostly' ..."""
     errors_total: int | None = None
     """Read errors that were corrected."""
     bad_blocks: int | None = None
-    """How many ranges are listed; the kernel prints a page at most."""
+    """Number of listed ranges; the kernel prints a page at most."""
     unacknowledged_bad_blocks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MdstatArray:
-    """An array as '/proc/mdstat' tells it. None: not printed for its level or state.
+    """An array in '/proc/mdstat'. None: not printed for its level or state.
 
     Source: kernel, drivers/md/md.c, md_seq_show. Units: a block there is 1024 bytes.
     """
@@ -61,22 +61,22 @@ class MdstatArray:
     """'read-only', 'auto-read-only' or ''."""
     level: str | None
     metadata: str
-    """As sysfs has it: '1.2', '0.90', 'none', 'external:imsm', 'external:/md127/0'."""
+    """In sysfs's form: '1.2', '0.90', 'none', 'external:imsm', 'external:/md127/0'."""
     members: tuple[Member, ...]
     size_blocks: int | None
     disks_wanted: int | None
     disks_working: int | None
     sync_action: str | None
-    """As sysfs spells it, except that a repair is 'resync'; None: nothing is synchronised."""
+    """In sysfs's form, except that a repair is 'resync'; None: no synchronisation."""
     sync_done_blocks: int | None
-    """None: nothing is synchronised, or it waits ('DELAYED', 'PENDING', 'REMOTE')."""
+    """None: no synchronisation, or it waits ('DELAYED', 'PENDING', 'REMOTE')."""
     sync_total_blocks: int | None
     sync_speed_bytes_per_second: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An array. None: the kernel does not tell (an inactive array, a linear one).
+    """An array. None: not reported (an inactive array, a linear one).
 
     Source: kernel, admin-guide/md.rst; '/proc/mdstat' for what sysfs lacks on old kernels.
     """
@@ -85,17 +85,18 @@ class Array:
     level: str | None
     state: str | None
     """array_state: 'clean', 'active', 'active-idle', 'write-pending', 'readonly' ...; 'broken' also
-    where only '/proc/mdstat' has it."""
+    if only '/proc/mdstat' has it.
+    """
     raid_disks: int | None
     degraded: int | None
-    """Members that are missing."""
+    """Missing members."""
     sync_action: str | None
     """'idle', 'resync', 'recover', 'check', 'repair', 'reshape', 'frozen'."""
     sync_done_ratio: float | None
-    """None while nothing is synchronised."""
+    """None without a running synchronisation."""
     sync_speed_bytes_per_second: float | None
     mismatches_bytes: int | None
-    """mismatch_cnt, in the unit the kernel means (sectors), as bytes."""
+    """mismatch_cnt, which the kernel counts in sectors, as bytes."""
     chunk_bytes: int | None
     size_bytes: int | None
     members: tuple[Member, ...]
@@ -103,14 +104,14 @@ class Array:
     """None: '/proc/mdstat' does not list it."""
     in_sysfs: bool = False
     last_sync_action: str | None = None
-    """What mismatches_bytes is of: 'none', 'check', 'repair', 'resync' ..."""
+    """The action that found mismatches_bytes: 'none', 'check', 'repair', 'resync' ..."""
     metadata: str | None = None
     """metadata_version: '1.2', '0.90', 'none', 'external:imsm' of a container, 'external:/md127/0'
     of an array in one ('external:-md127/0' while mdmon must not touch it)."""
 
     @property
     def is_container(self) -> bool:
-        """Whether it only holds the disks of arrays in it (IMSM, DDF): it never runs.
+        """Whether it only contains the disks of its subarrays (IMSM, DDF): it is never active.
 
         Source: mdadm 4.6, mdadm.h, is_subarray; sysfs.c, sysfs_set_array: a container has no level.
         """
@@ -159,9 +160,9 @@ _SYNC = re.compile(
 _SYNC_WORD = re.compile(
     r"\b(?:resync|recover|recovery|reshape|check)\b|=\s*(?:[\d.]+%|DELAYED|PENDING|REMOTE)"
 )
-"""What a line of a synchronisation has, whatever runs."""
+"""Pattern of a synchronisation line, for any action."""
 _UNCOUNTED = frozenset({"faulty", "linear", "raid0"})
-"""Levels of which the kernel prints no counts: without redundancy none is missing."""
+"""Levels without counts: without redundancy no member is missing."""
 _ACTIONS = {"recovery": "recover"}
 _FLAGS = {
     "F": "faulty",
@@ -175,15 +176,15 @@ _COMPLETED = re.compile(r"(\d{1,20}) / (\d{1,20})")
 
 
 def parse_mdstat(text: str) -> dict[str, MdstatArray]:
-    """Return the arrays of '/proc/mdstat' by name.
+    """Parse the arrays of '/proc/mdstat' by name.
 
-    Lines of an array that are not known (bitmap, consistency policy) are ignored. Errors:
-    ParseError, also where the text is cut, for what is missing may be the array that failed, or
-    where an array's counts, mask and members contradict each other.
+    Unknown lines of an array (bitmap, consistency policy) are ignored. Errors: ParseError, also if
+    the text is truncated, because the missing part may be the failed array, or if an array's
+    counts, mask and members contradict each other.
     """
     if "\0" in text:
         raise ParseError(f"'{PATH}': expected text, got a NUL: the file is damaged")
-    # An array's own line begins at the margin, what belongs to it is indented.
+    # An array's first line begins at the margin, its other lines are indented.
     sections: dict[str, tuple[re.Match[str], list[str]]] = {}
     below: list[str] | None = None
     headings: list[str] = []
@@ -218,7 +219,7 @@ def parse_mdstat(text: str) -> dict[str, MdstatArray]:
 
 
 def _mdstat_array(found: re.Match[str], lines: list[str]) -> MdstatArray:
-    # Of an array without disks, what else would begin the next line follows on its own.
+    # For an array without disks, the content of the next line is in the same line.
     words, super_word, rest = (found[4] or "").partition(" super ")
     below = "\n".join((super_word + rest, *lines))
     level, *names = [None, *words.split()] if found[2] == "inactive" else words.split() or [None]
@@ -255,7 +256,7 @@ def _contradiction(
     below: str,
     activity: str,
 ) -> str:
-    """Return what of an array's text cannot be so, or ''.
+    """Return the contradiction in an array's text, or ''.
 
     Source: kernel 6.1 and 6.12, md_seq_show, status_resync and each level's status.
     """
@@ -290,7 +291,7 @@ def _contradiction(
 
 
 def _twice(below: str) -> str:
-    """Return what is told more than once of an array, or ''."""
+    """Return what occurs more than once in an array's text, or ''."""
     for pattern in (_BLOCKS, _WORKING, _SYNC):
         if len(said := [each[0].strip() for each in pattern.finditer(below)]) > 1:
             return f"expected it once, got {' and '.join(said)[:120]!r}"
@@ -298,7 +299,7 @@ def _twice(below: str) -> str:
 
 
 def _missynced(below: str, shown: str) -> str:
-    """Return what of the line of a synchronisation cannot be so, or ''."""
+    """Return the contradiction in a synchronisation line, or ''."""
     sync = _SYNC.search(below)
     if sync is None and _SYNC_WORD.search(below.partition("bitmap:")[0]):
         return f"expected '<action> = <done>% (<done>/<total>)', got {shown!r}"
@@ -310,9 +311,9 @@ def _missynced(below: str, shown: str) -> str:
 def _miscounted(working: re.Match[str], flags: list[str], *, reshaping: bool) -> str:
     """Return how '[<disks>/<working>] [<mask>]' and the members' flags contradict, or ''.
 
-    A replacement that has taken over counts as working while its place is still shown as '_'
-    (raid1.c, raid1_spare_active). While an array is reshaped, or waits for it, disks are counted by
-    the layout before and after (raid5.c, raid5_calc_degraded), and more may take part than at last.
+    A replacement that has taken over counts as working while its slot is still shown as '_'
+    (raid1.c, raid1_spare_active). During a reshape, also a waiting one, disks are counted by the
+    layout before and after (raid5.c, raid5_calc_degraded), and more may be members than at the end.
     """
     disks, up = int(working[1]), int(working[2])
     mask, in_place = working[3], sum(not set("FJRS") & set(each) for each in flags)
@@ -328,7 +329,7 @@ def _miscounted(working: re.Match[str], flags: list[str], *, reshaping: bool) ->
 
 
 def from_mdstat(stat: MdstatArray) -> Array:
-    """Return an array of which only '/proc/mdstat' tells."""
+    """Return an array that only '/proc/mdstat' has."""
     active = stat.activity == "active"
     missing = None
     if stat.disks_wanted is not None and stat.disks_working is not None:
@@ -342,7 +343,7 @@ def from_mdstat(stat: MdstatArray) -> Array:
         state=_ACCESS.get(stat.access, stat.access) if active else stat.activity,
         raid_disks=stat.disks_wanted,
         degraded=missing,
-        # Without redundancy nothing can be synchronised: no action, not even 'idle'.
+        # Without redundancy there is no synchronisation: no action, not even 'idle'.
         sync_action=stat.sync_action or ("idle" if missing is not None else None),
         sync_done_ratio=ratio,
         sync_speed_bytes_per_second=stat.sync_speed_bytes_per_second,
@@ -356,15 +357,15 @@ def from_mdstat(stat: MdstatArray) -> Array:
 
 
 def parse_completed(text: str) -> float | None:
-    """Return sync_completed ('none', 'delayed', '<sectors> / <sectors>') as a ratio."""
+    """Parse sync_completed ('none', 'delayed', '<sectors> / <sectors>') as a ratio."""
     found = _COMPLETED.match(text)
     return int(found[1]) / int(found[2]) if found and int(found[2]) else None
 
 
 def read_md(root: Root) -> dict[str, Array]:
-    """Read '/proc/mdstat' and sysfs of every array; sysfs wins, as the one that says more.
+    """Read '/proc/mdstat' and sysfs of every array; sysfs takes precedence: it has more data.
 
-    An attribute that cannot be read is None. Limits: may hang on a sick array.
+    An attribute that cannot be read is None. Limits: may hang on a faulty array.
     Errors: AbsentError (there is no array and no driver), ReadError, ParseError.
     """
     names = [name for name in root.try_names(DIRECTORY) or () if name.startswith("md")]
@@ -375,7 +376,7 @@ def read_md(root: Root) -> dict[str, Array]:
             raise
         stats = {}
     except ParseError:
-        # It is printed without a lock on the counts. Where sysfs has every array it is not needed.
+        # It is printed without a lock on the counts. If sysfs has every array it is not needed.
         if not names or not all(_text(root, f"{DIRECTORY}/{n}/md/array_state") for n in names):
             raise
         stats = {}
@@ -408,7 +409,7 @@ def _from_sysfs(root: Root, name: str, entries: list[str], known: Array | None) 
     return Array(
         name=name,
         level=text("level") or known.level,
-        # array_state shows a broken array that is not clean as 'active' (md.c, array_state_show).
+        # array_state of a broken array that is not clean is 'active' (md.c, array_state_show).
         state=known.state if known.state == "broken" else text("array_state") or known.state,
         raid_disks=_first(number("raid_disks"), known.raid_disks),
         degraded=_first(number("degraded"), known.degraded),
@@ -431,7 +432,7 @@ def _member(root: Root, path: str, known: tuple[Member, ...]) -> Member:
     before = next((m for m in known if m.device == device), None)
     state, errors = _text(root, path + "/state"), _text(root, path + "/errors")
     words = [word for word in (state or "").split(",") if word]
-    # Also said of a member that works, while its new bad blocks wait to be recorded (state_show).
+    # Also for a working member, while its new bad blocks are not yet recorded (state_show).
     if "faulty" in words and {"in_sync", "spare"} & set(words):
         words.remove("faulty")
     return Member(
@@ -499,8 +500,8 @@ _NODE_STATES = {
 def node_samples(value: Mapping[str, Array]) -> Iterator[Sample]:
     """Yield node_exporter's node_md_* of 1.12.
 
-    It takes most from '/proc/mdstat', raid_disks and degraded from sysfs. Of an array that is
-    reshaped or broken no state is 1, of one without redundancy it says degraded 0.
+    Most are from '/proc/mdstat', raid_disks and degraded from sysfs. For an array that is reshaped
+    or broken no state is 1; for one without redundancy degraded is 0.
     """
     for name, array in value.items():
         labels = (("device", name),)

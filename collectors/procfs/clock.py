@@ -1,4 +1,4 @@
-"""The machine's clocks: uptime, time of day, and what the kernel counts time with."""
+"""The clocks of the machine: uptime, time of day, clock source."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 PATH = "/proc/uptime"
 CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0"
-"""There is one only. Source: kernel, kernel/time/clocksource.c (device_clocksource)."""
+"""There is only one. Source: kernel, kernel/time/clocksource.c (device_clocksource)."""
 _UPTIME = re.compile(r"(\d{1,12}\.\d\d) \d{1,15}\.\d\d\s*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Source: kernel, filesystems/proc.rst (uptime counts time asleep).
+    """Source: kernel, filesystems/proc.rst (uptime includes suspend).
 
-    Limits: the time of day stands in no file. Of a recorded machine it is boot time plus uptime, up
+    Limits: no file contains the time of day. For a recorded machine it is boot time plus uptime, up
     to a second behind; its time zone is unknown.
     """
 
@@ -37,7 +37,7 @@ class Clock:
     """Name and seconds east of UTC; None: unknown."""
     clocksource: str | None
     clocksources: tuple[str, ...]
-    """Those the kernel could use."""
+    """Available clock sources."""
 
 
 FAMILIES = (
@@ -101,7 +101,7 @@ def _played(root: Root, uptime_seconds: float) -> float | None:
     try:
         return stat.read_stat(root).boot_time_seconds + uptime_seconds
     except (AbsentError, ReadError, ParseError):
-        return None  # the source of that file says why
+        return None  # the collector of that file reports why
 
 
 def _words(root: Root, name: str) -> tuple[str, ...]:

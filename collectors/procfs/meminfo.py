@@ -1,4 +1,4 @@
-"""Memory as '/proc/meminfo' tells it."""
+"""Memory statistics of '/proc/meminfo'."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATH = "/proc/meminfo"
 
 @dataclass(frozen=True, slots=True)
 class Meminfo:
-    """What '/proc/meminfo' says, in bytes.
+    """Values of '/proc/meminfo', in bytes.
 
     Source: kernel, filesystems/proc.rst ('kB' there means 1024 bytes). None: this kernel prints no
     such line.
@@ -48,7 +48,7 @@ class Meminfo:
     swap_total_bytes: Annotated[int | None, Metric("gauge", "Size of all swap areas.")]
     swap_free_bytes: Annotated[int | None, Metric("gauge", "Unused part of all swap areas.")]
     raw: Mapping[str, int]
-    """Every line as node_exporter spells it: 'Active_anon_bytes', or 'HugePages_Free' in pages."""
+    """Every line with node_exporter's name: 'Active_anon_bytes', or 'HugePages_Free' in pages."""
 
 
 _KEYS = {
@@ -93,7 +93,7 @@ FAMILIES, emit = describe(Meminfo, "iowarden_memory_")
 
 
 def parse_meminfo(text: str) -> Meminfo:
-    """Return the text of '/proc/meminfo' as bytes.
+    """Parse '/proc/meminfo' as bytes.
 
     Lines that are not `<key>: <n> [kB]` are ignored unless the key is known.
     """
@@ -110,7 +110,7 @@ def parse_meminfo(text: str) -> Meminfo:
                 case [digits]:
                     raw[name] = parse_count(digits)
         except ValueError:
-            pass  # refused below where the key is known
+            pass  # refused below if the key is known
         if name + "_bytes" in _KEYS:
             raise ParseError(f"'{PATH}' line {number}: expected '{key}: <n> kB', got {line[:80]!r}")
     missing = [key for key in _REQUIRED if key + "_bytes" not in raw]
@@ -122,7 +122,7 @@ def parse_meminfo(text: str) -> Meminfo:
 
 
 def node_samples(value: Meminfo) -> Iterator[Sample]:
-    """Yield node_exporter's node_memory_*: of the lines it knows, not of every one."""
+    """Yield node_exporter's node_memory_*: for the lines that it knows, not for every one."""
     for name in _NODE_NAMES:
         number = value.raw.get(name)
         if number is not None:

@@ -28,7 +28,7 @@ class Pressure:
     """One file of '/proc/pressure': averages as ratios 0..1, totals in seconds.
 
     Source: kernel, accounting/psi.rst (percent and microseconds there). 'some': at least one task
-    waited; 'full': all that were not idle did. cpu has no 'full' before 5.13, irq has no 'some'.
+    was stalled; 'full': all non-idle tasks were. cpu has no 'full' before 5.13, irq has no 'some'.
     """
 
     some_avg10_ratio: Annotated[
@@ -62,7 +62,7 @@ class Pressure:
 
 @dataclass(frozen=True, slots=True)
 class Pressures:
-    """The files of '/proc/pressure'; None: none for this resource (irq: 6.1+, as built)."""
+    """The files of '/proc/pressure'; None: no file for this resource (irq: 6.1+, as configured)."""
 
     cpu: Pressure | None
     io: Pressure | None
@@ -74,7 +74,7 @@ FAMILIES, _emit = describe(Pressure, "iowarden_pressure_")
 
 
 def parse_pressure(text: str, path: str) -> Pressure:
-    """Return the text of one file; `path` is named in errors. Lines of other kinds are ignored."""
+    """Parse one file; `path` is named in errors. Other lines are ignored."""
     numbers: dict[str, tuple[float, float, float, float]] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if not line.startswith(("some", "full")):
@@ -123,8 +123,8 @@ def node_samples(value: Pressures) -> Iterator[Sample]:
 def read_pressure(root: Root) -> Pressures:
     """Read and parse '/proc/pressure/*'.
 
-    Errors: AbsentError (kernel before 4.20, built without, or off at boot: 'psi=1' switches it on),
-    ReadError, ParseError.
+    Errors: AbsentError (kernel before 4.20, not compiled in, or disabled at boot: 'psi=1' enables
+    it), ReadError, ParseError.
     """
     found: list[Pressure | None] = []
     absent: AbsentError | None = None

@@ -1,4 +1,4 @@
-"""Tasks and processor time of '/proc/stat'."""
+"""Tasks and CPU time of '/proc/stat'."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PATH = "/proc/stat"
 USER_HZ = 100
-"""Ticks per second of '/proc/stat' on every Linux we run on. Source: proc_stat(5)."""
+"""Ticks per second in '/proc/stat' on every supported Linux. Source: proc_stat(5)."""
 MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _GUEST_MODES = ("user", "nice")
 """Columns 9 and 10 (2.6.24, 2.6.33); that time is in columns 1 and 2 as well."""
@@ -24,10 +24,11 @@ _FEWEST = 4
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What '/proc/stat' says of tasks and time.
+    """Task counts and CPU time of '/proc/stat'.
 
     Source: kernel, filesystems/proc.rst. `cpu_seconds` is in the order of MODES.
-    Limits: iowait and idle may fall a little; the kernel does not promise that they only rise.
+    Limits: iowait and idle may decrease a little; the kernel does not guarantee that they only
+    increase.
     """
 
     procs_running: int
@@ -39,7 +40,7 @@ class Stat:
     interrupts_total: int
     forks_total: int
     cpus_text: str = field(repr=False)
-    """The lines of the single CPUs, parsed only by node_samples: there may be hundreds."""
+    """The lines of single CPUs, parsed only by node_samples: there may be hundreds."""
 
 
 FAMILIES = (
@@ -52,7 +53,7 @@ _CPU_LABELS = tuple((("mode", mode),) for mode in MODES)
 
 
 def parse_stat(text: str) -> Stat:
-    """Return the text of '/proc/stat' as seconds and counts."""
+    """Parse '/proc/stat' as seconds and counts."""
     end = text.find("\n")
     cpu_seconds = _ticks(text[:end], "cpu")[: len(MODES)]
     interrupts = text.find("\nintr ", end)
@@ -85,8 +86,8 @@ def emit(value: Stat) -> list[Sample]:
 def node_samples(value: Stat) -> Iterator[Sample]:
     """Yield node_exporter's series of its collectors 'stat' and 'cpu' that come from '/proc/stat'.
 
-    Limits: where a value of one CPU falls node_exporter holds its last one; here it falls. A CPU
-    whose line is none of the kernel's has no series; what we rely on is the line of all CPUs.
+    Limits: if a value of one CPU decreases, node_exporter keeps its last one; here it decreases. A
+    CPU with an invalid line has no series; our own series use the line of all CPUs.
     """
     yield "node_procs_running", (), value.procs_running
     yield "node_procs_blocked", (), value.procs_blocked
@@ -123,7 +124,7 @@ def _ticks(line: str, name: str) -> tuple[float, ...]:
 
 
 def _number(text: str, key: str) -> int:
-    # From the end: the lines of single CPUs come first and are long on a large machine.
+    # Search from the end: the lines of single CPUs come first and are long on a large host.
     start = text.rfind(f"\n{key} ")
     if start < 0:
         raise ParseError(

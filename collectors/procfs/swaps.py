@@ -1,4 +1,4 @@
-"""Where memory is swapped to, from '/proc/swaps'."""
+"""Swap areas, from '/proc/swaps'."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Swap:
 
 
 def parse_swaps(text: str) -> tuple[Swap, ...]:
-    """Return the swap areas, in the order of the text; none without swap."""
+    """Parse the swap areas, in the order of the text; none without swap."""
     heading, *lines = text.split("\n")
     if not heading.startswith("Filename"):
         raise ParseError(f"'{PATH}': expected 'Filename ...', got {text[:80]!r}")
@@ -49,5 +49,5 @@ def parse_swaps(text: str) -> tuple[Swap, ...]:
 
 
 def read_swaps(root: Root) -> tuple[Swap, ...]:
-    """Read where memory is swapped to. Errors: AbsentError (no swap), ReadError, ParseError."""
+    """Read the swap areas. Errors: AbsentError (no swap), ReadError, ParseError."""
     return parse_swaps(root.read(PATH))

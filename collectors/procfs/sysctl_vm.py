@@ -1,4 +1,4 @@
-"""The kernel's release, its settings for memory, and where it swaps to, from '/proc'."""
+"""Kernel release, memory settings and swap type, from '/proc'."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _CENTISECONDS_PER_SECOND = 100
 
 @dataclass(frozen=True, slots=True)
 class VmSysctl:
-    """Settings of '/proc/sys/vm' that rule write-back and reclaim, and the kernel's release.
+    """Settings of '/proc/sys/vm' that control write-back and reclaim, and the kernel release.
 
-    Source: kernel, admin-guide/sysctl/vm.rst. Ratios are in percent as the kernel has them; of a
-    ratio and its bytes only one is in force, the other reads 0. None: this kernel has no such file.
+    Source: kernel, admin-guide/sysctl/vm.rst. Ratios are in percent as in the kernel; of a ratio
+    and its bytes only one is active, the other reads 0. None: this kernel has no such file.
     """
 
     dirty_ratio: Annotated[int | None, Metric("gauge", "Setting vm.dirty_ratio, in percent.")]
@@ -98,7 +98,7 @@ FAMILIES, emit = describe(VmSysctl, "iowarden_vm_")
 
 
 def parse_setting(text: str, path: str) -> int:
-    """Return the one number of a file of '/proc/sys/vm'."""
+    """Parse the one number of a file of '/proc/sys/vm'."""
     number = text.strip()
     # Up to 20 digits hold 64 bits.
     if re.fullmatch(r"\d{1,20}", number, re.ASCII) is None:
@@ -107,7 +107,7 @@ def parse_setting(text: str, path: str) -> int:
 
 
 def parse_release(text: str) -> tuple[int, int, int]:
-    """Return the numbers a kernel release begins with; a missing third is 0 ('6.18-rc1')."""
+    """Parse the numbers at the begin of a kernel release; a missing third is 0 ('6.18-rc1')."""
     found = _RELEASE.match(text)
     if found is None:
         raise ParseError(f"'{RELEASE_PATH}': expected '<n>.<n>[.<n>]...', got {text[:80]!r}")
@@ -131,7 +131,7 @@ def read_vm_sysctl(root: Root) -> VmSysctl:
         return None if centiseconds is None else centiseconds / _CENTISECONDS_PER_SECOND
 
     def swap_on_disk() -> bool | None:
-        """Whether any swap area is on a disk; what stands on a zram device counts as one."""
+        """Whether any swap area is on a disk; one on a zram device counts as memory."""
         try:
             areas = read_swaps(root)
         except AbsentError:  # a kernel without swap
@@ -166,7 +166,7 @@ def _exists(root: Root, path: str) -> bool:
     except AbsentError:
         return False
     except ReadError:
-        pass  # what it says is of no interest
+        pass  # an unreadable one does not matter
     return True
 
 

@@ -1,9 +1,9 @@
-"""Tasks in uninterruptible sleep: what they wait for in the kernel, and what they read and write.
+"""Blocked tasks (D state): the kernel function in which they wait, and their I/O.
 
-Source: proc(5): '/proc/PID/stat' (state D), 'wchan', 'stack', 'io'. The last three are closed to
-the daemon's user (ptrace access mode, CAP_SYS_ADMIN): the probe reads them, `look`, and the daemon
-asks it, `read_tasks`, only while '/proc/stat' says that some task is blocked. 'cmdline', 'environ'
-and 'maps' are never read: they need the lock of a memory map that a task may hold while it hangs.
+Source: proc(5): '/proc/PID/stat' (state D), 'wchan', 'stack', 'io'. The daemon's user may not read
+the last three (ptrace access mode, CAP_SYS_ADMIN): the probe reads them, `look`, and the daemon
+queries it, `read_tasks`, only while '/proc/stat' counts a blocked task. 'cmdline', 'environ' and
+'maps' are never read: they need the lock of a memory map that a task may hold while it hangs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MOST_TASKS = 64
 MOST_FUNCTIONS = 16
 MOST_LOOKED_AT = 20_000
-"""Tasks whose state is read in one look: half a second of one processor."""
+"""Maximum tasks whose state is read at once: half a second of one processor."""
 DEADLINE_SECONDS = 5.0
 _KERNEL_THREAD = 0x0020_0000
 """PF_KTHREAD. Source: kernel, include/linux/sched.h."""
@@ -42,22 +42,22 @@ _THREAD_OF = re.compile(
     r"jbd2/(?P<journal>.+)-\d+|(?:xfsaild|xfs-[a-z]+)/(?P<log>.+)"
     r"|.*(?:flush-|dmcrypt_write/|f2fs_[a-z]+-)(?P<number>\d+:\d+)"
 )
-"""Names of threads of the kernel that belong to one device. Source: kernel, fs/jbd2/journal.c,
+"""Names of kernel threads that belong to one device. Source: kernel, fs/jbd2/journal.c,
 fs/xfs/xfs_trans_ail.c, fs/fs-writeback.c (wb_workfn), drivers/md/dm-crypt.c, fs/f2fs/segment.c.
 """
 _MOST_DESCRIPTOR = 1 << 20
-"""Beyond it an argument of a system call is no open file."""
+"""A larger argument of a system call is no file descriptor."""
 
 WRITEBACK = (
-    "balance_dirty_pages",  # mm/page-writeback.c: a writer is paused
+    "balance_dirty_pages",  # mm/page-writeback.c: a writer is throttled
     "do_get_write_access",  # fs/jbd2/transaction.c: a block of the journal is being written
     "folio_wait_writeback",  # mm/page-writeback.c, 5.16+: fsync, stable pages
     "jbd2_log_wait_commit",  # fs/jbd2/journal.c: fsync
-    "rq_qos_wait",  # block/blk-rq-qos.c: the queue holds writes back (wbt, io.latency)
+    "rq_qos_wait",  # block/blk-rq-qos.c: the queue throttles writes (wbt, io.latency)
     "wait_on_page_writeback",  # mm/page-writeback.c; before 4.19 inline
     "wb_wait_for_completion",  # fs/fs-writeback.c: sync
 )
-"""Functions of the kernel in which a task waits for unwritten data."""
+"""Kernel functions in which a task waits for dirty data to be written."""
 OTHER = "other"
 
 FAMILIES = (
@@ -71,34 +71,36 @@ FAMILIES = (
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task in uninterruptible sleep. Units: bytes since its start, None where not told."""
+    """A task in uninterruptible sleep. Units: bytes since its start, None if not known."""
 
     pid: int
-    """Of a thread: its own number."""
+    """Of a thread its own number."""
     start_ticks: int
     command: str
     wait_channel: str
-    """A function of the kernel ('balance_dirty_pages'); '' where not told."""
+    """A kernel function ('balance_dirty_pages'); '' if not known."""
     stack: tuple[str, ...]
-    """Functions of the kernel, innermost first, without offsets."""
+    """Kernel functions, innermost first, without offsets."""
     read_bytes: int | None
-    """From disks, of its whole process; as is `write_bytes`."""
+    """Read from disks by its whole process; `write_bytes` likewise."""
     write_bytes: int | None
     process: int = 0
-    """The process it is a thread of; 0: itself."""
+    """The process of a thread; 0: the task itself."""
     kernel: bool = False
-    """A thread of the kernel: it waits on its own behalf, or writes for others."""
+    """A kernel thread: it waits on its own behalf, or writes for others."""
     waits_at: str = ""
-    """The device that the file is on that it uses, or that a thread of the kernel works for: its
-    number ('253:0'), else its name ('dm-0', '/dev/sda1'). '' where not told."""
+    """The device of the file that the task uses, or that a kernel thread serves: its number
+    ('253:0'), else its name ('dm-0', '/dev/sda1'). '' if not known.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """What was found in one look.
+    """Result of one read.
 
-    Fields: `tasks` are `MOST_TASKS` at most, those of programs first, oldest first; `count` is how
-    many there were; `unseen` says why nobody could look although tasks wait, '' where somebody did.
+    Fields: `tasks` are `MOST_TASKS` at most, those of programs first, oldest first; `count` is
+    their total number; `unseen` is why they could not be read although tasks wait, '' if they were
+    read.
     """
 
     tasks: tuple[Task, ...]
@@ -108,7 +110,7 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True)
 class _Status:
-    """What '/proc/PID/stat' says of one task."""
+    """Parsed '/proc/PID/stat' of one task."""
 
     directory: str
     pid: int
@@ -123,7 +125,7 @@ class _Status:
 def writeback_channel(task: Task) -> str:
     """Return the function of WRITEBACK in which a task waits, or ''.
 
-    The innermost function may be a common one ('folio_wait_bit_common'): then the stack tells.
+    The innermost function may be a common one ('folio_wait_bit_common'): then the stack decides.
     """
     for function in (task.wait_channel, *task.stack):
         name = function.partition(".")[0]  # the compiler's parts: 'balance_dirty_pages.isra.0'
@@ -135,7 +137,7 @@ def writeback_channel(task: Task) -> str:
 
 
 def emit(value: Tasks) -> list[Sample]:
-    """Return the samples of FAMILIES: every channel from 0 on, none where nobody could look."""
+    """Return the samples of FAMILIES: every channel from 0 on, none if tasks could not be read."""
     if value.unseen:
         return []
     found = dict.fromkeys((*WRITEBACK, OTHER), 0)
@@ -149,10 +151,10 @@ def emit(value: Tasks) -> list[Sample]:
 
 
 def read_tasks(root: Root) -> Tasks:
-    """Return who waits; where '/proc/stat' counts no task as blocked nobody is asked.
+    """Return the blocked tasks; if '/proc/stat' counts none, the probe is not queried.
 
-    Limits: what waits without being counted as waiting for I/O (an fsync for a commit of its
-    journal) is seen only beside a task that is. Errors: AbsentError, ReadError, ParseError.
+    Limits: tasks that wait without being counted as waiting for I/O (an fsync for a commit of its
+    journal) are found only together with one that is. Errors: AbsentError, ReadError, ParseError.
     """
     blocked = stat.parse_stat(root.read_kept(stat.PATH)).procs_blocked
     if blocked == 0:
@@ -160,17 +162,17 @@ def read_tasks(root: Root) -> Tasks:
     try:
         text = root.ask("tasks", deadline_seconds=DEADLINE_SECONDS)
     except AbsentError as error:
-        # No probe: neither a source that fell silent nor one that says that nobody waits.
+        # No probe: neither a stale collector nor a result without waiting tasks.
         return Tasks((), blocked, str(error))
     return from_json(text)
 
 
 def look(root: Root) -> Tasks:
-    """Return all tasks and threads that are in uninterruptible sleep now.
+    """Return all tasks and threads in uninterruptible sleep.
 
-    To be run as root, where it may be killed: a task that executes a program from a disk that hangs
-    holds the lock that 'stack' and 'io' want (kernel, fs/exec.c, exec_update_lock).
-    A task that ends or wakes meanwhile is left out. Errors: AbsentError, ReadError, ParseError.
+    To be run as root, in a process that may be killed: a task that executes a program from a
+    hanging disk holds the lock that 'stack' and 'io' need (kernel, fs/exec.c, exec_update_lock). A
+    task that ends or wakes meanwhile is left out. Errors: AbsentError, ReadError, ParseError.
     """
     waiting = [status for status in _statuses(root) if status.state == "D"]
     waiting.sort(key=lambda status: (status.kernel, status.start_ticks, status.pid))
@@ -185,7 +187,7 @@ def to_json(tasks: Tasks) -> dict[str, Any]:
 
 
 def from_json(text: str) -> Tasks:
-    """Return what `to_json` gave, printed as JSON. Errors: ParseError."""
+    """Parse the JSON of `to_json`. Errors: ParseError."""
     try:
         found = json.loads(text)
         tasks = tuple(_parsed(each) for each in found["tasks"])
@@ -233,7 +235,7 @@ def _text(found: Any) -> str:  # noqa: ANN401 - whatever the probe sent
 
 
 def _statuses(root: Root) -> Iterator[_Status]:
-    """Yield what every task says of itself, threads as well; those that end meanwhile do not."""
+    """Yield the status of every task, threads as well; those that end meanwhile are left out."""
     looked_at = 0
     for name in root.names(_DIRECTORY):
         if not name.isdigit():
@@ -253,7 +255,7 @@ def _statuses(root: Root) -> Iterator[_Status]:
 
 
 def _threads(root: Root, process: _Status) -> list[str]:
-    """Return the numbers of a process's threads but the first, which is the process itself."""
+    """Return the numbers of a process's threads except the first, which is the process itself."""
     if process.threads <= 1:
         return []
     names = root.try_names(f"{process.directory}/task") or ()
@@ -261,11 +263,12 @@ def _threads(root: Root, process: _Status) -> list[str]:
 
 
 def _status(root: Root, directory: str, process: int) -> _Status | None:
-    """Return what a task says of itself, None where it has ended."""
+    """Return the status of a task, None if it has ended."""
     text = root.try_read(f"{directory}/stat")
     if text is None:
         return None
-    # The name may hold anything, also blanks and parentheses: what follows its last one is fixed.
+    # The name may contain anything, also blanks and parentheses: the text after the last one is
+    # fixed.
     pid, _, rest = text.partition(" (")
     command, _, rest = rest.rpartition(") ")
     fields = rest.split()
@@ -287,19 +290,19 @@ def _status(root: Root, directory: str, process: int) -> _Status | None:
 
 
 def _task(root: Root, status: _Status) -> Task | None:
-    """Return a task with what it waits for, None where it has ended or waits no more."""
+    """Return a task with what it waits for, None if it has ended or no longer waits."""
     channel = (root.try_read(f"{status.directory}/wchan") or "").strip()
     stack = _functions(root.try_read(f"{status.directory}/stack") or "")
     done = _io(root.try_read(f"{_DIRECTORY}/{status.process}/io") or "")
     place = _device_of(status.command) if status.kernel else _file_of(root, status)
     again = _status(root, status.directory, status.process)
     if again is None or (again.start_ticks, again.state) != (status.start_ticks, "D"):
-        return None  # what was read of it may be of another wait, or of another task
+        return None  # the data may be of another wait, or of another task
     return Task(
         pid=status.pid,
         start_ticks=status.start_ticks,
         command=status.command,
-        wait_channel="" if channel == "0" else channel,  # not for us to see
+        wait_channel="" if channel == "0" else channel,  # no permission to read it
         stack=stack,
         read_bytes=done.get("read_bytes"),
         write_bytes=done.get("write_bytes"),
@@ -310,17 +313,17 @@ def _task(root: Root, status: _Status) -> Task | None:
 
 
 def _device_of(command: str) -> str:
-    """Return the device that a thread of the kernel is named after, or ''."""
+    """Return the device in the name of a kernel thread, or ''."""
     found = _THREAD_OF.fullmatch(command)
     return found[found.lastgroup or 0] if found else ""
 
 
 def _file_of(root: Root, status: _Status) -> str:
-    """Return on what the file is that a program's system call is about, or ''.
+    """Return the device of the file in a program's system call, or ''.
 
     Most calls that wait for a disk have the file's descriptor as their first argument (read, write,
-    fsync, ioctl). Where that is a number of another kind, no such file is open, as a rule.
-    Source: proc(5): '/proc/PID/syscall', 'fdinfo' (mnt_id), 'mountinfo'.
+    fsync, ioctl). If that is a number of another kind, usually no such file is open. Source:
+    proc(5): '/proc/PID/syscall', 'fdinfo' (mnt_id), 'mountinfo'.
     """
     words = (root.try_read(f"{status.directory}/syscall") or "").split()
     try:
@@ -336,7 +339,7 @@ def _file_of(root: Root, status: _Status) -> str:
     if not line:
         return ""
     found = mountinfo.parse_mountinfo(line)[0]
-    # What btrfs has as a number is no device's.
+    # btrfs has a number that belongs to no device.
     return found.source if found.device_number.startswith("0:") else found.device_number
 
 

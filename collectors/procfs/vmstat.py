@@ -20,11 +20,11 @@ PATH = "/proc/vmstat"
 
 @dataclass(frozen=True, slots=True)
 class Vmstat:
-    """What '/proc/vmstat' says, in bytes where the kernel counts pages.
+    """Values of '/proc/vmstat', in bytes if the kernel counts pages.
 
     Source: kernel, mm/vmstat.c (vmstat_text); pgpgin and pgpgout are KiB submitted, not completed.
-    None: this kernel prints no such line (each says since when it does, where that is known).
-    Limits: the thresholds are those of the reading task: do not read with a real-time priority.
+    None: this kernel prints no such line (each has the first version, if known). Limits: the
+    thresholds are those of the reading task: do not read with a real-time priority.
     """
 
     dirty_bytes: Annotated[int, Metric("gauge", "Data waiting to be written to disk.")]
@@ -100,7 +100,7 @@ FAMILIES, emit = describe(Vmstat, "iowarden_vmstat_")
 
 
 def parse_vmstat(text: str, page_size_bytes: int) -> Vmstat:
-    """Return the text of '/proc/vmstat' as bytes and events; unknown lines are kept as text."""
+    """Parse '/proc/vmstat' as bytes and events; unknown lines are kept as text."""
     raw: dict[str, str] = {}
     for line in text.split("\n"):
         key, _, number = line.partition(" ")
@@ -163,7 +163,7 @@ def node_samples(value: Vmstat) -> Iterator[Sample]:
             try:
                 yield "node_vmstat_" + key, (), parse_count(number)
             except ValueError:
-                continue  # no line of the kernel's; those we rely on are checked
+                continue  # an invalid line; those that we use are checked
 
 
 def read_vmstat(root: Root) -> Vmstat:

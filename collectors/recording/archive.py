@@ -1,6 +1,6 @@
-"""Tar archives, compressed: written member by member, and read in one pass though a stranger's.
+"""Compressed tar archives: written member by member, read in one pass, also from strangers.
 
-tarfile keeps every member it met, and reads an extended header of whatever length into memory.
+tarfile stores every member that it read, and reads an extended header of any length into memory.
 Source: POSIX pax, 'ustar Interchange Format'; GNU tar manual, 'Basic Tar Format'.
 Limits: members over `LIMIT_BYTES`, links and devices are refused.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".tar.xz", ".tar.gz")
 LIMIT_NAME_BYTES = 64 * 1024
-"""Of an extended header; a path of Linux has 4,096 bytes at most."""
+"""Maximum of an extended header; a path of Linux has 4,096 bytes at most."""
 _BLOCK_BYTES = 512
 _MEMORY_BYTES = 128 * 1024 * 1024
 """The dictionary of `xz -9` is 64 MiB; a file may ask for 4 GiB."""
@@ -34,11 +34,11 @@ _PAX_PATH = re.compile(rb"(?:^|\n)\d+ path=([^\n]*)\n")
 
 
 class ArchiveError(Exception):
-    """What was expected of an archive, and what was found."""
+    """The expected and the found content of an archive."""
 
 
 class Writer:
-    """A new archive that only its owner reads. Errors: OSError, also for one that is there."""
+    """A new archive that only its owner can read. Errors: OSError, also if it exists."""
 
     def __init__(self, path: str) -> None:
         """Begin; '.tar.xz' is small, '.tar.gz' needs little memory."""
@@ -73,7 +73,7 @@ class Writer:
         self._raw.close()
 
     def abandon(self) -> None:
-        """Leave what was written as it is, after an error."""
+        """Leave the partial archive in place, after an error."""
         with contextlib.suppress(OSError):  # the same error again
             self._raw.close()
 
@@ -81,7 +81,7 @@ class Writer:
 def members(path: str) -> Iterator[tuple[str, bytes | None]]:
     """Yield names and contents in their order, None for a directory.
 
-    Errors: ArchiveError, once what is good ahead of the fault has been told.
+    Errors: ArchiveError, after the members before the fault were returned.
     """
     try:
         with open(path, "rb") as file:
@@ -162,9 +162,9 @@ def _unpacked(file: BinaryIO) -> Callable[[int], bytes]:
 
 
 class _Unpacked(io.RawIOBase):
-    """What an xz file holds; unlike lzma.LZMAFile it bounds the memory that takes.
+    """Decompressed content of an xz file; unlike lzma.LZMAFile it limits the memory for it.
 
-    Source: 'The .xz File Format', 2: streams after one another, zeros between them.
+    Source: 'The .xz File Format', 2: consecutive streams, zeros between them.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -192,7 +192,7 @@ class _Unpacked(io.RawIOBase):
         return len(data)
 
     def _next_stream(self) -> bytes:
-        """Return how the next stream begins; b'' at the end."""
+        """Return the begin of the next stream; b'' at the end."""
         packed = self._decoder.unused_data.lstrip(b"\0")
         while not packed and (more := self._file.read(_CHUNK_BYTES)):
             packed = more.lstrip(b"\0")

@@ -1,4 +1,4 @@
-"""Plays a recording: as a machine in memory, or into a directory that a Root is opened on."""
+"""Plays a recording: as a machine in memory, or into a directory that a Root reads."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 class PlayedRoot(Root):
-    """A machine in memory: what a recording has at one moment."""
+    """A machine in memory: the state of a recording at one moment."""
 
     def __init__(self, page_size_bytes: int) -> None:
-        """Nothing is there before the first step."""
+        """The machine is empty before the first step."""
         super().__init__("/recording", page_size_bytes, recorded=True)
         self._contents: dict[str, bytes] = {}
         self._listed: dict[str, set[str]] = {"": set()}
 
     def apply(self, step: Step) -> None:
-        """Take the next step."""
+        """Apply the next step."""
         for path in step.gone:
             self._remove(path.rstrip("/"))
         for path, content in step.files.items():
@@ -86,7 +86,7 @@ class PlayedRoot(Root):
         return self._tell_names(path, listed)
 
     def another(self, seen: Callable[[str, bytes], None] | None = None) -> Self:
-        """Return the same machine for another thread, which sees each step that this one takes."""
+        """Return the same machine for another thread, with each step applied to this one."""
         found = copy.copy(self)
         found.watch(seen)
         return found
@@ -107,14 +107,14 @@ class PlayedRoot(Root):
 
 
 class Player:
-    """Plays a recording into a directory that a Root is opened on.
+    """Plays a recording into a directory that a Root reads.
 
     Files are overwritten in place, so descriptors that are kept open see the change.
     Errors: RecordingError.
     """
 
     def __init__(self, path: str, root_directory: str) -> None:
-        """Read the header; the first `advance` makes frame 0 appear in `root_directory`."""
+        """Read the header; the first `advance` creates frame 0 in `root_directory`."""
         self._recording = Recording(path)
         self.page_size_bytes, self.note = self._recording.page_size_bytes, self._recording.note
         if os.path.isdir(path) and not os.path.exists(os.path.join(frame_path(path, 0), CLOCK)):
@@ -123,7 +123,7 @@ class Player:
         os.makedirs(root_directory, exist_ok=True)
 
     def advance(self) -> Frame | None:
-        """Apply the next frame and return it; None when it is not there (yet)."""
+        """Apply the next frame and return it; None if it does not exist (yet)."""
         step = self._recording.next()
         if step is None:
             return None
@@ -154,7 +154,7 @@ def _remove(path: bytes) -> None:
     if os.path.isdir(path):
         shutil.rmtree(path)
     elif os.path.lexists(path):
-        # Who still holds it open reads nothing, as of a device that is gone.
+        # A descriptor that is still open reads nothing, as of a removed device.
         os.truncate(path, 0)
         os.unlink(path)
 

@@ -1,7 +1,7 @@
-"""Writes a recording: what the sources read, as what changed from frame to frame.
+"""Writes a recording: what the collectors read, as changes from frame to frame.
 
-'/etc/fstab' may hold passwords of network file systems: of its options only those of `_RECORDED`
-are written, '*' for any other; a user ahead of a server's name is '*', and comments are empty.
+'/etc/fstab' may contain passwords of network file systems: of its options only those of `_RECORDED`
+are written, '*' for any other; a user before a server's name is '*', and comments are empty.
 """
 
 from __future__ import annotations
@@ -39,30 +39,31 @@ _RECORDED = frozenset(
     " norelatime strictatime nodiratime lazytime nolazytime suid nosuid dev nodev exec noexec sync"
     " async dirsync bind rbind discard nodiscard x-systemd.automount".split()
 )
-"""What is no secret whatever the file system. Source: mount(8), 'filesystem-independent'."""
+"""Options that are no secret for any file system. Source: mount(8), 'filesystem-independent'."""
 
 
 class Changes:
-    """What the sources see, as what changed from frame to frame. For one thread at a time."""
+    """What the collectors read, as changes from frame to frame. Not thread-safe."""
 
     def __init__(self) -> None:
-        """Nothing was seen."""
-        # By source what its last run saw; to the end comes which ran last, and its text counts.
+        """Nothing was read yet."""
+        # By collector the texts of its last run; the one that ran last is at the end and takes
+        # precedence.
         self._seen: dict[str, dict[str, bytes | None]] = {}
         self._told: dict[str, bytes | None] = {}
         self._touched: set[str] = set()
         self._read: set[str] = set()
 
     def take(self, source: str, seen: Mapping[str, bytes]) -> None:
-        """Take all that one run of a source has read, as Root tells it to `seen`.
+        """Store all that one run of a collector has read, as Root reported it to `seen`.
 
-        A path with '/' at its end is a directory of these names. What only the run before has seen
-        is gone; a source that does not run keeps what it saw.
+        A path with '/' at its end is a directory of these names. A path that only the former run
+        read is removed; a collector that does not run keeps its paths.
         """
         before = self._seen.pop(source, {})
         after = _tree(seen)
         if after == before:
-            after = before  # else each text would be in memory twice
+            after = before  # otherwise each text would be in memory twice
         else:
             self._read.add(source)
         self._seen[source] = after
@@ -71,7 +72,7 @@ class Changes:
         self._touched.update(p for p, c in after.items() if p not in told or told[p] != c)
 
     def step(self, frame: Frame, uevents: str = "") -> Step:
-        """Return what changed since the step before."""
+        """Return the changes since the last step."""
         files: dict[str, bytes | None] = {}
         gone: list[str] = []
         told = self._told
@@ -109,7 +110,7 @@ def _tree(seen: Mapping[str, bytes]) -> dict[str, bytes | None]:
 
 
 def watched(source: Source[T], take: Callable[[str, Mapping[str, bytes]], object]) -> Source[T]:
-    """Return the source such that `take` gets its name and all that each run has read.
+    """Return the collector such that `take` gets its name and all that each run has read.
 
     In the thread that reads, when the run has ended; one that hangs gives nothing until then.
     """
@@ -132,7 +133,7 @@ def watched(source: Source[T], take: Callable[[str, Mapping[str, bytes]], object
 
 
 class Sink(Protocol):
-    """Where a recording is written."""
+    """Target of a recording."""
 
     def add(self, name: str, content: bytes | None) -> None:
         """Write a file, or with None a directory."""
@@ -141,14 +142,14 @@ class Sink(Protocol):
         """Write the end."""
 
     def abandon(self) -> None:
-        """Leave it as it is."""
+        """Leave the partial recording in place."""
 
 
 class Directory:
     """A recording as a directory of texts."""
 
     def __init__(self, path: str) -> None:
-        """It is made with its first file."""
+        """The directory is created with its first file."""
         self._path = path
 
     def add(self, name: str, content: bytes | None) -> None:
@@ -174,11 +175,11 @@ class Directory:
 class Recorder:
     """Writes a recording, frame by frame: an archive by its suffix, else a directory.
 
-    Errors: RecordingError when there is something by that name already; OSError of writing.
+    Errors: RecordingError if the path exists already; OSError of writing.
     """
 
     def __init__(self, path: str, page_size_bytes: int, note: str = "") -> None:
-        """Begin a recording; its directory is made when it is not there."""
+        """Begin a recording; its directory is created if it does not exist."""
         packed = path.endswith(archive.SUFFIXES)
         header = path if packed else os.path.join(path, HEADER)
         if os.path.lexists(header):
@@ -199,12 +200,12 @@ class Recorder:
         self._sink.close()
 
     def abandon(self) -> None:
-        """Leave it as it is, after an error; what was written plays up to there."""
+        """Leave the partial recording in place, after an error; it can be played up to there."""
         self._sink.abandon()
 
 
 def add_step(sink: Sink, step: Step, number: int) -> None:
-    """Write a frame by this number; its clock comes last."""
+    """Write a frame with this number; its clock comes last."""
     base, frame = f"{number:06d}", step.frame
     sink.add(base + "/root", None)
     for path, content in step.files.items():
@@ -223,7 +224,7 @@ def add_step(sink: Sink, step: Step, number: int) -> None:
 
 
 def without_secrets(fstab: bytes) -> bytes:
-    """Return the text of '/etc/fstab' without what might be a password or who has it."""
+    """Return '/etc/fstab' without possible passwords and their owners."""
     lines = [_without_secrets(line.split()) for line in os.fsdecode(fstab).split("\n")]
     return os.fsencode("\n".join(lines))
 

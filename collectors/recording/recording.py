@@ -1,19 +1,19 @@
-r"""Recorded machines: what the sources read, frame by frame, to be played again.
+r"""Format of recordings: what the collectors read on a machine, frame by frame, for replay.
 
 A recording holds 'recording.json' (format, version, page size, note) and one directory per frame,
-'000000' and on without holes. In a frame: 'root/' with the files whose text changed since the frame
+'000000' and on without gaps. In a frame: 'root/' with the files whose text changed since the frame
 before (in frame 0 all), as read; directories that were listed; what was listed and never read as an
-empty directory. 'gone': paths that vanished, one a line. 'clock': 'monotonic_seconds <n>' and
+empty directory. 'gone': removed paths, one per line. 'clock': 'monotonic_seconds <n>' and
 'realtime_seconds <n>'; it comes last, by rename, so a frame that has one is complete.
 
-What is told in no file has a name that no machine has: in a mount point that was asked how full it
-is, 'root/.../.statvfs'; 'root/.probe/<verb> <arguments>' (their '/' as '!') what the probe
-answered. Of this frame alone: 'root/.uevents', what the kernel announced ('<action> <device>
-<diskseq or ->' a line), and 'root/.read', the sources that then read something new, a name a line:
-a replay reads them then, and the others as they are due.
+Data that are in no file have a path that no machine has: 'root/.../.statvfs' in a mount point for
+its statvfs; 'root/.probe/<verb> <arguments>' (their '/' as '!') for the probe's answer. Of this
+frame alone: 'root/.uevents', the kernel's uevents ('<action> <device> <diskseq or ->' a line), and
+'root/.read', the collectors that then read something new, one name per line: a replay runs them
+then, and the others as they are due.
 
 It is a directory of texts, or an archive of one ('.tar.xz', '.tar.gz') with the frames in order.
-Both may be written by hand, as by this, of a disk that hangs in its second frame:
+Both may be written by hand. Example: a disk that hangs in its second frame:
 
     mkdir -p hang/000000/root/proc hang/000001/root/proc
     echo '{"format": "iowarden-recording", "version": 1, "page_size_bytes": 4096}' \
@@ -49,23 +49,23 @@ UEVENTS = "/.uevents"
 READ = "/.read"
 LIMIT_FRAME_BYTES = 64 * 1024 * 1024
 LIMIT_MACHINE_BYTES = 256 * 1024 * 1024
-"""Of all texts and paths that are there at one time; 480 disks have 6 MB."""
+"""Maximum of all texts and paths at one time; 480 disks have 6 MB."""
 _PAGE_SIZES_BYTES = tuple(2**power for power in range(10, 21))
 """More than Linux has on any machine; arch/arm64/Kconfig: 4, 16 or 64 KiB."""
 _USUAL_PAGE_SIZE_BYTES = 4096
 LIMIT_PARTS = 100
-"""Of a path; in /sys there are some 30."""
+"""Maximum parts of a path; in /sys there are some 30."""
 _ENTRY_BYTES = 512
-"""What Python needs for an entry beside its text and its path."""
+"""Memory of Python for an entry in addition to its text and its path."""
 
 
 class RecordingError(GivenError):
-    """A recording is not what the format says."""
+    """A recording violates the format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One moment of a recording, by the machine's two clocks."""
+    """One moment of a recording, by the two clocks of the machine."""
 
     number: int
     monotonic_seconds: float
@@ -74,22 +74,22 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A frame with what changed in it: contents by path, None for a directory; what vanished."""
+    """A frame with its changes: contents by path, None for a directory; removed paths."""
 
     frame: Frame
     files: Mapping[str, bytes | None] = field(default_factory=dict)
     gone: Sequence[str] = ()
     uevents: str = ""
-    """What the kernel announced since the frame before."""
+    """Uevents since the frame before."""
     read: Sequence[str] = ()
-    """The sources that have read something new since then."""
+    """The collectors that have read something new since then."""
 
 
 class Recording:
-    """A recording that is read, step by step. It may come from a stranger.
+    """A recording that is read step by step. It may come from a stranger.
 
-    Limits: `LIMIT_BYTES` a text, `LIMIT_FRAME_BYTES` a frame, `LIMIT_MACHINE_BYTES` for what is
-    there at one time. Errors: RecordingError, naming the frame.
+    Limits: `LIMIT_BYTES` a text, `LIMIT_FRAME_BYTES` a frame, `LIMIT_MACHINE_BYTES` for the content
+    at one time. Errors: RecordingError, naming the frame.
     """
 
     def __init__(self, path: str) -> None:
@@ -106,7 +106,7 @@ class Recording:
         self._size_bytes = 0
 
     def next(self) -> Step | None:
-        """Return the next step; None when it is not there (yet)."""
+        """Return the next step; None if it does not exist (yet)."""
         number = 0 if self._last is None else self._last.number + 1
         if self._packed is not None:
             step = next(self._packed, None)
@@ -149,7 +149,7 @@ _PACKED_HEADER = re.compile(rf"(?:\./)?(?:[^/]+/)?{re.escape(HEADER)}")
 
 
 def _packed_header(path: str) -> tuple[int, str]:
-    """Return page size and note; 'tar --sort=name' puts them last, where a cut takes them first."""
+    """Return page size and note; 'tar --sort=name' puts them last, often truncated."""
     name, frames = "", False
     try:
         for name, content in archive.members(path):
@@ -165,7 +165,7 @@ def _packed_header(path: str) -> tuple[int, str]:
 
 
 def _packed_steps(path: str) -> Iterator[Step]:
-    """Yield the frames of an archive; one that is cut off or damaged has those before."""
+    """Yield the frames of an archive; of a truncated or damaged one those before the fault."""
     number, headed = "", False
     parts: dict[str, bytes | None] = {}
     size_bytes = 0
@@ -215,7 +215,7 @@ def _step(path: str, number: str, parts: dict[str, bytes | None]) -> Step:
 
 
 def _step_of(frame: Frame, files: dict[str, bytes | None], gone: Sequence[bytes]) -> Step:
-    """Return a step, with what is of this frame alone apart from what stays."""
+    """Return a step; what concerns only this frame is separated from what remains."""
     uevents, read = (
         (files.pop(name, None) or b"").decode(errors="backslashreplace") for name in (UEVENTS, READ)
     )
@@ -223,12 +223,12 @@ def _step_of(frame: Frame, files: dict[str, bytes | None], gone: Sequence[bytes]
 
 
 def _size_bytes(path: str, content: bytes | None) -> int:
-    """Return about what a text takes in memory; each directory above it is a path, too."""
+    """Return the approximate memory of a text; each directory above it is a path, too."""
     return len(content or b"") + len(path) * path.count("/") + _ENTRY_BYTES
 
 
 def frame_path(directory: str, number: int) -> str:
-    """Return where a frame of a directory lies."""
+    """Return the path of a frame in a directory."""
     return f"{directory}/{number:06d}"
 
 
@@ -273,7 +273,7 @@ def _read_frame(directory: str, number: int) -> Frame | None:
             text = file.read(LIMIT_BYTES).decode(errors="backslashreplace")
     except FileNotFoundError:
         later = os.path.exists(os.path.join(frame_path(directory, number + 1), CLOCK))
-        # Both may have come between the two looks, when somebody hands frames out.
+        # Both may have been created between the two checks, while another program writes frames.
         if later and not os.path.exists(path):
             raise RecordingError(
                 f"'{path}': expected every frame up to the last, got a gap"
@@ -329,7 +329,7 @@ def _read_step(directory: str, number: int) -> Step | None:
 
 
 def _plain(path: str, flags: int) -> int:
-    """Open a file, but follow no link out of the recording and wait for no FIFO."""
+    """Open a file, but follow no link out of the recording and do not wait for a FIFO."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
@@ -373,7 +373,7 @@ def _read_gone(directory: str) -> list[bytes]:
 def _parse_gone(path: str, text: bytes) -> list[bytes]:
     gone = [line for line in text.split(b"\n") if line]
     for line in gone:
-        # A recording may come from a stranger: nothing outside the root is ever touched.
+        # A recording may come from a stranger: nothing outside the root is ever changed.
         if not line.startswith(b"/") or not line.strip(b"/") or b".." in line.split(b"/"):
             raise RecordingError(
                 f"'{path}': expected absolute paths without '..', got {line[:80]!r}"

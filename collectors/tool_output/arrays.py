@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_BAD_ROWS = 20
-"""Rows that are put aside for the sake of the others; beyond, it is another text."""
+"""Maximum invalid rows that are skipped to parse the others; with more it is another text."""
 
 
 def parse_mdstat(text: str) -> Parsed:
-    """Parse '/proc/mdstat'; an array that cannot be read is left out, and said to be."""
-    # Web forms strip the blanks ahead of what is below an array's own line.
+    """Parse '/proc/mdstat'; an array that cannot be parsed is left out and reported."""
+    # Web forms strip the blanks at the begin of the further lines of an array.
     lines = [f" {line}" if _BELOW.match(line) else line for line in text.split("\n")]
     unread: list[Unread] = []
     if not _MDSTAT_END.search(text):
@@ -34,7 +34,7 @@ def parse_mdstat(text: str) -> Parsed:
             if at is None:
                 return Parsed(Kind.MDSTAT, unread=(*unread, Unread(str(error))))
             end = at + 1
-            while end < len(lines) and lines[end][:1] in {" ", "\t"}:  # what is below it
+            while end < len(lines) and lines[end][:1] in {" ", "\t"}:  # its further lines
                 end += 1
             if not _PROMPT.match(lines[at]):
                 fault = _MDSTAT_FAULT.search("\n".join(lines[at:end])) is not None
@@ -48,7 +48,7 @@ def parse_mdstat(text: str) -> Parsed:
 
 
 def _bad_line(error: str, lines: Sequence[str], shift: int) -> int | None:
-    """Return where the line is that '/proc/mdstat' is refused for: itself, or its array's."""
+    """Return the line for which '/proc/mdstat' is refused: itself, or its array's."""
     named = re.match(r"'/proc/mdstat'(?: line (\d{1,9})|: (\S{1,99})): ", error)
     if named is None:
         return None
@@ -60,11 +60,11 @@ def _bad_line(error: str, lines: Sequence[str], shift: int) -> int | None:
 
 _MDSTAT_BEGIN = re.compile(r"^Personalities :", re.MULTILINE)
 _MDSTAT_END = re.compile(r"^unused devices:", re.MULTILINE)
-"""Source: kernel, drivers/md/md.c, md_seq_show: the last line of all."""
+"""Source: kernel, drivers/md/md.c, md_seq_show: the last line."""
 _MDSTAT_FAULT = re.compile(
     r"\(F\)|\[U*_[U_]*\]|\[([0-9]{1,9})/(?!\1\])[0-9]{1,9}\]|\b(?:inactive|broken|recover\w*)\b"
 )
-"""In what is printed of an array: a member failed, a place has none, or it is stopped."""
+"""In the text of an array: a member failed, a slot has none, or it is inactive."""
 _BELOW = re.compile(
     r"[0-9]{1,20} blocks\b|\[[=>.]{5,40}\]|bitmap: |(?:resync|recovery|reshape|check) {0,9}="
 )
@@ -72,7 +72,7 @@ _PROMPT = re.compile(r"\S{0,80}[#$>%](?: |$)")
 
 
 def parse_mdadm(text: str) -> Parsed:
-    """Return what 'mdadm --detail' says of arrays."""
+    """Parse the arrays in 'mdadm --detail'."""
     contradictions: list[str] = []
     try:
         details = md_detail.parse_detail(text, contradictions)

@@ -1,4 +1,4 @@
-"""Outputs of the tools of RAID controllers: cut apart, each tried with every parser of its tool."""
+"""Outputs of RAID controller tools: split, each tried with every parser of its tool."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def parse_controllers(text: str, kind: Kind, *, log: bool) -> Parsed:
-    """Return what the outputs of a controller's tool say; `log`: they are of its log."""
+    """Parse the outputs of a controller's tool; `log`: they are of its log."""
     found = Parsed(kind)
     pieces = _pieces(text, kind)
     for piece in itertools.islice(pieces, MOST_OUTPUTS):
@@ -64,11 +64,11 @@ _ILL = re.compile(
     r": expected [0-9]{1,9} (?:units|virtual drives|disks) (?:that (?:are|failed)|without)"
     r"|: expected '.*', as '.*' reports, got '"
 )
-"""Of what a controller counts: more that is not well than it lists; or two outputs disagree."""
+"""More faults are counted than listed, or two outputs disagree."""
 
 
 def _unexplained(told: Controller) -> Iterator[str]:
-    """Yield which arrays cache no writes though they are set to, where no battery tells why."""
+    """Yield the arrays in write-through although set to write-back, if no battery explains it."""
     for each in told.arrays if not told.batteries else ():
         policy = each.policy
         if policy and policy.default_write_back and policy.write_back is False:
@@ -96,7 +96,7 @@ _ENDS: Mapping[Kind, tuple[re.Pattern[str], str]] = {
         "\n".join(f"SAS2IRCU: {what} Completed Successfully." for what in _IRCU_ENDS),
     ),
 }
-"""How a tool says that it is done, and the line that is put there where it does not."""
+"""The line that ends a complete output, and what is appended if it is missing."""
 _RULE = re.compile(r"^-{10,}[ \t\r]*$", re.MULTILINE)
 _RULES = 3
 """A table of storcli has one above its header, one below it, and one at its end."""
@@ -105,11 +105,11 @@ _STORCLI_BEGIN = re.compile(
     r"Status = \w{1,40}[ \t]*\nDescription = ",
     re.MULTILINE | re.ASCII,
 )
-"""How the answer of one controller begins."""
+"""Beginning of the answer of one controller."""
 
 
 def _pieces(text: str, kind: Kind) -> Iterator[tuple[str, bool]]:
-    """Yield each output in a text, and whether it says that it is whole."""
+    """Yield each output in a text, and whether it is marked as complete."""
     text += "" if text.endswith("\n") else "\n"
     if kind is Kind.STORCLI:
         if '"Controllers"' in text:
@@ -136,17 +136,17 @@ def _pieces(text: str, kind: Kind) -> Iterator[tuple[str, bool]]:
 
 
 def _by_adapter(text: str) -> list[str]:
-    """Return what '-aALL' printed, by adapter: slots and numbers of one are those of another."""
+    """Split the output of '-aALL' by adapter: slots and numbers of several adapters are equal."""
     heads = [*megacli.ADAPTER_HEAD.finditer(text)]
     news = [now.start() for was, now in itertools.pairwise(heads) if was[1] != now[1]]
     return [text[own:end] for own, end in itertools.pairwise([0, *news, len(text)])]
 
 
 def _tables(text: str) -> tuple[str, bool]:
-    """Return storcli's tables, the last one ended where it was cut, and whether it was not."""
+    """Return storcli's tables, a truncated last one completed, and whether it was complete."""
     rules = [*_RULE.finditer(text)]
     left_over = len(rules) % _RULES
-    if left_over == 1:  # at most its header is there
+    if left_over == 1:  # only its header may be there
         text = text[: rules[-1].start()]
     elif left_over:
         text += rules[-1][0].strip() + "\n"
@@ -154,7 +154,7 @@ def _tables(text: str) -> tuple[str, bool]:
 
 
 class _Tries:
-    """One output, and what became of each parser that was tried with it."""
+    """One output, and the result of each parser that was tried with it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -162,7 +162,7 @@ class _Tries:
         self.refusals: list[str] = []
 
     def take(self, command: str, parse: Callable[[str], _T]) -> _T | None:
-        """Return what a parser makes of the output, None where it is none of its."""
+        """Return a parser's result for the output, None if it is not of its format."""
         try:
             value = parse(self.text)
         except ParseError as error:
@@ -173,7 +173,7 @@ class _Tries:
 
 
 def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
-    """Return what is known with one more output of a controller's tool."""
+    """Return the result with one more output of a controller's tool."""
     text, whole = piece
     tries, kind = _Tries(text), found.kind
     controllers: Sequence[Controller] = ()
@@ -208,7 +208,7 @@ _OUTPUTS = ("an earlier output", "a later output")
 
 
 def _merged(told: Iterable[Controller]) -> tuple[Controller, ...]:
-    """Return controllers, those of one name as one: what an earlier output told comes first."""
+    """Merge controllers of the same name: an earlier output takes precedence."""
     found: dict[str, Controller] = {}
     for each in told:
         before = found.get(each.name)
@@ -224,14 +224,14 @@ def _once(told: Iterable[Array]) -> tuple[Array, ...]:
 
 
 _OF_CONTROLLER = re.compile(r"(?i)(?:bbu|cachevault)_info|foreign topology|physical drives")
-"""Sections and counts of storcli's '/cN show all' that tell of the whole controller."""
+"""Sections and counts of storcli's '/cN show all' about the whole controller."""
 
 
 def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
     answers = tries.take("storcli", storcli_answer.parse_answers)
     if answers is None:
         return []
-    tries.outputs.clear()  # that is only its form
+    tries.outputs.clear()  # that is only its format
     failed = [
         f"'storcli': controller {each.number}: {'; '.join((each.description, *each.errors))}"
         for each in answers
@@ -274,7 +274,7 @@ def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
 
 
 def _listed(told: storcli.Listed, answers: Iterable[storcli_answer.Answer]) -> Controller:
-    """Return a controller of the overview, in order where its column 'Hlth' says so."""
+    """Return a controller of the overview, with state ok if its column 'Hlth' has it."""
     name = f"megaraid c{told.number}"
     found = Controller(name, storcli.VENDOR, told.model, told.serial)
     for row in (r for a in answers for r in a.data.get("system overview", ()) if "hlth" in r):
@@ -310,7 +310,7 @@ def _part(
     batteries: Sequence[Battery] | None = None,
     sensors: Sequence[Sensor] | None = None,
 ) -> Controller:
-    """Return what one output tells of a controller."""
+    """Parse one output about a controller."""
     return Controller(
         name,
         vendor,
@@ -339,7 +339,7 @@ def _arcconf(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
 
 
 _INACCESSIBLE = re.compile(r"^[ \t]*Controller Status[ \t]*: Inaccessible\b", re.MULTILINE)
-"""A controller that arcconf cannot talk to: sick, or newer than this arcconf."""
+"""A controller that arcconf cannot reach: faulty, or newer than this arcconf."""
 
 
 def _ssacli(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
@@ -434,11 +434,11 @@ _STATES: Mapping[Kind, Callable[[_Tries, Sequence[Controller]], list[Controller]
     Kind.MPT_STATUS: _mpt_status,
 }
 _ENRICH = frozenset({Kind.STORCLI, Kind.ARCCONF, Kind.SAS2IRCU})
-"""Of these what a later output brings is put into what is known already."""
+"""Tools of which a later output is merged into the result so far."""
 LOGS: Mapping[Kind, tuple[str, Callable[[str, str], Log], str]] = {
     Kind.STORCLI: ("storcli /cN show events", storcli_events.parse_events, "megaraid c0"),
     Kind.MEGACLI: ("MegaCli -AdpEventLog", megacli.parse_log, "megaraid c0"),
     Kind.CLI64: ("cli64 event info", event_info.parse_events, "areca 1"),
     Kind.TW_CLI: ("tw_cli /cN show alarms", alarms.parse_alarms, "c0"),
 }
-"""Tools that show a log: the command, its parser, the controller it is taken to be of."""
+"""Tools with a log: the command, its parser, the controller that is assumed."""

@@ -1,4 +1,4 @@
-"""From bytes to the text that a tool printed: its encoding, colours, prompts, quotes of a mail.
+"""Decode bytes to a tool's text output: encoding, colours, prompts, quotes of a mail.
 
 Limits: `MOST_BYTES`.
 """
@@ -10,27 +10,27 @@ import re
 from iowarden.collectors.model import ParseError
 
 MOST_BYTES = 32 * 1024 * 1024
-"""Of one text; a ring of the kernel's log has 1 MiB, a journal of a week 10."""
+"""Maximum of one text; a ring of the kernel log has 1 MiB, a journal of a week 10."""
 
 
 _BOMS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8"))
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]{0,20}[A-Za-z]|[()][0-9A-Za-z])")
-"""What colours a text, or moves it about."""
+"""Escape sequences that colour a text or move the cursor."""
 _AROUND = re.compile(
     r"^(?:```\w{0,20}|\[sudo\] [^\n]*|\[?[\w.-]{1,32}@[^\n#$]{1,80}[#$](?: [^\n]*)?|\$ [^\n]*)"
     r"[ \t]*$",
     re.MULTILINE,
 )
-"""What a shell or a forum puts around what a tool printed; '# 1' begins a line of smartctl's."""
+"""Decorations by a shell or a forum around an output; '# 1' begins a line of smartctl's."""
 _MOST_CONTROLS = 0.05
-"""Of all characters; serial numbers of sick disks have some."""
+"""Maximum ratio of control characters; serial numbers of faulty disks have some."""
 
 
 def decoded(content: bytes) -> str:
-    """Return a text as its tool printed it: in UTF-8, or UTF-16 as other systems save it.
+    """Decode an output: UTF-8, or UTF-16 as other systems save it.
 
-    What is no text has its bytes spelled out. Errors: ParseError: it is binary, or too long.
+    Invalid bytes are escaped. Errors: ParseError: it is binary, or too long.
     """
     if len(content) > MOST_BYTES:
         raise ParseError(

@@ -20,7 +20,7 @@ from iowarden.collectors.tool_output.parsed import (
 
 
 def parse_smartctl(text: str) -> Parsed:
-    """Return the drives in a text, and those of which smartctl could tell nothing."""
+    """Parse the drives in a text, and those for which smartctl had no health data."""
     drives, refusals = [], []
     unread: list[Unread] = []
     reports = _reports(text)
@@ -58,12 +58,12 @@ def parse_smartctl(text: str) -> Parsed:
 _ERRORS = smartctl_refusal.ExitStatus.ERRORS
 _NOTHING_TO_READ = frozenset({Cover.ASLEEP, Cover.NO_SMART, Cover.LUN})
 _NOT_READ = re.compile(r"smartctl: '|(?!pySMART).*\bfail", re.IGNORECASE)
-"""Of smartctl's messages those that say that something could not be read."""
+"""smartctl's messages that something could not be read."""
 _BANNER = re.compile(r"^(?=smartctl (?:version )?\d{1,2}\.\d)", re.MULTILINE | re.ASCII)
 
 
 def _reports(text: str) -> list[str]:
-    """Return the outputs of smartctl in a text, one for each drive."""
+    """Split a text into the outputs of smartctl, one for each drive."""
     if '"smartctl"' in text:
         return NEXT_JSON.split(text)
     return [piece for piece in _BANNER.split(text) if _BANNER.match(piece)] or [text]

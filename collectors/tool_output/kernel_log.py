@@ -1,4 +1,4 @@
-"""The kernel's log: dmesg, the journal, syslog, '/dev/kmsg'."""
+"""Kernel log: dmesg, the journal, syslog, '/dev/kmsg'."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from iowarden.collectors.kmsg import kernel_classifier, kernel_events, kernel_li
 from iowarden.collectors.tool_output.parsed import SIGNS, Found, Kind, Parsed, Unread
 
 MOST_UNREAD = 1000
-"""Lines that no parser took: so many are listed."""
+"""Maximum unparsed lines that are listed."""
 
 
 _TROUBLE = re.compile(
@@ -20,7 +20,7 @@ _TROUBLE = re.compile(
 
 
 def parse_kernel_log(text: str) -> Parsed:
-    """Return the events of storage in lines of the kernel's log."""
+    """Parse the storage events in lines of the kernel log."""
     state = kernel_classifier.Classifier()
     events: list[Found] = []
     unread: list[Unread] = []

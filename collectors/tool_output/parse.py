@@ -1,10 +1,10 @@
-"""What a tool or the kernel printed, parsed without the machine that it came from.
+"""Parse the output of a tool or the kernel, without the host that it came from.
 
-One text may hold several outputs of one tool, prompts between them. Each is tried with every parser
-of its kind; what no parser takes, and what a parser says is missing, is `unread`: a text is never
-well only because little of it could be read.
-Limits: a text that lacks the line with which its tool says that it is done is parsed as far as it
-goes, and said to be cut.
+One text may contain several outputs of one tool, with prompts between them. Each is tried with
+every parser of its kind; what no parser accepts, and what a parser reports as missing, is `unread`:
+a text is never healthy only because little of it could be parsed.
+Limits: a text without the line that ends its tool's output is parsed as far as possible, and
+reported as truncated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def guessed(text: str) -> Kind:
-    """Return who printed a text, where that is certain. Errors: ParseError that names the kinds."""
+    """Return the program that printed a text. Errors: ParseError if uncertain, with the kinds."""
     found = [kind for kind, sign in SIGNS.items() if sign.search(text)]
     if not found and parse_kernel_log(text).events:
         found = [Kind.KERNEL]  # a line or two of a log, as forums have them
@@ -36,7 +36,7 @@ def guessed(text: str) -> Kind:
 
 
 def parse(text: str, kind: Kind, *, log: bool = False) -> Parsed:
-    """Return what a text says; `log`: it is the log of a controller, and nothing else.
+    """Parse a text; `log`: it is the log of a controller, and nothing else.
 
     Errors: ParseError: this tool shows no log.
     """

@@ -1,4 +1,4 @@
-"""What a text says that a tool or the kernel printed: by whom, what is known, what is unread."""
+"""Result of parsing a tool's output: the program, the parsed data, the unparsed parts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import Drive
 
 MOST_OUTPUTS = 200
-"""Of one text; what follows is not read, which is said."""
+"""Maximum of one text; further ones are ignored, which is reported."""
 
 
 class Kind(enum.StrEnum):
-    """Who printed a text."""
+    """The program that printed a text."""
 
     STORCLI = "storcli"
     """Also perccli, storcli2, perccli2."""
@@ -48,9 +48,9 @@ class Kind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What of a text was not understood. `line` counts from 1; None: it is about all of it.
+    """An unparsed part of a text. `line` counts from 1; None: it is about all of it.
 
-    `fault`: as far as it can be read it tells of one, or the text contradicts itself.
+    `fault`: as far as it can be parsed it indicates a fault, or the text contradicts itself.
     """
 
     reason: str
@@ -61,7 +61,7 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An event and the line it is from, None where that is not known."""
+    """An event and its line, None if not known."""
 
     event: Event
     line: int | None = None
@@ -69,10 +69,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a text says.
+    """Parsed content of a text.
 
-    Fields: `outputs` are the commands whose output was recognised; `refusals` are drives of which
-    smartctl could tell nothing; `lines` is how many the kernel's log has, `others` how many of them
+    Fields: `outputs` are the recognised commands; `refusals` are drives for which smartctl had no
+    health data; `lines` is the number of lines of the kernel log, `others` the number of those that
     are no storage event.
     """
 
@@ -88,7 +88,7 @@ class Parsed:
     others: int = 0
 
 
-# --- who printed it
+# --- the program that printed it
 
 SIGNS: Mapping[Kind, re.Pattern[str]] = {
     kind: re.compile(pattern, re.MULTILINE | re.ASCII)
