@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     Probe = Callable[[str, Sequence[str], float], str]
-    """Verb, arguments, seconds; what the probe answers, as JSON. Errors: as Root.ask."""
+    """Verb, arguments, seconds; returns the answer of the probe as JSON. Errors: as Root.ask."""
 
 LIMIT_BYTES = 4 * 1024 * 1024
 """Larger than any kernel text that is read: 5,000 lines of '/proc/diskstats' are 0.6 MB."""

@@ -47,9 +47,13 @@ FAMILIES = (
         "gauge",
         "1 when a slot's state is OK, 0 when it is critical, non-critical or unrecoverable.",
     ),
-    Family("iowarden_enclosure_slot_fault", "gauge", "1 when a slot has or shows a fault."),
+    Family(
+        "iowarden_enclosure_slot_fault",
+        "gauge",
+        "1 when a slot has a fault, or its fault LED is on.",
+    ),
     Family("iowarden_enclosure_slot_active", "gauge", "1 when a slot is in use."),
-    Family("iowarden_enclosure_slot_locate", "gauge", "1 when a slot's lamp is to be found."),
+    Family("iowarden_enclosure_slot_locate", "gauge", "1 when the locate LED of a slot is on."),
 )
 
 

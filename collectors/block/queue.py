@@ -67,7 +67,7 @@ class Queue:
             "gauge", "Best request size (optimal_io_size); for RAID the stripe. 0: not reported."
         ),
     ]
-    """0: the device does not say."""
+    """0: not reported by the device."""
     physical_block_bytes: Annotated[
         int | None, Metric("gauge", "Smallest unit that the device writes atomically.")
     ]

@@ -263,7 +263,7 @@ def _ignored(mount_point: str, kind: str) -> bool:
 
 
 def emit(value: Filesystems) -> list[Sample]:
-    """Return the samples of FAMILIES for file systems that keep data."""
+    """Return the samples of FAMILIES for file systems that store data."""
     samples: list[Sample] = []
     for usage in value.usage.values():
         labels = _labels(usage)

@@ -32,7 +32,9 @@ class Uname:
     domainname: str
 
 
-FAMILIES = (Family("iowarden_uname_info", "gauge", "Kernel and name of this machine."),)
+FAMILIES = (
+    Family("iowarden_uname_info", "gauge", "Kernel version and host name of this machine."),
+)
 
 
 def emit(value: Uname) -> list[Sample]:
@@ -89,7 +91,7 @@ def _labels(value: Uname) -> Labels:
 SOURCE: Source[Uname] = Source(
     name="uname",
     period_seconds=60,
-    period_help="How often the kernel's names are read.",
+    period_help="How often the kernel version and the host name are read.",
     may_hang=False,
     read=read_uname,
     families=FAMILIES,

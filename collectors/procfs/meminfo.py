@@ -33,8 +33,10 @@ class Meminfo:
     buffers_bytes: Annotated[int, Metric("gauge", "Page cache of block devices.")]
     cached_bytes: Annotated[int, Metric("gauge", "Page cache of files, shared memory included.")]
     shared_bytes: Annotated[int | None, Metric("gauge", "Shared memory and tmpfs (Shmem).")]
-    dirty_bytes: Annotated[int, Metric("gauge", "Data waiting to be written to disk.")]
-    writeback_bytes: Annotated[int, Metric("gauge", "Data being written to disk.")]
+    dirty_bytes: Annotated[int, Metric("gauge", "Dirty data: waiting to be written to disk.")]
+    writeback_bytes: Annotated[
+        int, Metric("gauge", "Data under write-back: being written to disk.")
+    ]
     unstable_bytes: Annotated[
         int | None, Metric("gauge", "Sent to an NFS server, not yet committed (0 from 5.8 on).")
     ]

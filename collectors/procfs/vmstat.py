@@ -27,8 +27,10 @@ class Vmstat:
     thresholds are those of the reading task: do not read with a real-time priority.
     """
 
-    dirty_bytes: Annotated[int, Metric("gauge", "Data waiting to be written to disk.")]
-    writeback_bytes: Annotated[int, Metric("gauge", "Data being written to disk.")]
+    dirty_bytes: Annotated[int, Metric("gauge", "Dirty data: waiting to be written to disk.")]
+    writeback_bytes: Annotated[
+        int, Metric("gauge", "Data under write-back: being written to disk.")
+    ]
     unstable_bytes: Annotated[
         int | None, Metric("gauge", "Sent to an NFS server, not yet committed (0 from 5.8 on).")
     ]

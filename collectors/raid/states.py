@@ -202,7 +202,7 @@ def unknown_caches(arrays: Iterable[Array]) -> tuple[str, ...]:
         if policy and policy.write_back is None and policy.word.casefold() not in UNTOLD:
             told.setdefault(policy.word, []).append(each.name)
     return tuple(
-        f"whether {names[0]}{' and others' if len(names) > 1 else ''} caches writes: expected a"
-        f" known policy, got '{word}'"
+        f"write cache of {names[0]}{' and others' if len(names) > 1 else ''}: expected a known"
+        f" policy, got '{word}'"
         for word, names in told.items()
     )

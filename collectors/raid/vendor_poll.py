@@ -191,7 +191,7 @@ def _read_state(card: _Card, backend: Backend, host: str, read: Callable[[], Con
     another = before.serial and found.serial and before.serial != found.serial
     if another or before.at_seconds + EXPECTED_SECONDS < card.tried_seconds:
         before = Listed(0, 0, 0.0)
-    told = f"before it listed {before.arrays} arrays and {before.disks} disks"
+    told = f"its last listing had {before.arrays} arrays and {before.disks} disks"
     if (before.arrays or before.disks) and not (found.arrays or found.disks):
         card.problem = f"it answers but lists nothing; {told}"
         return

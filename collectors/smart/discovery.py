@@ -125,7 +125,7 @@ def find(
         if target is not None and any(way and _way(way) == _way(target) for _, way in told):
             machine.problems.append(
                 f"smart: drives: '{target}': expected one entry for a drive, got two; the last one"
-                " counts, remove the other"
+                " is used, remove the other"
             )
         told.append((drive, target))
         if target is not None and drive.ignore:

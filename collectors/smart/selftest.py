@@ -71,7 +71,7 @@ def _tell(root: Root, target: Target, action: tuple[str, ...], done: re.Pattern[
         return judged(root.ask("run", *words, deadline_seconds=DEADLINE_SECONDS), done)
     except (AbsentError, ReadError, StuckError) as error:
         return Reply(Said.FAILED, str(error))
-    except Exception as error:  # noqa: BLE001 - whoever waits for it is told, too
+    except Exception as error:  # noqa: BLE001 - a bug is a Reply, too
         return Reply(Said.FAILED, f"bug: {trace(error)}")
 
 

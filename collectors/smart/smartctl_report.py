@@ -27,7 +27,7 @@ class Report:
         self._document = document
         self.messages: list[str] = []
 
-    def at(self, *path: str) -> Any:  # noqa: ANN401 - whatever smartctl said
+    def at(self, *path: str) -> Any:  # noqa: ANN401 - any JSON
         """Return the value at a path, None if there is none."""
         value: Any = self._document
         for depth, name in enumerate(path):

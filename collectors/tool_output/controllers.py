@@ -73,8 +73,8 @@ def _unexplained(told: Controller) -> Iterator[str]:
         policy = each.policy
         if policy and policy.default_write_back and policy.write_back is False:
             yield (
-                f"{each.name} is set to cache writes and writes through: expected the battery"
-                " state as the reason, got none"
+                f"{each.name} is configured as write-back but is in write-through: expected the"
+                " battery state as the reason, got none"
             )
 
 

@@ -46,7 +46,7 @@ def parse_kernel_log(text: str) -> Parsed:
             for each in told
         ]
         if state.held is not before:
-            held_at, asked = line.sequence, True  # also where what waited turns out to be harmless
+            held_at, asked = line.sequence, True  # also if the pending line is harmless
     events += [Found(event, held_at) for event in kernel_events.finish(state)]
     known = events or unread or asked or SIGNS[Kind.KERNEL].search(text)
     if not known:

@@ -78,10 +78,10 @@ TEXTS = {
     "Pass Through Disk Created": (_INFORMATION, "a disk was made a pass-through disk"),
     "Pass Through Disk Deleted": (_INFORMATION, "a disk is no longer a pass-through disk"),
     "Raid Powered On": (_INFORMATION, "the controller started"),
-    "HTTP Log In": ("", "somebody logged in"),
-    "Telnet Log In": ("", "somebody logged in"),
-    "VT100 Log In": ("", "somebody logged in"),
-    "API Log In": ("", "somebody logged in"),
+    "HTTP Log In": ("", "a user logged in"),
+    "Telnet Log In": ("", "a user logged in"),
+    "VT100 Log In": ("", "a user logged in"),
+    "API Log In": ("", "a user logged in"),
     "Test Event": ("", "a user tested the alarm"),
 }
 """Event texts: their level ('': noise, whatever the vendor's level) and their meaning."""

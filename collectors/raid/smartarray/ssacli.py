@@ -191,7 +191,7 @@ def parse_controllers(text: str) -> tuple[Found, ...]:
     """
     plain = output.plain(text)
     if busy := _BUSY.search(plain):
-        raise BusyError(f"ssacli: expected to be the only one, got {busy[0]!r}")
+        raise BusyError(f"ssacli: expected no other instance to run, got {busy[0]!r}")
     errors = [output.reason("ssacli", "no error", each) for each in _ERROR.findall(plain)]
     cards: list[_Card] = []
     for line in plain.splitlines():

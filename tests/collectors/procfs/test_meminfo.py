@@ -28,7 +28,7 @@ JUNK = st.text(max_size=40) | st.sampled_from(["Dirty: -1 kB", "Dirty: 1_0 kB", 
 
 
 def test_the_stalled_server_of_2_6_18_has_three_gigabytes_in_writeback() -> None:
-    """R0: a kernel without MemAvailable and Shmem, its backlog in Writeback."""
+    """A kernel without MemAvailable and Shmem, its backlog in Writeback."""
     value = parse_meminfo(STALLED_2_6_18)
     assert value.dirty_bytes + value.writeback_bytes == 3_237_432 * KIB
     assert (value.total_bytes, value.mapped_bytes) == (8_174_540 * KIB, 65_736 * KIB)

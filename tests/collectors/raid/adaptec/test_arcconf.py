@@ -699,7 +699,7 @@ def test_a_word_for_a_write_cache_that_is_not_known_is_told() -> None:
         text = re.sub(r"Write-cache s(?:etting|tatus) +: .*", f"Write-cache mode : {word}", WHOLE)
         answers = {**ANSWERS, "arcconf GETCONFIG 1 AL": text}
         found = asked(ADAPTEC, {AACRAID: None}, answers)
-        expected = "whether logical device 0 caches writes: expected a known policy, got"
+        expected = "write cache of logical device 0: expected a known policy, got"
         why = [f"{expected} '{word}'"] if told else []
         assert [each.reason for each in found.problems] == why
 

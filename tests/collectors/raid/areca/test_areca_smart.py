@@ -293,7 +293,7 @@ def test_without_smartctl_the_program_reads_what_it_knows(machine: MachineMaker)
     assert "'smartctl': got none" in disks.by_key["WD-9002"].polled.reason
 
 
-# --- the reference incident
+# --- disks with pending sectors behind an Areca that smartctl cannot read
 
 
 def incident(name: str, number: int) -> Files:

@@ -391,7 +391,7 @@ def test_a_cache_whose_word_is_not_known_is_a_part_that_is_not_read(machine: Mac
         machine.answers[f"storcli64 /c0/vall show all {form}"] = answer({"/c0/v0": rows})
     (problem,) = machine.look(machine.poller()).problems
     assert problem.reason == (
-        "whether virtual drive 0 and others caches writes: expected a known policy, got 'RXWBD'"
+        "write cache of virtual drive 0 and others: expected a known policy, got 'RXWBD'"
     )
 
 
@@ -405,7 +405,7 @@ def test_a_card_that_lists_nothing_any_more_is_not_read_for_a_week(machine: Mach
     machine.look(poller)
     machine.answers["storcli64 /c0 show all J nolog"] = card(**EMPTY)
     told = machine.look(poller, STATE_SECONDS)
-    why = "it answers but lists nothing; before it listed 2 arrays and 2 disks"
+    why = "it answers but lists nothing; its last listing had 2 arrays and 2 disks"
     assert [(p.controller, p.reason) for p in told.problems] == [("megaraid c0", why)]
     assert len(told.controllers[0].disks) == 2  # as it was, for a while
     told = machine.look(poller, HELD_SECONDS)
@@ -441,7 +441,7 @@ def test_a_card_without_disks_that_had_some_is_not_read_as_a_whole(machine: Mach
     machine.look(poller)
     machine.answers["storcli64 /c0 show all J nolog"] = card(**{"PD LIST": []})
     (problem,) = machine.look(poller, STATE_SECONDS).problems
-    assert problem.reason == "it lists no disk; before it listed 2 arrays and 2 disks"
+    assert problem.reason == "it lists no disk; its last listing had 2 arrays and 2 disks"
     basics = {"Basics": {"Model": "ACME 9000", "Serial Number": "SV7"}}
     machine.answers["storcli64 /c0 show all J nolog"] = card(**EMPTY, **basics)
     assert machine.look(poller, STATE_SECONDS).problems == ()

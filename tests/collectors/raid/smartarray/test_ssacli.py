@@ -782,7 +782,7 @@ def test_another_program_that_runs_is_waited_for(busy: int, controllers: int) ->
     found = poller.read(machine)
     assert len(found.controllers) == controllers
     assert bool(found.problems) == (not controllers)
-    assert all("expected to be the only one" in each.reason for each in found.problems)
+    assert all("expected no other instance to run" in each.reason for each in found.problems)
 
 
 def test_a_program_that_crashed_half_way_shows_no_fewer_disks() -> None:
