@@ -372,21 +372,10 @@ GROUP = Group(
         Family(
             THRESHOLD,
             "gauge",
-            "Seconds without a completion from which a stall is only counted: of virtual"
-            " disks, LUNs and multipath paths.",
-        ),
-        Family(
-            "iowarden_device_stall_warning_seconds",
-            "gauge",
-            "Seconds without a completion from which a stall is a warning: 10; longer if the"
-            " disk may have to spin up, is virtual, a LUN, a multipath map or removable, or"
-            " has discards queued.",
-        ),
-        Family(
-            "iowarden_device_stall_critical_seconds",
-            "gauge",
-            "Seconds without a completion from which a stall is critical: the device's"
-            " command timeout, at least 30, at most 180.",
+            "Seconds without a completion from which a hang is reported, by severity. notice:"
+            " virtual disks, LUNs and multipath paths; warning: 10, more where the disk may have to"
+            " spin up first, is virtual, a LUN, a multipath map or removable, or has discards"
+            " queued; critical: the device's command timeout, at least 30, at most 180.",
         ),
     ),
     step=_step,

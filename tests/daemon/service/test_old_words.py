@@ -65,7 +65,11 @@ def test_a_rule_file_with_old_words_is_told_the_new_ones(tmp_path: Path) -> None
         f"{place}7:21: note: Mine: the alert 'Stall' is called 'WriteStall' now; write that",
         f"{place}7:21: note: Mine: the condition 'B9' is called 'B1' now; write that",
     ]
-    assert found[4].startswith(f"{place}9:15: note: Good: the label value 'idle_state' is called")
+    assert found[4].startswith(
+        f"{place}9:61: note: Late: the metric 'iowarden_late' is called"
+        " 'iowarden_limit{severity=\"warning\"}' now"
+    )
+    assert found[5].startswith(f"{place}11:15: note: Good: the label value 'idle_state' is called")
     assert not [line for line in found if "there is no metric 'iowarden_queued'" in line]
 
 

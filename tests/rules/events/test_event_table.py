@@ -345,7 +345,7 @@ def test_what_is_wrong_is_said_with_its_place(old: str, new: str, error: str) ->
 def test_a_kind_in_two_groups_is_refused() -> None:
     """It would be ambiguous which of the two applies."""
     more = "  - {name: h, condition: io_error, source: s, events: {one: {severity: info, meaning: m}}}\n"
-    with pytest.raises(RuleFileError, match="stands in two groups"):
+    with pytest.raises(RuleFileError, match="is in two groups"):
         parse_events_file(GOOD + more, "x.yaml")
 
 
