@@ -337,7 +337,7 @@ KEYS = (
     ),
     Key(
         "all_clear_after", _SPAN, "10m", "10m",
-        "An incident is resolved, with a mail, after no alert of it fired for this long.",
+        "An incident is resolved, with a mail, after none of its alerts fired for this long.",
     ),
     Key(
         "close_after", _SPAN, "24h", "24h",

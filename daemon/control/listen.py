@@ -35,7 +35,7 @@ def inherited() -> socket.socket | None:
 
 
 def bind(path: str) -> socket.socket:
-    """Return a socket that listens at a path, with mode 0660; may block while the disk hangs.
+    """Return a socket that listens at a path, with mode 0660; call it at start: the disk may hang.
 
     A socket left behind by a killed run is removed. Errors: ControlError.
     """
