@@ -1,4 +1,4 @@
-"""Types of command-line arguments for argparse: durations, times, counts.
+"""Types of command-line arguments for argparse (durations, times, counts), and subcommands.
 
 Errors: argparse.ArgumentTypeError, which states the expected form.
 """
@@ -11,6 +11,13 @@ from datetime import datetime
 
 from iowarden.daemon.clock import local_zone
 from iowarden.daemon.duration import duration_seconds
+
+
+def subcommand(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser], name: str, words: str
+) -> argparse.ArgumentParser:
+    """Add a parser whose own `--help` has the same sentence as that of its parent."""
+    return actions.add_parser(name, help=words, description=words)
 
 
 def duration(text: str) -> float:

@@ -16,6 +16,7 @@ from iowarden.daemon.check import check, guard
 from iowarden.daemon.check.findings import mail_path
 from iowarden.daemon.check.report import WIDTH, Finding, Level, Report
 from iowarden.daemon.cli import command, exit_status
+from iowarden.daemon.cli.arguments import subcommand
 from iowarden.daemon.config.load import machine_name, read_config, with_password
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules, load_shipped, notes
@@ -35,7 +36,7 @@ def add_commands(add: Add) -> None:
     actions = add("config", _config_check, "check the configuration").add_subparsers(
         required=True, metavar="ACTION"
     )
-    action = actions.add_parser("check", help="check the configuration and every rule file")
+    action = subcommand(actions, "check", "check the configuration and every rule file")
     action.set_defaults(command=_config_check)
     action.add_argument(
         "file",

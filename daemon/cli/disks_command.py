@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.cli import columns
+from iowarden.daemon.cli.arguments import subcommand
 from iowarden.daemon.cli.console import (
     at_text,
     printable,
@@ -52,10 +53,10 @@ def add_commands(add: Add) -> None:
     command_of(add("coverage", _coverage, words), _coverage, data=True)
     disk = add("disk", _list, "list disks, show the SMART data and history of one")
     actions = disk.add_subparsers(required=True, metavar="ACTION")
-    command_of(actions.add_parser("list", help="list all disks, one per line"), _list, data=True)
-    one = actions.add_parser("show", help="show SMART data, self-tests and alerts of a disk")
-    past = actions.add_parser("history", help="show how an attribute of a disk changed")
-    gone = actions.add_parser("forget", help="stop reporting a disk that was removed as missing")
+    command_of(subcommand(actions, "list", "list all disks, one per line"), _list, data=True)
+    one = subcommand(actions, "show", "show SMART data, self-tests and alerts of a disk")
+    past = subcommand(actions, "history", "show how an attribute of a disk changed")
+    gone = subcommand(actions, "forget", "stop reporting a removed disk as missing")
     for parser, run in ((one, _show), (past, _history), (gone, _forget)):
         command_of(parser, run, data=parser is not gone).add_argument(
             "disk", metavar="SERIAL", help="serial number, the beginning of it, or device"

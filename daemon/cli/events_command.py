@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.cli import columns
-from iowarden.daemon.cli.arguments import count, time_past
+from iowarden.daemon.cli.arguments import count, subcommand, time_past
 from iowarden.daemon.cli.columns import mails_text, matchers_text
 from iowarden.daemon.cli.console import (
     at_text,
@@ -90,10 +90,10 @@ def add_commands(add: Add) -> None:
     happened.add_argument("--json", action="store_true", help="print JSON, one event per line")
     incident = add("incident", _list, "list and show incidents (alerts and events of one cause)")
     actions = incident.add_subparsers(required=True, metavar="ACTION")
-    listed = command_of(actions.add_parser("list", help="list open incidents"), _list)
+    listed = command_of(subcommand(actions, "list", "list open incidents"), _list)
     listed.add_argument("--all", action="store_true", help="also list recently closed incidents")
     take_json(listed)
-    one = actions.add_parser("show", help="show an incident: alerts, evidence, what to do, events")
+    one = subcommand(actions, "show", "show an incident: alerts, evidence, what to do, events")
     command_of(one, _show, data=True)
     one.add_argument("incident", metavar="INCIDENT", help="ID or the beginning of it")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iowarden.daemon.cli import command, console, exit_status
+from iowarden.daemon.cli.arguments import subcommand
 from iowarden.daemon.cli.service_client import ServiceError, decoded, guarded, requested
 from iowarden.daemon.config.load import machine_name
 from iowarden.daemon.config.parser import parse_config
@@ -40,18 +41,16 @@ def add_commands(add: Add) -> None:
     actions = add("rules", lambda _: 0, "check, test and list rules").add_subparsers(
         required=True, metavar="ACTION"
     )
-    check = command.configured(
-        actions.add_parser("check", help="check rule files and list all errors")
-    )
+    check = command.configured(subcommand(actions, "check", "check rule files and list all errors"))
     check.set_defaults(command=_check)
     check.add_argument(
         "files", nargs="*", metavar="FILE", help="rule file; default: those that the service loads"
     )
-    test = actions.add_parser("test", help="run unit tests of rules (promtool's format)")
+    test = subcommand(actions, "test", "run unit tests of rules (promtool's format)")
     test.set_defaults(command=_test)
     test.add_argument("files", nargs="+", metavar="FILE", help="file with unit tests")
     listed = command.configured(
-        actions.add_parser("list", help="list rules with the state of their alerts")
+        subcommand(actions, "list", "list rules with the state of their alerts")
     )
     listed.set_defaults(command=lambda arguments: guarded(_list, arguments))
     listed.add_argument("--json", action="store_true", help="print JSON")

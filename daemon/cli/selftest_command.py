@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.cli import exit_status
+from iowarden.daemon.cli.arguments import subcommand
 from iowarden.daemon.cli.console import (
     at_text,
     printable,
@@ -52,7 +53,7 @@ def add_commands(add: Add) -> None:
     """Add the commands of this module, by a function that takes name, what runs, and help."""
     top = add("selftest", _status, "start, show and abort drive self-tests")
     actions = top.add_subparsers(required=True, metavar="ACTION")
-    start = command_of(actions.add_parser("start", help="start a self-test now"), _start)
+    start = command_of(subcommand(actions, "start", "start a self-test now"), _start)
     start.add_argument("disk", metavar="DISK", help=_HELP)
     start.add_argument(
         "kind", nargs="?", choices=KINDS, default="short", help="kind of test; default: short"
@@ -66,12 +67,12 @@ def add_commands(add: Add) -> None:
         help="even while another disk of its array is tested, or the array is synchronized",
     )
     shown = command_of(
-        actions.add_parser("status", help="show running, waiting and finished self-tests"), _status
+        subcommand(actions, "status", "show running, waiting and finished self-tests"), _status
     )
     shown.add_argument("disk", nargs="?", metavar="DISK", help=f"only this disk: {_HELP}")
     shown.add_argument("--follow", action="store_true", help="show progress until no test runs")
     take_json(shown)
-    ended = command_of(actions.add_parser("abort", help="abort the running self-test"), _abort)
+    ended = command_of(subcommand(actions, "abort", "abort the running self-test"), _abort)
     ended.add_argument("disk", metavar="DISK", help=_HELP)
 
 

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.cli import columns
-from iowarden.daemon.cli.arguments import duration, time_to_come
+from iowarden.daemon.cli.arguments import duration, subcommand, time_to_come
 from iowarden.daemon.cli.columns import matchers_text, quoted
 from iowarden.daemon.cli.console import at_text, say, say_json, since_text, span, table_of
 from iowarden.daemon.cli.service_client import command_of, decoded, requested, shown
@@ -38,7 +38,7 @@ def add_commands(add: Add) -> None:
     command_of(add("status", _status, words), _status, data=True)
     words = "add, list and expire silences: no notification of matching alerts"
     actions = add("silence", _status, words).add_subparsers(required=True, metavar="ACTION")
-    new = command_of(actions.add_parser("add", help="add a silence"), _silence_add)
+    new = command_of(subcommand(actions, "add", "add a silence"), _silence_add)
     new.add_argument(
         "matchers",
         nargs="+",
@@ -61,9 +61,9 @@ def add_commands(add: Add) -> None:
         help="for example 2026-11-22T06:00, local time",
     )
     new.add_argument("--reason", required=True, metavar="TEXT", help="shown to other users")
-    listed = actions.add_parser("list", help="list active silences")
+    listed = subcommand(actions, "list", "list active silences")
     command_of(listed, _silence_list, data=True)
-    expire = command_of(actions.add_parser("expire", help="end a silence now"), _silence_expire)
+    expire = command_of(subcommand(actions, "expire", "end a silence now"), _silence_expire)
     expire.add_argument(
         "identifier", metavar="ID", help="ID of the silence, or the beginning of it"
     )

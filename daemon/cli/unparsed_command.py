@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.cli import command, exit_status
+from iowarden.daemon.cli.arguments import subcommand
 from iowarden.daemon.storage import redaction, unparsed
 
 if TYPE_CHECKING:
@@ -21,9 +22,9 @@ def add_commands(add: Add) -> None:
     """Add the commands, by a function that takes name, what runs, and help."""
     kept = add("unparsed", _list, "list and show output that no parser could read")
     actions = kept.add_subparsers(required=True, metavar="ACTION")
-    listed = command.configured(actions.add_parser("list", help="list saved output, one per line"))
+    listed = command.configured(subcommand(actions, "list", "list saved output, one per line"))
     listed.set_defaults(command=_list)
-    shown = command.configured(actions.add_parser("show", help="print one, for a bug report"))
+    shown = command.configured(subcommand(actions, "show", "print one, for a bug report"))
     shown.set_defaults(command=_show)
     shown.add_argument("name", help="name as listed")
     shown.add_argument(
