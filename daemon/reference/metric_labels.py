@@ -291,9 +291,6 @@ device:
     iowarden_device_scsi_timeouts_total
     iowarden_device_size_bytes
     iowarden_device_size_change_bytes
-    iowarden_device_stall_critical_seconds
-    iowarden_device_stall_notice_seconds
-    iowarden_device_stall_warning_seconds
     iowarden_device_stalled_seconds
     iowarden_device_timeout_seconds
     iowarden_device_timeouts_recent

@@ -21,7 +21,7 @@ from iowarden.daemon.http import http_server
 from iowarden.daemon.http.exposition import Exposition
 
 DEADLINE_SECONDS = 20.0
-"""Far above anything measured: it ends a test that would hang, and judges nothing."""
+"""Far above all measured times: it only ends a test that would hang."""
 SETTINGS = parse_config("", "none").http
 LOCAL = ("127.0.0.1", 0)
 METRICS = b"# TYPE x gauge\n" + b"".join(b'x{n="%d"} 1\n' % number for number in range(20000))
@@ -278,7 +278,7 @@ def test_no_idle_slow_or_never_reading_client_keeps_a_scrape_waiting(
             for client in slow:
                 client.sendall(bytes([byte]))
             assert ask(server)[2] == METRICS
-        for client in slow:  # slow, and still right
+        for client in slow:  # slow, but still correct
             client.sendall(b"\n")
             assert receive(client)[2] == METRICS
     assert errors == []
@@ -321,7 +321,7 @@ def test_every_kind_of_idler_is_closed_after_the_time_out(start: Start, errors: 
                     break
         assert is_closed(slow)
         assert is_closed(silent)
-        wait_for_connections(server, 0)  # the deaf one cannot see its end
+        wait_for_connections(server, 0)  # the client that never reads does not notice
     assert errors == []
 
 

@@ -251,13 +251,13 @@ def test_nobody_is_served_twice_and_nobody_is_forgotten(
             break
         now = max(now, due)
         begun = outbox.begin(now, 0)
-        if begun is not None:  # else its row says already that it is under way
+        if begun is not None:  # otherwise its row is already marked as being sent
             durable.update({r.message_id: r for r in begun.add})
         chosen = outbox.next(now)
         assert chosen is not None
         said = dict(zip(chosen.recipients_pending, outcomes, strict=False))
         served_now = tuple(r for r, o in said.items() if o == "delivered" and not fails)
-        # After an hour without a server they go as one digest.
+        # After an hour without a server they are sent as one digest.
         mails = {(n, r) for n in chosen.parts or (chosen.message_id,) for r in served_now}
         assert not served & mails
         served |= mails
@@ -399,7 +399,7 @@ def test_a_digest_that_may_have_been_taken_goes_again_to_the_byte() -> None:
     digest = outbox.next(START)
     assert digest is not None
     after = Outbox()
-    after.restore([*rows, *batch.add], START + 1)  # killed while it was under way
+    after.restore([*rows, *batch.add], START + 1)  # killed during the attempt
     after.add(written(1, "c"), START + 1, 2)
     after.committed(Committed(2))
     again = begun(after, START + 1)
@@ -737,7 +737,7 @@ class World:
         self.number = 0
         self.owed: dict[str, OutboxRow] = {}
         self.ways: dict[tuple[str, str], set[str]] = {}
-        """Recipient and mail to the Message-IDs that brought it."""
+        """By recipient and mail, the Message-IDs that delivered it."""
 
     def write(self, batch: Batch) -> None:
         """Store a batch."""
@@ -823,11 +823,11 @@ class World:
             case _:
                 self.take(chosen, first)
                 result = SendResult(name, first, deferred=dict.fromkeys(rest, "450 busy"))
-        if kind == "lost answer":  # killed after the server took it, before anybody heard of that
+        if kind == "lost answer":  # killed after the server accepted it, before its reply was read
             self.restart()
             return
         batch, _ = self.outbox.sent(result, self.now, self.sequence)
-        if kind == "taken" and after:  # killed before the removal is durable
+        if kind == "taken" and after:  # killed before the removal is stored
             self.restart()
         else:
             self.write(batch)
@@ -852,7 +852,7 @@ def test_whatever_happens_nothing_is_lost_and_nothing_comes_in_two_ways(
         assert isinstance(kind, str)
         world.step(kind, *given_values)
         world.judge()
-    for _ in range(3 * len(world.owed)):  # then the server takes all
+    for _ in range(3 * len(world.owed)):  # then the server accepts all
         world.now += 900.0
         world.step("taken", False)
     world.judge()

@@ -298,7 +298,7 @@ def test_a_server_that_goes_after_taking_the_mail_has_taken_it() -> None:
     """The connection breaks between the final '250' and QUIT: delivered, no duplicate."""
 
     def script(connection: socket.socket, over: threading.Event) -> None:
-        over.set()  # nothing to wait for after the last answer
+        over.set()  # nothing to wait for after the last reply
         dialogue(GREETING, HELLO, OK, OK, GO, "250 taken\r\n")(connection, over)
 
     with scripted_server(script) as port:
@@ -399,7 +399,7 @@ def test_a_known_address_serves_while_the_look_up_hangs(monkeypatch: pytest.Monk
         return look_up(host, *arguments, **options)
 
     with sender(settings(port, server="localhost", timeout_seconds=2.0)) as send:
-        failed = send(OUTBOUND)  # the look-up at start has answered by now
+        failed = send(OUTBOUND)  # name resolution at start has finished by now
         monkeypatch.setattr(socket, "getaddrinfo", hang)
         assert "connect" in failed.error
         send(OUTBOUND)

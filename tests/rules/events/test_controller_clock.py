@@ -35,7 +35,7 @@ def at(text: str) -> float:
 
 
 ERRORS = [at(f"05:{text}") for text in ("43:46", "43:54", "44:08", "44:16", "44:24")]
-"""An ARC-1210 reports channel 2; the host's own clock was at 01:43 EDT then."""
+"""Errors of channel 2 in the log of an ARC-1210; the host's clock was at 01:43 EDT then."""
 QUARTERS = st.integers(-56, 56).map(lambda number: float(number * QUARTER_SECONDS))
 
 
@@ -127,10 +127,10 @@ def test_two_storms_at_once_are_compared_too() -> None:
 @pytest.mark.parametrize(
     ("power_on", "offset"),
     [
-        ("06:14:51", 0.0),  # nine minutes before the first look at the machine
+        ("06:14:51", 0.0),  # nine minutes before the kernel booted
         ("10:14:51", 14_400.0),
         ("00:44:51", -19_800.0),
-        ("06:25:51", None),  # after the kernel: none of this start
+        ("06:25:51", None),  # after the kernel: not of this boot
         ("06:10:51", None),
     ],
 )
@@ -190,7 +190,7 @@ def test_any_zone_and_drift_are_found(zone: float, drift: int, times: set[int]) 
     found = from_errors(shown, map(float, times))
     assert found.verified
     assert found.seconds is not None
-    # A burst as regular as a comb can hide which tooth it is, by less than a match.
+    # In a regular burst each error matches its neighbour's, too: the drift is less exact.
     assert abs(found.seconds - zone - drift) <= 2 * MATCH_SECONDS
     assert found.matches == len(times)
 
@@ -207,7 +207,7 @@ def test_the_drift_of_lone_errors_is_exact(
     """Errors of a day, and up to three unrelated kernel lines."""
     times = [1e9 + total for total in accumulate(gaps)]
     found = from_errors([each + zone + drift for each in times], [*times, *noise])
-    assume(found.verified)  # as regular as a clock, they fit elsewhere as well
+    assume(found.verified)  # errors at regular intervals match at other offsets, too
     assert (found.seconds, found.drift_seconds) == (zone + drift, drift)
     assert found.matches == len(times)
 

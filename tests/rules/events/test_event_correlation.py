@@ -36,7 +36,7 @@ from iowarden.rules.topology.topology import NOTHING, Standing, remember
 FILE = Path(__file__).parents[3] / "rules" / "events" / "events.yaml"
 TABLE = parse_events_file(FILE.read_text(), FILE.name)
 START = 1_800_000_000.0
-"""Of the program's clock and the wall's."""
+"""By the program's clock and by the wall clock."""
 HOUR = 3600.0
 OK = Told(Health.OK, "Normal")
 
@@ -163,7 +163,7 @@ VOLUME = Controller(
         PhysicalDisk("channel 2", OK, model="DISK-8", serial="P-2", array="raid set 1"),
     ),
 )
-"""Two disks that the system shows as sdc."""
+"""Two disks behind the block device sdc."""
 
 
 def behind(*controllers: Controller) -> Machine:
@@ -800,18 +800,18 @@ def seen(*alerts: tuple[float, Alert], log: tuple[tuple[float, str, str], ...]) 
 @pytest.mark.parametrize(
     ("alert", "log", "without", "better"),
     [
-        # a member fails: the log names the disk
+        # a member fails: the log names its disk
         (
             ("ArrayDegraded", "md0", 4.0),
             ((1.0, "block_medium_error", "sdb"), (3.0, "md_disk_failure", "sdb")),
             "md0",
             "sdb",
         ),
-        # tasks hang: the log names the disk that failed
+        # tasks hang: the log names the disk that went offline
         (("HungTask", "", 130.0), ((2.0, "scsi_offlined", "sdc"),), "host", "sdc"),
-        # the array stops: according to the log the disk was removed before
+        # the array is inactive: by the log its disk was disabled before
         (("ArrayStopped", "md0", 60.0), ((2.0, "ata_gone", "sda"),), "md0", "sda"),
-        # a stall that nothing in the log explains stays what it is
+        # a stall without an explanation in the log is unchanged
         (("WriteStall", "", 5.0), (), "host", "host"),
     ],
 )
