@@ -35,7 +35,7 @@ def test_every_event_that_may_be_mailed_has_a_fault() -> None:
 
 
 def test_no_name_stands_twice_in_the_tables() -> None:
-    """The second one would win without a word."""
+    """The second entry would silently win."""
     text = (RULES / "faults.py").read_text()
     names = re.findall(r"\b(?:[A-Z][a-z0-9]+){2,}\b|\b[a-z0-9]+_[a-z0-9_]+\b", "".join(
         re.findall(r"_all\((.*?)Fault\.", text, re.DOTALL)

@@ -1,4 +1,4 @@
-"""One table of old words and new ones: what it may hold, and what is read by it."""
+"""The table of renamed names: its constraints, and its use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_table_contradicts_nothing() -> None:
 
 
 def test_a_name_that_was_replaced_twice_is_the_last_one() -> None:
-    """Who skips a version finds it all the same, in both directions."""
+    """A user who skips a version finds the current name, in both directions."""
     names = Renames((Rename(M, "a", "b"), Rename(M, "b", "c"), Rename(A, "a", "x")))
     assert [names.current(M, each) for each in "abcd"] == ["c", "c", "c", "d"]
     assert names.current(A, "a") == "x"
@@ -195,7 +195,7 @@ groups:
 
 
 def shipped() -> list[RuleGroup]:
-    """Return rules in the words of today."""
+    """Return rules with the current names."""
     return parse_rule_file(RULES, "shipped x.yaml")
 
 

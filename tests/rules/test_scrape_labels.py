@@ -35,7 +35,7 @@ VALUE = parse_meminfo(
 
 
 def engine(expose: tuple[str, ...] = ()) -> Engine:
-    """A machine that was seen once, short of memory."""
+    """A host after one reading, short of memory."""
     rules = parse_rule_file(RULES, "test")
     made = Engine(rules, [MEMINFO], START, expose=expose, targets=TARGETS)
     made.observe([Reading("meminfo", Outcome.OK, START, 0.0, VALUE)], START, 1000.0)

@@ -49,7 +49,7 @@ SATURDAY, SUNDAY = moment("2026-11-21T12:00"), moment("2026-11-22T03:00")
 
 
 def known(*disks: str, at: float = SATURDAY, kind: str = "long") -> Runs:
-    """Disks that were seen at a time, and never tested."""
+    """Disks first seen at a time, and never tested."""
     return {disk: {kind: Run(at)} for disk in disks}
 
 
@@ -431,7 +431,7 @@ def test_before_it_is_known_how_busy_disks_are_none_is_tested() -> None:
     assert first.against == "its load is not known yet"
 
 
-# --- what came of it
+# --- results
 
 OLD = SelfTest("short", "Completed without error", passed=True, hours=100)
 

@@ -49,7 +49,7 @@ def alert_tests(rules: Path) -> list[AlertTest]:
     ],
 )
 def test_prometheus_itself_says_what_an_operator_will_see(rules: Path) -> None:
-    """Labels and every word of the annotations are those that promtool gets from the rules."""
+    """Labels and annotations are exactly those that promtool computes from the rules."""
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not installed (package prometheus)")

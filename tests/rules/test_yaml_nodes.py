@@ -88,7 +88,7 @@ def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_what_is_no_rule_file_is_refused_at_the_same_place(text: str, message: str) -> None:
-    """Whichever loader this Python has; none overflows a stack, and none fails in another way."""
+    """With either loader; none overflows a stack, and none fails in another way."""
     with pytest.raises(RuleFileError) as caught:
         parse_rule_file(text, "x.yaml")
     assert caught.value.errors[0].startswith(f"'x.yaml':{message}")

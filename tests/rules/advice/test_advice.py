@@ -1,4 +1,4 @@
-"""Advice is for the very thing: real names, and nothing that harms who follows it to the letter."""
+"""Advice names the actual objects, and does no harm if it is followed literally."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_disk_that_hangs_is_taken_out_of_its_mirror_by_its_real_name() -> None
 
 
 def test_a_disk_that_answers_again_is_not_taken_out() -> None:
-    """Its alert is kept for a minute; what it advises is of now."""
+    """Its alert stays for a minute; the advice is for the current state."""
     about = About({"device": "sda"}, over=True)
     assert filled("{member}", about, everything(troubled=("sda",))) == ""
 
@@ -157,7 +157,7 @@ def test_a_disk_that_stands_still_with_its_adapter_is_no_matter_of_its_own_cable
 
 
 def test_the_log_of_an_array_is_that_of_its_disks() -> None:
-    """Why it lost a member stands under the disk's names: sdb, ata2, its address."""
+    """The reason is in the log under the disk's names: sdb, ata2, its address."""
     assert "ata2" in said("{log}", everything(), device="md0")
 
 
@@ -199,9 +199,9 @@ def raid6_on_one_adapter() -> Story:
 
 @pytest.mark.parametrize(("hung", "failed"), [(RAID6, False), ("c", True)])
 def test_a_raid6_keeps_its_members_while_their_adapter_hangs(hung: str, failed: bool) -> None:
-    """Eight of eight disks hang, and are back 7 s later: who fails them has lost the array.
+    """Eight of eight disks hang, and are back 7 s later: failing them would lose the array.
 
-    Where one of the eight hangs alone, it may be taken out.
+    If one of the eight hangs alone, it may be removed.
     """
     story = raid6_on_one_adapter()
     writes = Load(0, 0, 20, 20 * 65536, 0.5, 1, 0.02)
@@ -373,13 +373,13 @@ def test_a_mail_says_nothing_twice_and_names_the_packages() -> None:
 
 
 def test_a_heading_of_what_was_told_is_left_out() -> None:
-    """Two findings of one disk in the arrival mail: the second one's heading stood alone."""
+    """Two findings of one disk in the initial report: the second one had a heading without text."""
     texts = ["first:\nSave what matters.", "second:\nSave what matters."]
     assert together(texts) == ("first:\nSave what matters.",)
 
 
 def test_a_sentence_stays_where_only_its_command_was_told() -> None:
-    """On which disk a volume stands, by its serial number, was left out with the 'lsblk' of it."""
+    """The volume's disk and serial number were left out together with its 'lsblk'."""
     texts = ["Its state:\n  lsblk -s /dev/dm-0", "dm-0 stands on sdb.\n  lsblk -s /dev/dm-0"]
     assert together(texts) == (texts[0], "dm-0 stands on sdb.")
 
@@ -573,7 +573,7 @@ def test_a_rule_about_a_disk_says_nothing_that_its_kind_does_not_have(state: str
 
 
 def test_a_step_that_is_none_is_found_at_load() -> None:
-    """A slip of the pen in a rule would be printed as it stands."""
+    """A mistake in a rule would be printed literally."""
     assert unknown_steps("{log}\nLook.\n{logg}\n  smartctl -x /dev/{device}") == ["logg", "device"]
     for path in RULES.iterdir():
         if path.name.endswith(".yaml"):

@@ -66,7 +66,7 @@ def test_an_array_can_lose_what_its_level_says(
     ],
 )
 def test_a_device_is_what_the_kernel_says(name: str, kind: Kind) -> None:
-    """By transport, by who made a mapped device, by who shows a volume."""
+    """By transport, by the creator of a mapped device, by the controller of a volume."""
     known = everything()
     device = known.device(name)
     assert device is not None

@@ -88,7 +88,7 @@ def test_an_alert_waits_for_its_time_and_then_fires() -> None:
 
 
 def test_a_condition_that_ends_before_its_time_was_nothing() -> None:
-    """A pending alert disappears without a message."""
+    """A pending alert disappears without a notification."""
     host = Machine()
     host.seconds(3, {"a": 60.0})
     assert host.seconds(1, {"a": 40.0}) == []
@@ -115,7 +115,7 @@ def test_each_device_is_an_alert_of_its_own() -> None:
 
 
 def test_a_source_that_falls_silent_resolves_nothing() -> None:
-    """Firing for three more periods, then unknown for as long as it takes; good data end it."""
+    """Valid for three periods, then unknown, until valid data arrive."""
     host = Machine()
     host.seconds(5, {"a": 60.0})
     assert host.seconds(3, None) == []
@@ -127,7 +127,7 @@ def test_a_source_that_falls_silent_resolves_nothing() -> None:
 
 
 def test_a_source_that_comes_back_with_good_data_resolves_what_is_over() -> None:
-    """Unknown, then below the threshold: it resolves after its `keep_firing_for`."""
+    """Unknown, then below the threshold: resolved, after keep_firing_for."""
     host = Machine()
     host.seconds(5, {"a": 60.0})
     host.seconds(10, None)
@@ -266,7 +266,7 @@ def test_a_rule_may_read_what_fires() -> None:
 
 
 def test_what_fires_is_not_shown_under_prometheus_own_names() -> None:
-    """A second ALERTS of a host would break the rules of a fleet; a query has it."""
+    """A second ALERTS of a host would break the rules of a fleet; a query includes it."""
     host = Machine()
     host.seconds(5, {"a": 60.0})
     shown = {family.name for chunk in host.engine.hub.chunks() for family, _ in chunk.families}

@@ -155,7 +155,7 @@ def said(text: str) -> str:
 def test_promtool_says_the_same(
     case: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A test file passes or fails as in promtool, with the same text."""
+    """A file of tests passes or fails as in promtool, with the same messages."""
     theirs, ours = both(HEAD + CASES[case], tmp_path, capfd)
     assert ours == theirs
 

@@ -225,7 +225,7 @@ def test_a_restart_resolves_nothing_that_it_cannot_see(
 
 
 def test_what_cleared_while_nobody_looked_resolves_once_all_is_seen(tmp_path: Path) -> None:
-    """The alert is unknown for the two minutes that its rule looks back, and over after them."""
+    """The alert is unknown for the two minutes of its rule's range, and resolved after them."""
     text = "max_over_time(iowarden_memory_dirty_bytes[2m]) > 1e9"
     machine = Memory(tmp_path, text)
     machine.second(2_000_000 * KIB)
@@ -257,7 +257,7 @@ def test_what_began_since_the_start_ends_as_soon_as_it_is_over(tmp_path: Path) -
 
 
 def test_a_longer_range_begins_with_what_the_shorter_one_kept(tmp_path: Path) -> None:
-    """A minute and the look-back are there when a rule is edited to look at twenty minutes."""
+    """A minute and the look-back are stored when a rule is changed to twenty minutes."""
     machine = Memory(tmp_path, "count_over_time(iowarden_memory_dirty_bytes[1m]) >= 60")
     for _ in range(1000):
         machine.second(KIB)
@@ -301,7 +301,7 @@ def test_what_a_reloaded_rule_recorded_ends_with_it(tmp_path: Path) -> None:
     ],
 )
 def test_a_question_beyond_the_history_is_refused(text: str, tmp_path: Path) -> None:
-    """An answer from a minute would look like one from an hour."""
+    """A result from a minute would look like one from an hour."""
     machine = Memory(tmp_path, "rate(iowarden_memory_dirty_bytes[1m]) > 1e12")
     machine.second(KIB)
     with pytest.raises(EvaluationError, match=r"expected \d+ s of history of '\w+', got"):
@@ -430,7 +430,7 @@ def test_the_time_of_a_long_stop_was_not_watched(tmp_path: Path) -> None:
 
 
 def test_a_break_of_a_minute_is_much_of_a_short_window(tmp_path: Path) -> None:
-    """Of two minutes half was not watched: the alert waits until the break is nearly gone."""
+    """Half of two minutes was not observed: the alert waits until the gap has nearly passed."""
     text = "count_over_time(iowarden_memory_dirty_bytes[2m]) < 100"
     machine = Memory(tmp_path, text)
     for _ in range(130):

@@ -46,7 +46,7 @@ def rules(text: str) -> list[LoadedRule]:
 
 
 def hub_for(text: str) -> SampleHub:
-    """Samples of a machine without sources, for the rules of a file."""
+    """Samples of a host without data sources, for the rules of a file."""
     hub = SampleHub({}, START)
     hub.load([each.rule.expression for each in rules(text)], START)
     return hub

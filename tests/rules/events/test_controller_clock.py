@@ -127,7 +127,7 @@ def test_two_storms_at_once_are_compared_too() -> None:
 @pytest.mark.parametrize(
     ("power_on", "offset"),
     [
-        ("06:14:51", 0.0),  # nine minutes before the kernel booted
+        ("06:14:51", 0.0),  # nine minutes before the first reading
         ("10:14:51", 14_400.0),
         ("00:44:51", -19_800.0),
         ("06:25:51", None),  # after the kernel: not of this boot

@@ -74,7 +74,7 @@ class Machine:
 
     @property
     def standing(self) -> Standing:
-        """The objects on top of each object."""
+        """The storage stack."""
         return remember(NOTHING, self.known.topology or topology(), self.mounts, self.now)
 
     def tell(self, *events: Event, baseline: bool = False, booted: float | None = None) -> None:

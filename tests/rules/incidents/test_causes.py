@@ -1,4 +1,4 @@
-"""Which alert explains which: layers, what stood on what, and when each began."""
+"""Causes: which alert explains which, by layers, the storage stack, and start times."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_of_equals_the_first_is_the_cause() -> None:
 
 
 def test_a_chain_of_causes_ends_at_the_deepest() -> None:
-    """The adapter is gone, so its disks are, so the array stands still, and programs wait."""
+    """The adapter is missing, so its disks are, so the array stops, and programs wait."""
     card = alert("ControllerMissing", "adapter host2")
     disk = alert("DeviceGone", "disk a", since=2.0, adapter="host2")
     array = alert("ArrayStopped", "device md0", since=4.0)
@@ -140,9 +140,9 @@ def vanished(*times: float) -> list[Alert]:
 def test_disks_that_are_missed_at_different_looks_may_have_gone_together(
     missed: tuple[float, ...], seen: tuple[float, ...], expected: str
 ) -> None:
-    """Looks a minute apart: each went between two. Looks a second apart: the first went alone.
+    """Polls a minute apart: each may have failed with the others. A second apart: the first alone.
 
-    A disk that went alone is no reason for three others to vanish.
+    A disk that failed alone does not explain three others.
     """
     disks = vanished(*missed)
     around = Around(
@@ -155,7 +155,7 @@ def test_disks_that_are_missed_at_different_looks_may_have_gone_together(
 
 
 def test_a_connection_failed_long_before_it_is_given_up() -> None:
-    """The disk behind it has stood still for two minutes by then."""
+    """The disk behind it has not responded for two minutes by then."""
     hang = alert("DeviceStall", "disk a", since=100.0, adapter="host3")
     lost = replace(alert("connection_lost", "adapter host3", since=220.0), count=1)
     assert cause(hang, lost) == "adapter host3"
@@ -217,7 +217,7 @@ NAMES = (
 
 
 def machine(rng: Random) -> tuple[list[causes.Fact], Around]:
-    """Return alerts about a small machine in which anything may stand on anything."""
+    """Return alerts about a small host with an arbitrary storage stack."""
     subjects = [*SUBJECTS]
     above = {
         rng.choice(subjects): frozenset(rng.choices(subjects, k=rng.randrange(4))) for _ in range(5)
@@ -267,7 +267,7 @@ def test_who_is_found_by_object_is_who_is_found_among_all(seed: int) -> None:
     ],
 )
 def test_an_object_has_the_layer_of_what_it_is_made_of(subject: str, layer: Layer) -> None:
-    """A cache, a replica and a volume of ZFS stand on disks: they are none."""
+    """A cache, a replica and a volume of ZFS are on disks: they are not disks."""
     assert causes.layer_of(subject) is layer
 
 
@@ -296,7 +296,7 @@ def test_the_disk_that_an_adapter_says_it_lost_is_the_one_that_is_gone() -> None
 
 
 def test_a_controller_that_is_gone_is_no_consequence_of_its_disks() -> None:
-    """What is missing is the card: its disks were seen to go first."""
+    """The controller is missing: its disks disappeared first."""
     card = alert("ControllerMissing", "adapter host6", adapter="host6")
     assert not cause(card, alert("DeviceGone", "disk a", since=2.0, adapter="host6"))
 

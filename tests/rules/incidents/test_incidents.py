@@ -101,7 +101,7 @@ class Machine:
         )
 
     def run(self, seconds: float, *alerts: Alert, step: float = 5.0) -> list[str]:
-        """Let `seconds` pass with these alerts; return the reasons of the mails that came."""
+        """Let `seconds` pass with these alerts; return the reasons of the mails sent."""
         sent = []
         end = self.now + seconds
         find = silences.finder(self.said)
@@ -316,7 +316,7 @@ def test_what_vanished_unread_gets_no_all_clear() -> None:
 
 
 def test_a_disk_that_vanished_and_came_back_to_hang_is_told_again() -> None:
-    """Its last mail was 'unreadable'; that must not be the last word."""
+    """Its last mail was 'unreadable'; another must follow."""
     for quiet in (1, 3):
         host = Machine()
         host.run(60, HANG)
@@ -443,7 +443,7 @@ def test_every_thread_opens_first_and_ends_in_an_all_clear(
 
 
 def test_a_stall_of_the_host_explains_what_single_disks_seem_to_suffer_from() -> None:
-    """While all writers are held, a starved disk is no news; it is once the host is well."""
+    """While all writers are blocked, a starved disk is not new; it is once the host recovers."""
     host = Machine()
     starved = alert("AdapterStarvesDisks", device="sdb", condition="queue_starvation")
     host.run(300, STALL, starved)
@@ -538,7 +538,7 @@ def test_what_is_learnt_of_first_sight_makes_no_mail_ahead_of_the_arrival_mail()
 
 
 def test_an_incident_that_the_arrival_mail_told_is_not_written_each_second() -> None:
-    """When it was mailed stands still, so there is nothing new to keep."""
+    """The time of its mail is constant, so there is nothing new to store."""
     old = of_first_sight(alert("Found", device="sda", condition="smart_errors"))
     host = arrived(old)
     host.run(10, old)
@@ -617,7 +617,7 @@ def test_a_file_system_that_fails_does_not_wait_for_what_was_mailed() -> None:
 
 
 def test_a_warning_of_another_kind_is_told_while_an_old_one_stays() -> None:
-    """Old errors of a file system stay for a year; a disk held down by its read-ahead is news."""
+    """Old errors of a file system stay for a year; a disk limited by its read-ahead is new."""
     host = Machine()
     old = alert("FileSystemHadErrors", device="sda", condition="filesystem_error")
     assert host.run(DAY, old, step=60.0) == ["opened"]
@@ -1028,7 +1028,7 @@ def test_a_silenced_alert_does_not_end_an_acknowledgement() -> None:
 
 
 def test_what_was_shown_silenced_when_it_was_acknowledged_is_known() -> None:
-    """Its severity stood on the screen."""
+    """Its severity was on the screen."""
     host = Machine()
     host.run(120, STALL)
     host.silence("severity=critical", seconds=HOUR)
@@ -1039,7 +1039,7 @@ def test_what_was_shown_silenced_when_it_was_acknowledged_is_known() -> None:
 
 
 def test_what_was_acknowledged_and_is_lost_is_not_told_as_worse() -> None:
-    """The disk was pulled for good; that it was critical in the end stood on the screen."""
+    """The disk was pulled permanently; its critical state was on the screen."""
     host = Machine()
     critical = alert("DeviceStall", "critical", device="sda", condition="device_hang")
     host.run(120, HANG)
@@ -1304,7 +1304,7 @@ def test_what_comes_of_a_lost_disk_is_told_with_it_if_it_comes_within_8_s(lost: 
 
 
 def test_what_is_urgent_has_its_all_clear_a_minute_after_its_true_end() -> None:
-    """The disk answers again at 100 s; its alert is kept for 60 s more, and holds nothing up."""
+    """The disk responds again at 100 s; its alert stays for 60 s more, and delays nothing."""
     host = Machine()
     host.run(100, HANG, step=1)
     kept = replace(HANG, missed_seconds=100.0)
@@ -1333,7 +1333,7 @@ def test_what_comes_back_has_its_all_clear_later_each_time() -> None:
 
 
 def test_a_restart_in_the_middle_of_a_hang_reports_nothing_of_the_past() -> None:
-    """All that was mailed is kept with its object and kind: no mail is sent twice."""
+    """All mailed alerts are stored with object and kind: no mail is sent twice."""
     host = Machine()
     hung = alert("HungTask", "critical", condition="hung_task", since=130.0)
     failed = alert("FileSystemReadOnly", "critical", device="sda", since=140.0)
@@ -1379,7 +1379,7 @@ def test_what_becomes_known_later_follows_once_and_only_where_it_is_critical() -
     assert host.run(30, WORSE) == ["worse"]
     assert not host.only().awaits_details
     host.run(15 * MINUTE)
-    host.run(30, WORSE)  # it came back: another time, with other files
+    host.run(30, WORSE)  # it returned: another time, with other files
     assert host.only().awaits_details
 
 

@@ -17,7 +17,7 @@ DAYS = 40 * DAY_SECONDS
 
 
 def stall(severity: str = "warning", name: str = "DeviceStall") -> Alert:
-    """A disk that stands still."""
+    """A disk that hangs."""
     labels = {"alertname": name, "severity": severity, "device": "sda"}
     return Alert(
         name=name,
@@ -42,7 +42,7 @@ class Machine:
         self.now = DAYS
 
     def run(self, until: float, *alerts: Alert, every: float = 10.0) -> list[tuple[str, str]]:
-        """Let these alerts hold from now on, until a moment; return the mails that came."""
+        """Set these alerts as true from now on, until a moment; return the mails sent."""
         begin, before = self.now, len(self.mails)
         held = [replace(a, active_seconds=begin, fired_seconds=begin, value=0.0) for a in alerts]
         while self.now < until:
@@ -81,7 +81,7 @@ class Machine:
 
 
 def reasons(mails: list[tuple[str, str]]) -> list[str]:
-    """Why mails came."""
+    """Reasons of the mails."""
     return [reason for reason, _ in mails]
 
 

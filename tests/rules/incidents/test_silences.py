@@ -96,7 +96,7 @@ def incident(**changes: object) -> Incident:
     ],
 )
 def test_matchers_are_written_as_for_alertmanager(text: str, expected: Matcher) -> None:
-    """With quotes or without; a bare word is the name of an alert."""
+    """With or without quotes; a bare name is that of an alert."""
     assert parse_matcher(text) == expected
 
 

@@ -1,4 +1,4 @@
-"""An incident in the words of a mail."""
+"""The text of a mail about an incident."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ STANDING = remember(NOTHING, MACHINE, (), 0.0)
 
 
 def test_the_worst_alert_speaks_first() -> None:
-    """The subject is that of the critical one, whatever came before it."""
+    """The subject is that of the critical one, whichever was first."""
     due = Due(Reason.OPENED, incident(member("Slow"), member("Hung", Severity.CRITICAL)))
     notice = report.notice(due, lambda at: at + 1000, 60.0, (), MACHINE)
     assert notice.summary == "Hung happens"

@@ -352,7 +352,7 @@ def test_functions_of_the_subset() -> None:
 
 
 def test_an_expression_says_what_it_reads() -> None:
-    """An alert's sources are the collectors that own these names."""
+    """The data sources of an alert are the collectors of these metrics."""
     expression = compile_expression('a > on(x) b{y="1"} or vector(scalar({__name__="c"}))')
     assert expression.names == {"a", "b", "c"}
     assert not expression.reads_any
@@ -472,7 +472,7 @@ def test_regular_expressions_are_those_of_re2(
     ],
 )
 def test_no_pattern_takes_for_ever(pattern: str) -> None:
-    """A serial number of a hundred equal letters, which the pattern can read in 2^100 ways."""
+    """A serial number of a hundred equal letters, which the pattern can match in 2^100 ways."""
     regex = compile_anchored(pattern)
     assert not regex.matches("a" * 100)
     assert regex.fullmatch("a" * 100) is None
@@ -481,7 +481,7 @@ def test_no_pattern_takes_for_ever(pattern: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["(?:(a+)+b|(a*))", "((a|a)*b)?(?:(a)|(aa))*", "(a?){40}a{60}"])
 def test_groups_are_found_in_bounded_time(pattern: str) -> None:
-    """What matches at last may have been tried in 2^100 ways before; for label_replace as well."""
+    """The final match may follow 2^100 attempts; for label_replace as well."""
     regex = compile_anchored(pattern)
     found = regex.fullmatch("a" * 100)
     assert found
@@ -490,7 +490,7 @@ def test_groups_are_found_in_bounded_time(pattern: str) -> None:
 
 
 def test_a_few_choices_among_many_are_followed_at_once() -> None:
-    """Three choices are few, and 300 branches to each make 27 million ways through six letters."""
+    """Three choices are few, but 300 branches each make 27 million paths through six letters."""
     branches = "|".join(["ab", *["aa"] * 299])
     regex = compile_anchored(f"({branches})({branches})({branches})z")
     assert regex.states > 1800

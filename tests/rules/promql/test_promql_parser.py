@@ -133,7 +133,7 @@ def refusal(text: str) -> PromqlError:
     ],
 )
 def test_an_expression_has_one_canonical_text(text: str, canonical: str) -> None:
-    """However it was written, a rule's list shows it in one way, and that reads back the same."""
+    """A rule's list shows each expression in one form, which parses to the same expression."""
     tree = parse(text)
     assert unparse(tree) == canonical
     assert plain(parse(canonical)) == plain(tree)
@@ -384,7 +384,7 @@ TEXTS = st.text(max_size=5)
 
 @st.composite
 def matchers(draw: st.DrawFn) -> tuple[Matcher, ...]:
-    """Make what stands in braces."""
+    """Build the contents of the braces."""
     one = st.tuples(LABELS, st.sampled_from(["=", "!="]), TEXTS) | st.tuples(
         LABELS, st.sampled_from(["=~", "!~"]), st.sampled_from(["", "x.*", '"', "\\d"])
     )
@@ -569,10 +569,10 @@ PLACED = 3000
 @pytest.mark.fuzz
 @needs_promtool
 def test_promtool_reads_and_refuses_the_same_texts(tmp_path: Path) -> None:
-    """Among thousands of random texts, what one takes the other takes, and errors stand alike.
+    """Among thousands of random texts, both accept the same ones, with errors at one position.
 
-    Errors of the first 3,000: later ones have rare places that differ, such as '2.52.5', which is
-    one word here and two there, and '[1h x[5m]', of which either bracket may be blamed.
+    Errors of the first 3,000: later ones have rare positions that differ, such as '2.52.5', which
+    is one token here and two there.
     """
     random = Random(5)
     texts = [

@@ -449,7 +449,7 @@ def test_an_expression_that_would_stall_the_loop_is_refused(text: str) -> None:
 def test_every_way_to_read_is_counted(
     text: str, cost: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One unit less than an evaluation costs, and it is refused: there is no way around it."""
+    """With one unit less than it costs, each evaluation is refused."""
     store = recorded({("x", (("device", f"sd{n}"),)): [1.0] * 40 for n in range(20)})
     expression = compile_expression(text)
     monkeypatch.setattr(run, "MOST_WORK", cost)
@@ -484,7 +484,7 @@ def test_a_label_does_not_grow_for_ever(text: str) -> None:
 
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_label_that_is_made_of_others_is_made(times: int) -> None:
-    """What is long, but bounded, is the same by either way."""
+    """A long but bounded result is the same with both methods."""
     (replaced,), (whole,) = (vector(text(times), one([1.0]), 0.0) for text in (grown, joined))
     assert replaced == whole
     assert len(dict(whole.labels)["l"]) == 10 ** (times + 1)
@@ -498,7 +498,7 @@ def test_many_ways_through_a_regular_expression_are_counted() -> None:
 
 
 def test_a_label_that_is_taken_apart_is_counted() -> None:
-    """Each of three loops may give back what it took, at each of ninety letters: 10^5 ways."""
+    """Each of three loops may backtrack at each of ninety letters: 10^5 attempts."""
     name = "sdv" * 30
     store = recorded({("x", (("device", f"{name}{n}"),)): [1.0] for n in range(600)})
     text = 'label_replace(x, "l", "$1$2$3", "device", "(.*)(.*)(.*).{200}x")'
@@ -550,7 +550,7 @@ def test_a_day_of_what_is_read_each_second_is_thinned() -> None:
 
 
 def test_only_what_is_asked_for_hours_is_thinned() -> None:
-    """A rule of an hour sees each second."""
+    """A rule of an hour reads each second."""
     store = Store({"x": 3900.0}, thins=True)
     for second in range(5000):
         store.append("x", SDA, float(second), 1.0)
@@ -599,7 +599,7 @@ def test_a_selector_without_a_name_keeps_everything() -> None:
     gaps=st.lists(st.integers(1, 60), min_size=1, max_size=300),
 )
 def test_trimmed_history_answers_as_all_of_it_would(seconds: int, gaps: list[int]) -> None:
-    """However the samples came, a window within the retention has the same ones in it."""
+    """However the samples were written, a window within the retention has the same ones."""
     text = f"count_over_time(x[{seconds}s])"
     short = Store(compile_expression(text).retention_seconds)
     full = Store({"x": 1e9})

@@ -71,7 +71,7 @@ def test_four_disks_become_one_number(operator: str, expected: float) -> None:
 
 
 def test_disks_are_grouped_by_bay_or_without_device() -> None:
-    """`by` keeps the labels it names, `without` leaves them out and always the metric's name."""
+    """`by` retains the labels it names, `without` removes them and always the metric's name."""
     items = disks(1.0, 2.0, 4.0)
     by_bay = [("", labels(bay="0"), 5.0), ("", labels(bay="1"), 2.0)]
     assert aggregate("sum", items, None, ("bay",), without=False) == by_bay
@@ -85,13 +85,13 @@ def test_disks_are_grouped_by_bay_or_without_device() -> None:
 
 @pytest.mark.parametrize("operator", ["sum", "count", "quantile", "topk", "count_values"])
 def test_nothing_aggregates_to_nothing(operator: str) -> None:
-    """An aggregation of no series has no series: a count of 0 would hide that disks are gone."""
+    """An aggregation of no series has no series: a count of 0 would hide missing disks."""
     parameter = "value" if operator == "count_values" else 1.0
     assert aggregate(operator, [], parameter, ("device",), without=False) == []
 
 
 def test_a_small_addend_is_not_lost_between_large_ones() -> None:
-    """Rounding errors are gathered, so that what cancels leaves the rest."""
+    """Rounding errors are compensated, so that cancellation leaves the rest."""
     assert total([1e100, 1.0, -1e100]) == 1.0
     assert total([0.1] * 10) == 1.0
     assert mean([1e100, 1.0, -1e100, 3.0]) == 1.0
@@ -107,7 +107,7 @@ def test_a_mean_does_not_overflow_where_its_sum_does() -> None:
 
 
 def test_minimum_and_maximum_pass_over_nan() -> None:
-    """A disk without a number does not hide the others' extremes, wherever it stands."""
+    """A disk without a number does not hide the others' extremes, at any position."""
     for values in ((NAN, 2.0, 3.0), (2.0, NAN, 3.0), (2.0, 3.0, NAN)):
         assert (alone("min", *values), alone("max", *values)) == (2.0, 3.0)
     assert math.isnan(alone("min", NAN))

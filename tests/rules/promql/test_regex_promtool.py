@@ -105,7 +105,7 @@ def test_label_replace_takes_the_groups_that_promtool_takes(tmp_path: Path) -> N
 @pytest.mark.fuzz
 @pytest.mark.skipif(PROMTOOL is None, reason="no promtool here: make test fetches it")
 def test_texts_are_replaced_where_promtool_replaces_them(tmp_path: Path) -> None:
-    """Each match of all these patterns in 12 texts, found by either way of ours."""
+    """Each match of all these patterns in 12 texts, with both of our methods."""
     rules: list[object] = []
     tests = []
     long = "ab-ba " * 30

@@ -122,7 +122,7 @@ def test_all_that_is_wrong_is_told_in_the_order_of_the_file() -> None:
 
 
 def test_what_is_said_of_one_of_a_name_goes_before_what_is_said_of_all() -> None:
-    """Times for both, and another for one of them, wherever it stands."""
+    """Times for both, and another for one of them, in any order."""
     text = "Full/critical: {for: 3m}\n  Full: {for: 2m, keep_firing_for: 1h}"
     warning, critical, *_ = rules(changed(text))
     assert isinstance(warning, Rule)
@@ -206,7 +206,7 @@ def test_a_users_own_rule_is_changed_in_its_file(tmp_path: Path) -> None:
 
 
 def test_without_shipped_rules_there_is_nothing_to_override(tmp_path: Path) -> None:
-    """The switch that is in the way is named."""
+    """The message names the option that disables them."""
     text = f"rules_directory: {tmp_path}\nshipped_rules: no\noverrides: {{NoSwap: {{for: 5m}}}}"
     with pytest.raises(RuleFileError, match="none is loaded, because 'shipped_rules' is false"):
         load_rules(parse_config(text, "c.yaml"))

@@ -54,7 +54,7 @@ def errors(text: str) -> tuple[str, ...]:
 
 
 def pointed_at(text: str, error: str) -> str:
-    """Return what stands in the file where an error points."""
+    """Return the text of the file at the position of an error."""
     line, column = map(int, error.removeprefix("'x.yaml':").split(":")[:2])
     return text.split("\n")[line - 1][column - 1 :]
 
@@ -240,6 +240,6 @@ YAML = st.sampled_from(
 
 @given(st.lists(YAML, max_size=20).map("".join) | st.text())
 def test_any_text_is_a_rule_file_or_an_error(text: str) -> None:
-    """A reload of whatever stands in the file leaves the daemon running."""
+    """A reload of any file contents leaves the daemon running."""
     with contextlib.suppress(RuleFileError):
         parse_rule_file(text, "x.yaml")

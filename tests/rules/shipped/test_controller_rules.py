@@ -314,7 +314,7 @@ def test_each_state_of_a_disk_has_its_alert(health: Health, expected: Fired) -> 
 @pytest.mark.parametrize("health", Health)
 @pytest.mark.parametrize("what", ["array", "disk", "battery", "sensor", "controller"])
 def test_only_what_is_well_busy_or_absent_is_silent(what: str, health: Health) -> None:
-    """No state of anything is left out: a new one would be seen here."""
+    """Every state has an alert or is listed here: a new one would fail this test."""
     state = State(health, "Word")
     quiet = {Health.OK, Health.BUSY, Health.ABSENT}
     if what == "disk":  # its array is reported
@@ -359,7 +359,7 @@ def test_a_disk_that_failed_is_told_although_a_spare_took_its_place() -> None:
 
 
 def test_what_may_say_anything_cannot_break_a_rule() -> None:
-    """Names and words with quotes, templates and backslashes: an alert, and no error."""
+    """Names and states with quotes, templates and backslashes: an alert, and no error."""
     odd = '"}) or vector(1) {{ printf "%s" }} \\ \'x'
     state = State(Health.ATTENTION, odd)
     card = Controller(
@@ -451,7 +451,7 @@ def test_an_adaptec_whose_module_was_never_bought_is_no_alarm_at_night(
 
 
 def test_a_module_of_an_adaptec_that_is_gone_is_an_alarm() -> None:
-    """It was seen before, and a restart does not forget that."""
+    """It was present before, which is stored over a restart."""
     machine = Machine()
     machine.look(caching(battery(Health.OK, ready=True), "adaptec", write_back=True, forced=True))
     before = machine.engine
@@ -542,7 +542,7 @@ def test_controllers_that_cannot_even_be_listed_are_told() -> None:
 def test_who_is_not_read_is_told_the_program_that_is_missing_and_where_it_belongs(
     maker: Backend,
 ) -> None:
-    """One that the probe may run, in a directory where it looks."""
+    """A program that the probe may run, in a directory that it searches."""
     machine = Machine()
     machine.look(problems=(Problem("", "missing", maker.vendor, "host0"),), seconds=1900.0)
     advice = machine.alert("ControllerNotRead").annotation("advice")
@@ -617,7 +617,7 @@ def test_a_controller_that_is_gone_is_told_and_what_was_wrong_with_it_is_unknown
 
 
 def test_a_spare_that_fell_out_of_sight_is_told_and_stays_so_over_a_restart() -> None:
-    """Two looks later, for a disk may just be changed; till another one is in its place."""
+    """Two polls later, because a disk may just be replaced; until another one is in its slot."""
     machine = Machine()
     ok = State(Health.OK, "OK")
     disks = tuple(PhysicalDisk(f"bay {n}", ok, serial=f"S{n}") for n in (1, 2, 3))

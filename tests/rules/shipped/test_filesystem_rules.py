@@ -18,7 +18,7 @@ UUID = "0b1c2d3e-0000-4000-8000-000000000001"
 
 
 class Machine(Looks):
-    """A host with '/' on sda1 (ext4), as files; time passes in looks."""
+    """A host with '/' on sda1 (ext4), as files; time passes in polls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ def test_a_healthy_day_is_silent(machine: Machine) -> None:
 
 
 def test_an_error_of_ext4_is_critical_until_e2fsck_has_cleared_it(machine: Machine) -> None:
-    """The VM's case: one error, the count is kept over unmounting, e2fsck brings 0."""
+    """From a virtual machine: one error, the count survives unmounting, e2fsck sets it to 0."""
     machine.errors(1)
     machine.look(2)
     assert machine.fired == [("FileSystemErrors", "critical")]
@@ -126,7 +126,7 @@ def test_errors_from_before_are_a_warning() -> None:
 
 
 def test_an_error_in_a_crash_is_new_after_the_restart(machine: Machine) -> None:
-    """The count was 0 when the program was stopped; the machine came up with 1."""
+    """The count was 0 when the program was stopped; the host booted with 1."""
     machine.now += 2 * HOUR
     machine.errors(1)
     machine.now += 60.0

@@ -1,4 +1,4 @@
-"""Memory rules on whole machines: stalls of reclaim and what only looks like one; settings."""
+"""Memory rules on whole hosts: reclaim stalls, similar cases that are none, settings."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Memory:
     sectors: float = 0.0
 
     def towards(self, begin: Mapping[str, float], ends: Mapping[str, float], share: float) -> None:
-        """Go a share of the way; rates, numbers of tasks and of events are there at once."""
+        """Interpolate; rates, numbers of tasks and of events change at once."""
         for name, end in ends.items():
             value = end if name in AT_ONCE else begin[name] + (end - begin[name]) * share
             setattr(self, name, value)
@@ -125,7 +125,7 @@ class Memory:
 
 
 def view(now: float, values: Mapping[str, Any]) -> View:
-    """What a group sees at `now` of these sources."""
+    """The view of a group on these data sources at `now`."""
     inputs = Inputs(now, now, Snapshot(**values), frozenset(values), frozenset())
     return View(inputs, derive(topology(disk("sda"))))
 
@@ -268,7 +268,7 @@ def test_an_idle_machine_has_nothing_that_could_stop() -> None:
 
 @pytest.mark.parametrize(("waiting", "stalled"), [(40, True), (0, False)])
 def test_a_late_look_is_a_look(signals: Signals, *, waiting: int, stalled: bool) -> None:
-    """The loop came half a minute late: memory had gone, nothing was read, and tasks still wait."""
+    """The sample is half a minute late: memory changed, nothing was read, and tasks still wait."""
     signals.run(15, blocked=waiting, io_bytes=0)
     signals.second += 30
     signals.now.cached, signals.now.free, signals.now.allocstall = 92 * GIB_KB, 9 * GIB_KB, 9000
@@ -277,7 +277,7 @@ def test_a_late_look_is_a_look(signals: Signals, *, waiting: int, stalled: bool)
 
 
 def test_until_usual_io_is_known_nobody_can_tell_a_collapse(signals: Signals) -> None:
-    """The first minute after the first start; what was usual is kept over a restart."""
+    """The first minute after the first start; usual values are stored over a restart."""
     told = Signals().run(65)
     assert "reclaim_stall_ratio" not in told[58]
     assert "reclaim_stall_ratio" in told[64]
@@ -410,7 +410,7 @@ def test_what_libata_aborts_is_no_time_out(driver: str | None, told: bool) -> No
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=30), st.integers(0, 29))
 def test_a_restart_changes_nothing_of_what_a_counter_showed(totals: list[int], cut: int) -> None:
-    """Kept, read again, and joined by what was seen before it could be read."""
+    """Stored, read again, and combined with what was observed before the file could be read."""
     straight: Growth | None = None
     for number, total in enumerate(totals):
         straight = growth.grow(straight, total, number * 15.0)

@@ -1,4 +1,4 @@
-"""How many paths of a map work: each way in which one is lost, and what is no path."""
+"""Paths of multipath maps: how a path can be lost, and what is not a path."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATHS = [replace(disk(name, holders=("dm-0",)), serial="LUN1") for name in ("sda
 
 
 class Looks:
-    """The paths of one machine, look by look."""
+    """The paths of one host, poll by poll."""
 
     def __init__(self) -> None:
         self.state: table.Pairs | object = {}
@@ -108,7 +108,7 @@ def test_an_nvme_drive_with_one_path_is_no_map_and_one_with_two_is() -> None:
 
 
 def test_a_volume_on_a_map_and_a_partition_of_it_are_no_maps() -> None:
-    """kpartx makes 'part1-mpath-...'; LVM stands on the map."""
+    """kpartx creates 'part1-mpath-...'; LVM is on the map."""
     part = replace(disk("dm-1", slaves=("dm-0",), leaf=False), dm_uuid="part1-mpath-3600a")
     volume = replace(disk("dm-2", slaves=("dm-0",), leaf=False), dm_uuid="LVM-abc")
     assert Looks().look(MAP, *PATHS, part, volume).keys() == {"dm-0"}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from iowarden.rules.notice import Reason
 
 WRITE_MOSTLY = Memory(groups={"phantom_reads": {"SN-n1": ((0.0, 86_400.0),)}})
-"""What is kept over a restart of an SSD that was hardly ever read for a day."""
+"""The stored state of an SSD that was hardly read for a day."""
 
 
 QUEUE = ("queue",)

@@ -205,7 +205,7 @@ def test_a_rebuild_at_first_sight_is_told(level: str, members: int, spare: str) 
 
 
 def test_a_rebuild_of_an_array_in_use_at_first_sight_is_told() -> None:
-    """A raid5 whose last disk was replaced looks like a new one, but that it is mounted."""
+    """A raid5 whose last disk was replaced looks like a new one, except that it is mounted."""
     machine = Machine()
     machine.write(MOUNTED)
     machine.member("sdc1", "spare", filled=True)
@@ -376,7 +376,7 @@ def test_a_stopped_array_is_no_container(metadata: str) -> None:
 
 
 def test_a_broken_array_is_critical_at_once(machine: Machine) -> None:
-    """A raid5 that lost two: only '/proc/mdstat' has the word while the array is not clean."""
+    """A raid5 that lost two: only '/proc/mdstat' shows it while the array is not clean."""
     machine.array(state="active", degraded=1)
     machine.look(2)
     machine.write(
@@ -469,7 +469,7 @@ def check(machine: Machine, mismatches: int, action: str = "check") -> None:
 
 
 def test_parity_that_does_not_fit_is_critical_once_the_check_is_done(machine: Machine) -> None:
-    """raid5: 128 sectors. Repaired: over. The count a repair leaves is what it put right."""
+    """raid5: 128 sectors. Repaired: resolved. The count after a repair is what it corrected."""
     machine.array(state="active", action="check", done="500 / 1000", mismatches=128)
     machine.look(4)
     assert machine.fired == []
@@ -633,7 +633,7 @@ def test_a_disk_without_a_name_of_its_own_is_another_one_once_it_was_away(
 
 
 def test_a_network_block_device_that_is_disconnected_has_not_shrunk(machine: Machine) -> None:
-    """qemu-nbd --disconnect leaves nbd0 with no size."""
+    """qemu-nbd --disconnect leaves nbd0 without a size."""
     machine.memory.copy("/sys/block/sdd", "/sys/block/nbd0")
     machine.look(8)
     machine.memory.write({"/sys/block/nbd0/size": "0\n"})

@@ -394,7 +394,7 @@ def test_a_disk_in_place_of_another_begins_anew(rack: Rack) -> None:
 
 
 def test_a_restart_forgets_nothing_and_repeats_nothing(rack: Rack) -> None:
-    """What was known, what had grown and what fell are kept; nothing is mailed twice."""
+    """Baselines, increases and drops are stored; nothing is mailed twice."""
     rack.poll(ata("A", {5: 8}), times=2)
     rack.poll(ata("A", {5: 9, 187: 2}), times=2)
     before, mails = rack.firing(), list(rack.mails)

@@ -1,4 +1,4 @@
-"""Devices that complete nothing, and those that only look so: each guard, with its disk."""
+"""Devices that complete nothing, and those that only seem so: each guard, with its disk."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BOOTED = 1_800_000_000.0
 
 
 class Watch:
-    """The stall clock of one machine, look by look."""
+    """The stall clock of one host, sample by sample."""
 
     def __init__(self, *devices: Device, kinds: Kinds | None = None) -> None:
         machine = topology(*(devices or (SSD,)))
@@ -41,14 +41,14 @@ class Watch:
         self.writes = self.milliseconds = 0
 
     def look(self, *blocks: BlockIo, after: float = 1.0, uptime: float | None = None) -> None:
-        """Look after so many seconds."""
+        """Take a sample after so many seconds."""
         self.now += after
         since_boot = self.now - BOOTED if uptime is None else uptime
         seen = {each.device: each for each in blocks}
         self.state = device.step(self.state, self.now, seen, self.kinds, since_boot)
 
     def looks(self, count: int, *blocks: BlockIo) -> None:
-        """Look every second."""
+        """Take a sample every second."""
         for _ in range(count):
             self.look(*blocks)
 
@@ -161,7 +161,7 @@ def test_only_a_disk_that_spins_and_was_idle_may_be_asleep(
 def test_a_disks_own_wake_ups_tell_how_long_the_next_may_take(
     wakes: tuple[int, ...], expected: float
 ) -> None:
-    """The longest that was seen and 5 s more."""
+    """The longest one observed and 5 s more."""
     watch = Watch(HDD)
     watch.look(block("sda", writes=1))
     total = 2
@@ -188,7 +188,7 @@ def test_a_suspended_machine_lets_every_disk_spin_up() -> None:
 
 
 def test_the_table_notices_a_suspend_by_the_clock_that_counts_it() -> None:
-    """CLOCK_BOOTTIME went on for an hour while CLOCK_MONOTONIC, and so the program's, stood."""
+    """CLOCK_BOOTTIME gained an hour while CLOCK_MONOTONIC, and the program's clock, stopped."""
     machine = table.derive(topology(HDD))
     state = table.State()
     for second, (writes, asleep) in enumerate(((1, 9.0), (2, 9.0), (2, 9.0), (2, 3609.0))):
@@ -234,7 +234,7 @@ def test_requests_that_never_leave_while_others_complete_have_leaked() -> None:
     ],
 )
 def test_a_full_queue_that_hangs_is_a_hang(in_flight: int, each: int, milliseconds: int) -> None:
-    """The same number in flight in every look is no leak where the time of requests explains it."""
+    """A constant number in flight is no leak if the time of requests explains it."""
     watch = Watch()
     watch.busy(120, in_flight, each=each, milliseconds=milliseconds)
     watch.wait(12, in_flight)
@@ -250,7 +250,7 @@ def test_a_leak_ends_with_the_counter_and_outlives_a_restart() -> None:
     assert watch.stalled() == 0.0
     watch.wait(1, 1)
     watch.wait(5, 2)
-    assert watch.stalled() == 4.0  # one of the two came back, so the second one is new
+    assert watch.stalled() == 4.0  # one of the two returned, so the second one is new
     watch.restart()
     watch.look(block("sda", in_flight=2), after=30.0, uptime=20.0)
     watch.looks(15, block("sda", in_flight=2))
@@ -278,7 +278,7 @@ def test_a_hang_is_named_soon_after_the_last_completion(
     assert at - UPTIME - waiting <= soon - 2.0  # the mail leaves within 2 s
     assert machine.host.mails[0].uptime <= at + 2.0
     (member, *_) = machine.host.mails[0].due.incident.members
-    assert member.since_seconds == START + waiting  # when the disk stood still, not when it fired
+    assert member.since_seconds == START + waiting  # when the disk hung, not when the alert fired
 
 
 # --- virtual disks, LUNs, paths, removable disks
@@ -377,7 +377,7 @@ def test_a_stick_is_waited_for_and_never_critical(own: Device, scsi: Scsi) -> No
 
 
 def test_a_stick_with_an_encrypted_volume_of_fstab_is_a_disk() -> None:
-    """What has the line stands on the stick, not the stick itself."""
+    """The volume on the stick is in fstab, not the stick itself."""
     machine = topology(
         disk("sda", holders=("dm-0",)),
         replace(disk("dm-0", slaves=("sda",), leaf=False), dm_name="backup"),
@@ -412,7 +412,7 @@ def test_a_queue_of_discards_is_given_two_minutes() -> None:
     assert watch.limits()[1] == 10.0  # a write was the last to complete
 
 
-# --- late looks and restarts
+# --- late samples and restarts
 
 
 def test_a_late_look_proves_the_stall_once_another_has_seen_the_same() -> None:
@@ -430,7 +430,7 @@ def test_a_late_look_proves_the_stall_once_another_has_seen_the_same() -> None:
 
 
 def test_a_machine_so_busy_that_every_look_is_late_still_fires() -> None:
-    """Thrashing: a look every 8 s, and none of them restarts the clock."""
+    """Thrashing: a sample every 8 s, and none of them restarts the clock."""
     watch = Watch()
     watch.look(block("sda", writes=1))
     watch.look(block("sda", writes=2, in_flight=3))
@@ -473,7 +473,7 @@ def test_a_stall_goes_on_over_a_restart_of_the_program() -> None:
 
 
 def test_what_is_kept_may_come_after_the_first_looks() -> None:
-    """State.db is on the disk that hangs: it is read seconds after the first look."""
+    """State.db is on the disk that hangs: it is read seconds after the first sample."""
     watch = Watch()
     still = hung(watch)
     kept = device.remember(watch.state)
@@ -494,7 +494,7 @@ def test_what_is_kept_may_come_after_the_first_looks() -> None:
     ],
 )
 def test_what_was_a_stall_before_is_none_now(after: float, writes: int, uptime: float) -> None:
-    """A completion, a boot, a suspend: the clock starts with the first look."""
+    """A completion, a boot, a suspend: the clock starts with the first sample."""
     watch = Watch()
     hung(watch)
     watch.restart()
@@ -504,7 +504,7 @@ def test_what_was_a_stall_before_is_none_now(after: float, writes: int, uptime: 
 
 
 def test_wake_ups_are_known_after_a_boot_also_of_a_disk_that_comes_later() -> None:
-    """What takes weeks to learn is kept by the disk's own name."""
+    """What takes weeks to learn is stored under the disk's serial number."""
     own = replace(disk("sda", serial="Z1"), diskseq=7)
     watch = Watch(own)
     idle_then_waiting(watch, 30)

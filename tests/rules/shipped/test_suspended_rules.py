@@ -36,7 +36,7 @@ class Volumes(Simulation):
         self.memory.write({"/sys/block/dm-0/dm/suspended": f"{value}\n"})
 
     def wait(self, seconds: int, *places: str) -> None:
-        """Let seconds pass in which root sees tasks wait at these devices."""
+        """Let seconds pass in which root can read tasks that wait at these devices."""
         tasks = Tasks(
             tuple(
                 Task(100 + n, n, "tar", "folio_wait_bit_common", (), 0, 0, waits_at=place)
@@ -82,7 +82,7 @@ def test_a_volume_that_stays_suspended_is_told_by_its_name(machine: Volumes) -> 
     ("places", "expected", "urgent"),
     [
         (("dm-0",), 31, "true"),
-        (("dm-1", "sda"), 31, "true"),  # a file system on what stands on it
+        (("dm-1", "sda"), 31, "true"),  # a file system on the device above it
         (("sda", "", "/dev/nowhere"), 121, "false"),
         ((), None, ""),
     ],
@@ -125,7 +125,7 @@ def test_a_volume_that_nobody_uses_is_no_mail(machine: Volumes) -> None:
 
 
 def test_tasks_that_wait_now_and_then_wait_for_something_else(machine: Volumes) -> None:
-    """7 s of 10 are no task that is held by a device that never answers."""
+    """7 s of 10 are not a task blocked by a device that never responds."""
     machine.suspend(1)
     for _ in range(10):
         machine.run(7, blocked=1)
@@ -182,7 +182,7 @@ def test_a_restart_forgets_nothing(machine: Volumes) -> None:
 def look(
     state: Held, second: float, *devices: MappedDevice, fresh: bool = True
 ) -> tuple[Held, list[Sample] | None]:
-    """One look at the devices."""
+    """One sample of the devices."""
     values = {"dm": {device.device: device for device in devices}}
     inputs = Inputs(
         START + second, second, Snapshot(**values), frozenset({"dm"} if fresh else ()), frozenset()
@@ -205,7 +205,7 @@ def test_another_volume_of_the_same_number_begins_anew() -> None:
 
 
 def test_what_was_suspended_before_a_boot_is_so_anew() -> None:
-    """It is kept by its name, and the name is there again after a boot."""
+    """It is stored by its name, and the name exists again after a boot."""
     kept = suspended.recall(suspended.EMPTY, {"dm-0 vg-data": ((START - 600.0, 0.0),)})
     _, samples = look(kept, 20.0, MappedDevice("dm-0", "vg-data", suspended=True))
     assert seconds(samples) == [0.0]

@@ -128,7 +128,7 @@ def test_another_wait_is_no_evidence(strict: Strict, task: Task) -> None:
 
 
 def test_programs_that_take_turns_are_not_one_that_waits(strict: Strict) -> None:
-    """Each look finds another process, or another one of the same number."""
+    """Each sample has another process, or another one with the same number."""
     for turn in range(12):
         strict.wait(5, replace(WRITER, start_ticks=4000 + turn))
     assert strict.host.names() == set()
@@ -167,7 +167,7 @@ def test_without_a_probe_nothing_is_said_and_nothing_is_over(strict: Strict) -> 
 
 
 def test_a_machine_without_probe_is_silent_about_it() -> None:
-    """Minutes of blocked tasks: no alert on a collector, no series of who waits."""
+    """Minutes of blocked tasks: no alert on a collector, no series of waiting tasks."""
     strict = Strict()
     strict.machine.run(10, queued=QUEUED, threshold=THRESHOLD, background=10**9)
     strict.machine.run(150, queued=QUEUED, threshold=THRESHOLD, background=10**9, blocked=2)
@@ -197,7 +197,7 @@ def test_three_looks_in_a_row_make_evidence(looks: tuple[int, ...], seconds: lis
 
 
 def test_while_the_limits_are_not_known_nobody_can_tell() -> None:
-    """Without vmstat and meminfo: what was seen before counts no more."""
+    """Without vmstat and meminfo: earlier samples no longer count."""
     state = bdi_throttle.EMPTY
     for at in (0, 5):
         state, _ = bdi_throttle.step(state, view(at, above=0.0))
@@ -213,7 +213,7 @@ def view(at: float, *, above: float | None, fresh: bool = True) -> View:
     return View(inputs, None, states=with_writeback(at, above_seconds=above))
 
 
-# --- who waits, in a mail
+# --- waiting tasks in a mail
 
 STALL = Member(
     labels=(("alertname", "WriteStall"), ("condition", "write_stall")),
@@ -277,7 +277,7 @@ def test_nobody_is_named_where_nobody_is_known_or_hurt(member: Member, tasks: Ta
 
 
 def test_who_waited_is_kept_from_the_moment_of_firing() -> None:
-    """The mail is made a minute later, when the writer has gone and another one waits."""
+    """The mail is sent a minute later, when the writer has ended and another one waits."""
     alert = Alert("WriteStall", STALL.labels, State.FIRING, 1.0, (), 0.0)
     kept = report.observed(alert, Tasks((WRITER,), 1), ["sda"], topology(disk("sda")), 5.0)
     later = Tasks((Task(31, 9, "tar", "folio_wait_writeback", (), None, None),), 1)

@@ -1,4 +1,4 @@
-"""What became of RAID controllers over time: gone, errors that grow, caches switched off."""
+"""Signals of RAID controllers: missing ones, increasing errors, caches switched off."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def unit(**policy: bool) -> Array:
 
 
 class Watch:
-    """What is concluded, look by look."""
+    """The resulting samples, poll by poll."""
 
     def __init__(self) -> None:
         self.state: Mapping[str, Pairs] = {}
@@ -73,7 +73,7 @@ def test_nothing_is_told_of_a_machine_whose_controllers_were_never_read() -> Non
 
 
 def test_a_controller_that_is_gone_is_missed_for_a_week() -> None:
-    """It may have gone while iowarden did not run: that it was there is kept."""
+    """It may have disappeared while iowarden was not running: its presence is stored."""
     watch = Watch()
     assert watch.look(card("c0"), card("c1")) == {"missing c0": 0.0, "missing c1": 0.0}
     assert watch.look(card("c0")) == {"missing c0": 0.0, "missing c1": 1.0}
@@ -199,7 +199,7 @@ def test_an_array_that_does_not_tell_how_it_caches_is_left_out() -> None:
 
 
 def test_a_battery_that_was_there_is_lost_and_one_that_never_was_is_not() -> None:
-    """Also when its loss is seen only after a restart; another card has its own past."""
+    """Also if the loss is found after a restart; another controller has its own history."""
     name = "battery_lost c0"
     none = (Battery("battery", State(Health.ABSENT, "Not Installed")),)
     failed = (Battery("battery", State(Health.FAILED, "Failed"), ready=False),)
@@ -240,7 +240,7 @@ def test_a_spare_that_is_not_listed_any_more_is_missed_for_a_week() -> None:
 
 
 def test_a_disk_is_not_missed_once_it_is_back_or_another_is_in_its_place() -> None:
-    """Or it stands in another slot, or at another controller; an empty bay is no disk."""
+    """Or in another slot, or at another controller; an empty bay is not a disk."""
     watch = Watch()
     both = (at(1, "S1"), at(2, "S2"))
     for there in (

@@ -68,7 +68,7 @@ def test_a_few_hours_do_not_tell_the_next_week() -> None:
 
 
 def test_one_copy_of_two_hours_is_no_filling() -> None:
-    """A restore at 100 MB/s into a file system that stood still."""
+    """A restore at 100 MB/s into a file system that did not change before."""
     began = 8 * HOUR
 
     def used(now: float) -> float:
@@ -79,7 +79,7 @@ def test_one_copy_of_two_hours_is_no_filling() -> None:
 
 
 def test_a_log_that_is_rotated_every_day_is_no_filling() -> None:
-    """It grows to 95 % by midnight and is gone then, day after day."""
+    """It grows to 95 % by midnight and is rotated then, day after day."""
     _, forecasts = watched(lambda t: 350 * GB + 600 * GB * (t % DAY) / DAY, 9 * DAY, every=900.0)
     learnt = forecasts[int(1.5 * DAY / 900) :]
     assert set(learnt) == {None}
@@ -105,7 +105,7 @@ def test_a_deletion_does_not_hide_that_it_goes_on_filling() -> None:
 
 
 def test_growth_that_is_over_is_forgotten_within_hours() -> None:
-    """What filled for 20 hours and has stood still since is not filling."""
+    """It grew for 20 hours and has not changed since: it is not filling."""
     _, forecasts = watched(lambda t: min(30 * GB * t / HOUR, 600 * GB), 40 * HOUR)
     assert forecasts[int(19 * HOUR / 300)] is not None
     assert forecasts[-1] is None
@@ -130,7 +130,7 @@ def test_a_share_at_the_threshold_does_not_flap() -> None:
 
 
 def test_what_is_known_of_a_file_system_is_bounded() -> None:
-    """A month of looks leaves a few dozen numbers."""
+    """A month of samples leaves a few dozen numbers."""
     track, _ = watched(lambda t: 100 * GB + 10 * GB * t / DAY, 30 * DAY, every=1800.0)
     assert [len(past.points) for past in track.pasts] == [13, 13, 16]
 
@@ -152,7 +152,7 @@ def usage(used: float, left: float, *, read_only: bool = False, files: int = 0) 
 
 
 def told(state: FullnessState, now: float, own: Usage) -> tuple[FullnessState, dict[str, float]]:
-    """Return the state and the series after a look at one file system."""
+    """Return the state and the series after a sample of one file system."""
     inputs = Inputs(now, 1000.0, Snapshot(filesystem=Filesystems({"/srv": own}, {})))
     state, samples = fullness.step(state, View(inputs, None))
     assert samples is not None

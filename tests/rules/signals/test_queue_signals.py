@@ -42,7 +42,7 @@ class Machine:
     """Groups of signals stepped over counters that the test sets."""
 
     def __init__(self, devices: Topology | None = None, memory: Memory | None = None) -> None:
-        """Begin to watch; `memory` is what was kept before."""
+        """Start; `memory` is the stored state."""
         self.topology = devices or topology(dataclasses.replace(disk("sda"), serial="SN1"))
         self.derived = table.derive(self.topology)
         self.timeless: set[str] = set()
@@ -82,7 +82,7 @@ class Machine:
             self.tick(dict.fromkeys(loads or {}, in_flight))
 
     def tick(self, in_flight: Mapping[str, int]) -> None:
-        """Look once."""
+        """Take one sample."""
         blocks = {
             name: BlockIo(name, 8, 0, (*map(int, c[:8]), in_flight.get(name, 0), *map(int, c[9:])))
             for name, c in self.counters.items()
@@ -283,7 +283,7 @@ class TestRestarts:
         assert group not in machine.told
 
     def test_the_best_a_volume_has_read_outlives_a_restart(self) -> None:
-        """Under the serial number, so that a renamed disk keeps it."""
+        """Under the serial number, so that it survives a rename of the disk."""
         machine = Machine()
         machine.extra = {"queue": {"sda": queue()}}
         machine.run(70, {"sda": (600.0 * MB, 600.0, 0.0, 0.0)})

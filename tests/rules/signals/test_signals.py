@@ -75,7 +75,7 @@ def vmstat(threshold_pages: int, background_pages: int, dirty_pages: int = 0) ->
 
 
 class TestLimits:
-    """The kernel's real limits, each generation its own way."""
+    """The kernel's real limits, by kernel generation."""
 
     def test_the_frozen_server_stood_at_99_percent_of_a_share_of_all_memory(self) -> None:
         """2.6.18 at 40/10 stops writers at 3,269,816 kB; the level was 0.9901 of it."""
@@ -193,7 +193,7 @@ class TestWriteback:
         freerun: tuple[float, float],
         threshold: tuple[float, float],
     ) -> None:
-        """A thrashing host: the loop comes a minute late, and a second later it looks again."""
+        """A thrashing host: the sample is a minute late, and a second later there is another."""
         state = writeback.WritebackState()
         for now in (0.0, 1.0, 2.0):
             state, _ = writeback.step(state, now, before, LIMITS)
@@ -207,7 +207,7 @@ class TestWriteback:
         )
 
     def test_a_threshold_that_fell_is_told(self) -> None:
-        """Memory went to programs: the level is above the threshold because that one came down."""
+        """Programs allocated memory: the level is above the threshold because that decreased."""
         state = writeback.WritebackState()
         state, _ = writeback.step(state, 0.0, 800.0, LIMITS)
         state, value = writeback.step(state, 1.0, 800.0, limits.Limits(800.0, 400.0, 600.0))
@@ -237,7 +237,7 @@ class TestBlocked:
 
 
 def history(*looks: tuple[float, dict[str, BlockIo]]) -> leaves.LeafHistory:
-    """What is remembered after some looks."""
+    """The history after some samples."""
     state = leaves.LeafHistory()
     for now, blocks in looks:
         state = leaves.step(state, now, blocks, list(blocks))
@@ -455,7 +455,7 @@ class TestLull:
         assert samples is not None
 
     def test_what_a_lull_is_measured_by_survives_a_restart(self) -> None:
-        """The best rate, also when the state comes late and a trickle was seen meanwhile."""
+        """The best rate, also if the state is read late and a trickle was observed meanwhile."""
         before = state_with(lull=lull.LullState({"sda": ((0, 1e8),)}))
         after = table.recall(table.State(), table.remember(before))
         assert after.groups["lull"] == before.groups["lull"]

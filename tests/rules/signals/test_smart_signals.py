@@ -1,4 +1,4 @@
-"""The signals of drives by themselves: counts, values, self-tests, and what is kept of them."""
+"""SMART signals in isolation: counts, values, self-tests, and their stored state."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_healthy_drive_has_one_series_and_one_line_that_is_kept() -> None:
 def test_the_disks_not_seen_for_longest_are_forgotten_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is kept is bounded, whole disks at a time."""
+    """The stored state is limited; whole disks are dropped."""
     monkeypatch.setattr(smart, "MOST_KEPT", 5)
     state = smart.EMPTY
     for number in range(6):

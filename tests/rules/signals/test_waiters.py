@@ -71,7 +71,7 @@ def test_terabytes_at_the_disks_own_speed_are_no_stall(machine: Simulation) -> N
 
 
 def test_a_writer_that_ends_with_an_fsync_waits_for_itself(machine: Simulation) -> None:
-    """'dd conv=fsync': who was paused before is still the writer, minutes later."""
+    """'dd conv=fsync': a program paused before is still the writer, minutes later."""
     write(machine, 30, *DD)
     write(machine, 60, *(task(each.pid, "folio_wait_writeback") for each in DD))
     assert machine.host.names("warning") == set()
@@ -92,9 +92,9 @@ def test_a_bystander_makes_it_an_urgent_stall(machine: Simulation) -> None:
 def test_a_stall_is_mailed_however_far_apart_the_looks_of_a_thrashing_host_are(
     machine: Simulation, every: int, within: float, speed: int
 ) -> None:
-    """The level first reaches freerun between two looks; a gap needs one more look as a proof.
+    """The level first reaches freerun between two samples; a gap needs one more to confirm it.
 
-    Four tasks wait; the disk takes its 2 MB/s, or none of it.
+    Four tasks wait; the disk writes its 2 MB/s, or nothing.
     """
     machine.run(
         5 * every, queued=600_000_000, writes={"sda": SLOW}, in_flight={"sda": 9}, step=every
@@ -163,7 +163,7 @@ def test_all_samples_of_ten_seconds_have_to_forecast_it() -> None:
 
 
 def look(at: float, *tasks: Task, unseen: str = "") -> View:
-    """Return what a look finds."""
+    """Return the samples after a reading."""
     machine = topology(disk("sda", holders=("dm-0",)), disk("dm-0", slaves=("sda",), leaf=False))
     says = Snapshot(tasks=Tasks(tasks, len(tasks), unseen))
     states = with_writeback(at, above_seconds=None)

@@ -66,7 +66,7 @@ def doubts(
     target: Target = VOLUME,
     **around: Any,  # noqa: ANN401 - as Surroundings takes them
 ) -> list[tuple[int, str]]:
-    """Return points and texts of the contradictions."""
+    """Return points and texts of implausible data."""
     disk = Disk(drive.serial, Polled(target, Cover.READ, drive=drive))
     found = plausibility.doubts(disk, drive, Surroundings(**{"year": 2026, **around}))
     return [(doubt.points, doubt.text) for doubt in found]
@@ -192,7 +192,7 @@ def test_the_way_to_the_real_disks_is_named(driver: str, words: str) -> None:
 
 
 def test_distrust_lasts_a_week_after_the_last_contradiction() -> None:
-    """At 24 C a trip temperature of 25 C is plausible; the access method still is not."""
+    """At 24 C the trip temperature of 25 contradicts nothing; the access method is still wrong."""
     rack = Rack()
     cool = replace(BOGUS, temperature_celsius=24.0, refused=(), transport="", scsi=Scsi())
     direct = Target("/dev/sda", driver="ahci")
@@ -207,7 +207,7 @@ def test_distrust_lasts_a_week_after_the_last_contradiction() -> None:
 
 
 def test_another_way_to_the_disk_is_judged_by_itself() -> None:
-    """If the access method behind the controller is configured, its data are plausible at once."""
+    """Once the configuration names the access method behind the controller, its data are used."""
     rack = Rack()
     rack.poll(BOGUS, target=VOLUME)
     rack.poll(

@@ -75,7 +75,8 @@ def test_the_bytes_of_a_stripe_are_data_or_parity_and_all_of_the_chunk(made: Chu
     assert parity == rows * STRIPE * {"RAID5": 1, "RAID6": 2}.get(made.profile, 0)
 
 
-# By the kernel's words: of three devices a row is 'data data parity', turned by one each row.
+# From the kernel's documentation: on three devices a row is 'data data parity', rotated by one each
+# row.
 RAID5_ROWS = ((0, 1, None), (None, 2, 3), (5, None, 4), (6, 7, None))
 
 
@@ -149,7 +150,7 @@ def test_two_chunks_at_one_place_name_nobody() -> None:
 def test_what_is_elsewhere_as_well_can_be_made_again(
     profile: str, count: int, gone: tuple[int, ...], whole: bool
 ) -> None:
-    """Of the first stripe, which is on device 1, while others are gone."""
+    """Of the first stripe, which is on device 1, while other devices are missing."""
     made = chunk(profile, count)
     present = {stripe.device for stripe in made.stripes}.difference(gone)
     assert redundant(made, 0, present) is whole

@@ -25,7 +25,7 @@ HUNG = {"sda": 3}
 
 
 def numbered(device: Device, diskseq: int) -> Device:
-    """A disk that came up as the n-th of all that ever did."""
+    """A disk that was the n-th one added since boot."""
     return replace(device, diskseq=diskseq)
 
 
@@ -85,7 +85,7 @@ def test_a_serial_number_that_cannot_be_read_for_once_is_no_other_disk() -> None
 
 
 def test_two_names_of_a_disk_may_be_swapped() -> None:
-    """sda and sdb come up the other way round: both are renamed, nothing is gone."""
+    """sda and sdb have swapped names after a boot: both are renamed, none is missing."""
     before = topology(numbered(disk("sda", serial="A"), 1), numbered(disk("sdb", serial="B"), 2))
     after = topology(numbered(disk("sda", serial="B"), 3), numbered(disk("sdb", serial="A"), 4))
     events = device_changes.changes(before, after)
@@ -216,7 +216,7 @@ def test_one_of_two_disks_of_one_serial_number_is_missed(machine: Simulation) ->
 
 
 def test_a_path_that_is_lost_is_no_disk_that_is_lost(machine: Simulation) -> None:
-    """sdc and sdd are paths of one LUN under multipath: one goes, dm-0 stands on the other."""
+    """sdc and sdd are paths of one LUN under multipath: one is lost, dm-0 uses the other."""
     for name in ("sdc", "sdd"):
         machine.add_disk(name, "LUN7")
         machine.memory.write({f"/sys/block/{name}/holders/dm-0": None})

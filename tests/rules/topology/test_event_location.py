@@ -150,7 +150,7 @@ def test_an_ata_port_is_the_disk_that_hangs_there() -> None:
 
 
 def test_an_ata_disk_that_the_kernel_gave_up_is_still_that_disk() -> None:
-    """'ata3.00: disabled', and sda is gone a moment later: the port remembers who was there."""
+    """'ata3.00: disabled', and sda is removed a moment later: the disk of the port is stored."""
     before = topology(sd("sda", "2:0:0:0", "S1", port="ata3"))
     slots = remember({}, (), before)
     state = device_changes.step(Devices(), [], before, 1.0)
@@ -451,7 +451,7 @@ def test_a_slot_of_which_nothing_is_known_is_its_own_place() -> None:
 
 
 def test_a_disk_that_failed_and_is_listed_no_more_is_still_known() -> None:
-    """What was in the slot is kept, over a restart as well, until another disk is there."""
+    """The contents of the slot are stored, over a restart as well, until another disk is there."""
     slots = remember({}, (areca(channel(2, "W2", array="raid set 1"), channel(3, "W3")),))
     failed = channel(2, state=FAILED, model="", usage="Failed")
     slots = remember(slots, (areca(failed, channel(3, "W3")),))
@@ -467,7 +467,7 @@ def test_a_disk_that_failed_and_is_listed_no_more_is_still_known() -> None:
 
 
 def test_nothing_new_is_the_same_object() -> None:
-    """What is kept is written only when it changed."""
+    """The state is written only when it changed."""
     machine = topology(sd("sda", "2:0:0:0", "S1", port="ata3"))
     slots = remember({}, (areca(channel(2, "W2")),), machine)
     assert remember(slots, (areca(channel(2, "W2")),), machine) is slots
@@ -652,7 +652,7 @@ def test_slots_of_all_makers_are_known_as_slots(slot: str) -> None:
 
 
 def test_slots_are_called_as_the_list_of_members_calls_them() -> None:
-    """smartctl's targets and the places of events have the same words."""
+    """smartctl's targets and the locations of events use the same names."""
     output = (
         "VPort Status Unit Size Type Phy Encl-Slot Model\n"
         "p3 OK u0 1.00 TB SATA 3 /c0/e0/slt2 ACME DISK-9\n"

@@ -1,7 +1,7 @@
-"""Where a sector of an md array lies: every layout, and what is refused.
+"""Sectors of md arrays: every layout, and what is refused.
 
-The pictures are drawn from the kernel's own words for its layouts (md.rst, raid5.c, raid10.c):
-a row is a stripe, a column a member, a number a chunk of the array.
+The pictures follow the kernel's description of its layouts (md.rst, raid5.c, raid10.c): a row is a
+stripe, a column a member, a number a chunk of the array.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def test_a_disk_without_its_partitions_is_not_written_to() -> None:
 
 
 def test_logical_volumes_are_refreshed_by_their_real_names() -> None:
-    """The table of dm-0 names a device number that is gone."""
+    """The table of dm-0 has a device number that no longer exists."""
     lv = replace(disk("dm-0", leaf=False), dm_name="vg--1-data", dm_uuid="LVM-x")
     crypt = replace(disk("dm-1", leaf=False), dm_name="vg--1-safe", dm_uuid="CRYPT-LUKS2-x")
     held = replace(BACK, held=(("sdb1", "dm-0"), ("sdb2", "dm-1"), ("sdb", "dm-7")))
@@ -98,7 +98,7 @@ def test_logical_volumes_are_refreshed_by_their_real_names() -> None:
     "part", ["data_rimage_1", "data_rmeta_0", "data_tdata", "data_corig", "data_rimage_1_corig"]
 )
 def test_the_hidden_part_of_a_volume_is_refreshed_as_the_volume(part: str) -> None:
-    """What stands on a disk of a mirrored volume is 'vg-data_rimage_1': no name lvchange takes."""
+    """On a disk of a mirrored volume there is 'vg-data_rimage_1', a name that lvchange refuses."""
     lv = replace(disk("dm-0", leaf=False), dm_name=f"vg-{part}", dm_uuid="LVM-x")
     held = replace(BACK, held=(("sdb1", "dm-0"),))
     (text,) = returned.advice(held, topology(SDE, lv), {})
@@ -106,7 +106,7 @@ def test_the_hidden_part_of_a_volume_is_refreshed_as_the_volume(part: str) -> No
 
 
 def test_a_disk_that_vanished_and_came_back_is_no_new_disk() -> None:
-    """sdb1 of md0 was gone for a minute: what it was held by is known when it is sde."""
+    """sdb1 of md0 was missing for a minute: its array is known when it is sde."""
     sdb = replace(disk("sdb", serial="S2"), partitions=("sdb1",), holders=("md0",))
     before = topology(replace(sdb, uses=(("sdb1", "md0"),)), MD0)
     standing = remember(NOTHING, before, (), 0.0)

@@ -1,4 +1,4 @@
-"""What stands on what under all of its names, now and until lately."""
+"""The storage stack under all of its names, now and until lately."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_what_stood_on_a_disk_is_remembered_for_300_s() -> None:
 
 
 def test_a_disk_that_is_back_carries_what_it_carried_and_nothing_twice() -> None:
-    """It was gone for a look only."""
+    """It was missing in one reading only."""
     before = remember(NOTHING, MACHINE, (), 0.0)
     gone = remember(before, block_devices.topology({}), (), 10.0)
     back = remember(gone, MACHINE, (), 20.0)
