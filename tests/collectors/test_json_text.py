@@ -1,4 +1,4 @@
-"""How deep brackets may lie in JSON."""
+"""Depth of brackets in JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from iowarden.collectors.json_text import MOST_DEPTH, is_deep
     ("depth", "deep"), [(MOST_DEPTH, False), (MOST_DEPTH + 1, True), (200_000, True)]
 )
 def test_brackets_are_counted_in_each_other(depth: int, deep: bool) -> None:
-    """So many may be read by json on a small stack, and one more is refused without trying."""
+    """Such a depth can be parsed by json on a small stack, and one more is refused without trying."""
     assert is_deep("[" * depth + "]" * depth) is deep
     assert is_deep('{"a":' * depth + "0" + "}" * depth) is deep
 
@@ -27,7 +27,7 @@ def test_many_brackets_beside_each_other_are_not_deep() -> None:
 
 
 def test_what_is_not_closed_is_deep() -> None:
-    """Output that was cut off, and has more brackets than may be."""
+    """Truncated output with more open brackets than allowed."""
     assert is_deep("[" + "[]," * 100)
 
 
@@ -39,5 +39,5 @@ def test_what_is_not_closed_is_deep() -> None:
     )
 )
 def test_nothing_shallow_is_refused(value: object) -> None:
-    """Whatever it holds, JSON of a few levels is read."""
+    """Whatever its content, JSON of a few levels is accepted."""
     assert not is_deep(json.dumps(value))

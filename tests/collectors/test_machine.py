@@ -1,4 +1,4 @@
-"""The door to the kernel's files: of this machine, below a directory, and in memory."""
+"""Access to the kernel's files: of this machine, below a directory, and in memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Directory(Root):
         write_tree(self.place, files)
 
     def remove(self, path: str) -> None:
-        """Let a file vanish."""
+        """Remove a file."""
         os.unlink(self.path + path)
 
     def link(self, path: str, target: str) -> None:
@@ -51,7 +51,7 @@ class Recorded(PlayedRoot):
     """A recording in memory; it has no links."""
 
     def write(self, files: Mapping[str, Content]) -> None:
-        """Take files as the next step."""
+        """Apply files as the next step."""
         contents = {p: os.fsencode(c) if isinstance(c, str) else c for p, c in files.items()}
         self.apply(Step(Frame(0, 0.0, 0.0), contents))
 
@@ -70,7 +70,7 @@ def root_of(kind: str, tmp_path: Path) -> AnyRoot:
 
 @pytest.fixture(params=["directory", "memory"])
 def made(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Made]:
-    """A machine that a test writes: the real one and the one in memory do the same."""
+    """A machine that a test writes: the real one and the one in memory behave alike."""
     root = root_of(request.param, tmp_path)
     assert not isinstance(root, Recorded)
     yield root
@@ -79,7 +79,7 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Made]:
 
 @pytest.fixture(params=["directory", "memory", "recording"])
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyRoot]:
-    """AnyRoot machine that is not this one."""
+    """AnyRoot of another machine than this one."""
     found = root_of(request.param, tmp_path)
     yield found
     found.close()
@@ -105,7 +105,7 @@ def test_names_are_sorted_and_may_be_any_bytes(root: AnyRoot) -> None:
 
 
 def test_who_watches_is_told_what_was_asked_for(made: Made) -> None:
-    """By the path that was asked, also where that is a link; what failed is not told."""
+    """By the path that was requested, also if that is a link; failures are not reported."""
     made.write({"/sys/devices/sda/size": b"8\n", f"/sys/devices/{os.fsdecode(b'x%c' % 255)}": ""})
     made.link("/sys/block", "devices")
     seen: dict[str, bytes] = {}
@@ -123,7 +123,7 @@ def test_who_watches_is_told_what_was_asked_for(made: Made) -> None:
 
 
 def failure(ask: Callable[[str], object], path: str) -> tuple[str, str]:
-    """Return how a question fails: the kind of error and what the kernel says."""
+    """Return how a query fails: the type of the error and the kernel's message."""
     with pytest.raises((AbsentError, ReadError)) as caught:
         ask(path)
     name, _, text = str(caught.value).rpartition(": ")
@@ -139,7 +139,7 @@ TOO_LONG = ("ReadError", "File name too long")
 
 
 def test_what_is_not_there_is_absent(root: AnyRoot) -> None:
-    """A file, a directory, and one above it; each question says so alike."""
+    """A file, a directory, and one above it; each query fails alike."""
     root.write({"/proc": None})
     for path in ("/proc/none", "/none/stat", "/none"):
         for ask in (root.read, root.read_bytes, root.read_kept, root.names):
@@ -147,7 +147,7 @@ def test_what_is_not_there_is_absent(root: AnyRoot) -> None:
 
 
 def test_a_file_is_no_directory(made: Made) -> None:
-    """Nothing is below it, and it is no listing: absent, as a whole directory that is not there."""
+    """Nothing is below it, and it is no listing: absent, like a missing directory."""
     made.write({"/proc/stat": "1"})
     for path in ("/proc/stat/below", "/proc/stat/", "/proc/stat/../stat"):
         assert failure(made.read, path) == failure(made.read_kept, path) == NO_DIRECTORY
@@ -155,7 +155,7 @@ def test_a_file_is_no_directory(made: Made) -> None:
 
 
 def test_a_directory_in_place_of_a_file_cannot_be_read(made: Made) -> None:
-    """It is there and gives no text: a failure, not an absence."""
+    """It exists and has no text: a failure, not an absence."""
     made.write({"/proc/meminfo": None})
     for ask in (made.read, made.read_bytes, made.read_kept):
         assert failure(ask, "/proc/meminfo") == A_DIRECTORY
@@ -163,7 +163,7 @@ def test_a_directory_in_place_of_a_file_cannot_be_read(made: Made) -> None:
 
 @pytest.mark.parametrize("kind", ["directory", "recording"])
 def test_what_a_recording_listed_and_never_read_is_absent(kind: str, tmp_path: Path) -> None:
-    """An older recording plays with a newer source: what it lacks was not asked for, not broken."""
+    """An older recording plays with a newer collector: what it lacks is absent, not broken."""
     path = "/sys/block/sda/alignment_offset"
     listed = root_of(kind, tmp_path)
     listed.write({path: None})
@@ -212,7 +212,7 @@ def test_a_name_that_no_file_system_takes_cannot_be_read(made: Made) -> None:
 
 
 def write_only() -> str:
-    """Return a file of sysfs that nobody may read, root neither (kernel, fs/kernfs/file.c)."""
+    """Return a sysfs file that is unreadable, even for root (kernel, fs/kernfs/file.c)."""
     found = next(Path("/sys/bus").glob("*/drivers_probe"), None)
     if found is None:
         pytest.skip("'/sys/bus' has no write-only attribute here")
@@ -225,7 +225,7 @@ def write_only() -> str:
     ids=["EACCES", "EIO"],
 )
 def test_what_the_kernel_refuses_is_a_failure(number: int, find: Callable[[], str]) -> None:
-    """It is there and cannot be read; page 0 of a process is never mapped, which is EIO."""
+    """It exists and cannot be read; page 0 of a process is never mapped, which is EIO."""
     path, said = find(), ("ReadError", os.strerror(number))
     memory = Memory({path: "secret\n"})
     memory.fail(path, number)
@@ -238,7 +238,7 @@ def test_what_the_kernel_refuses_is_a_failure(number: int, find: Callable[[], st
 
 
 def test_a_fault_of_a_directory_is_one_of_all_below_it() -> None:
-    """An enclosure that answers no more; a machine of which nothing can be read."""
+    """An enclosure without answer; a machine that is unreadable."""
     memory = Memory({"/sys/block/sda/size": "8\n", "/sys/class": None})
     assert memory.read_kept("/sys/block/sda/size") == "8\n"
     memory.fail("/sys/block", errno.EIO)
@@ -251,14 +251,14 @@ def test_a_fault_of_a_directory_is_one_of_all_below_it() -> None:
 
 
 def test_a_kept_descriptor_sees_the_text_of_now(root: AnyRoot) -> None:
-    """Each read starts at the beginning, so the kernel prints the file anew, longer or shorter."""
+    """Each read starts at the beginning, so the kernel prints the file again, longer or shorter."""
     for text in ("old", "newer", "n", "n" * 100_000, "end"):
         root.write({"/proc/stat": text})
         assert root.read_kept("/proc/stat") == text
 
 
 def test_a_kept_file_that_is_empty_is_opened_again(made: Made) -> None:
-    """In a replayed machine it may be the rest of one that is gone."""
+    """In a replayed machine it may be the rest of a removed file."""
     made.write({"/proc/stat": ""})
     assert made.read_kept("/proc/stat") == ""
     made.write({"/other": "2"})
@@ -271,7 +271,7 @@ GONE = ("AbsentError", os.strerror(errno.ENODEV))
 
 
 def test_a_kept_file_of_a_device_that_was_removed_is_absent(tmp_path: Path) -> None:
-    """ENODEV for who holds it open, then no such file: so the kernel does it."""
+    """ENODEV for an open descriptor, then no such file: like the kernel."""
     root = Root("/")
     with loops(tmp_path, 1, 1) as [(name, _)]:
         path = f"/sys/block/{name}/loop/backing_file"
@@ -282,7 +282,7 @@ def test_a_kept_file_of_a_device_that_was_removed_is_absent(tmp_path: Path) -> N
 
 
 def test_a_kept_file_that_was_removed_in_memory_is_absent() -> None:
-    """As above for each that holds it, and one that came in its place is another file."""
+    """As above for each open descriptor, and a new file in its place is another one."""
     path = "/sys/block/loop0/loop/backing_file"
     memory = Memory({path: "/image\n"})
     another = memory.another()
@@ -296,7 +296,7 @@ def test_a_kept_file_that_was_removed_in_memory_is_absent() -> None:
 
 
 def test_a_kept_file_of_a_process_that_ended_is_a_failure_and_then_absent() -> None:
-    """ESRCH for who holds it open: procfs tells it otherwise than sysfs."""
+    """ESRCH for an open descriptor: procfs differs from sysfs."""
     root = Root("/")
     with subprocess.Popen(["sleep", "1000"]) as process:
         path = f"/proc/{process.pid}/stat"
@@ -308,7 +308,7 @@ def test_a_kept_file_of_a_process_that_ended_is_a_failure_and_then_absent() -> N
 
 
 def test_a_file_that_comes_back_is_opened_again(tmp_path: Path) -> None:
-    """A replay below a directory empties a file that is gone: its descriptor is given up."""
+    """A replay below a directory truncates a removed file: its descriptor is closed."""
     root = Directory(tmp_path)
     root.write({"/sys/block/sda/stat": "1"})
     assert root.read_kept("/sys/block/sda/stat") == "1"
@@ -324,7 +324,7 @@ def test_a_file_that_comes_back_is_opened_again(tmp_path: Path) -> None:
 
 
 def test_a_text_over_the_limit_is_refused(root: AnyRoot) -> None:
-    """One at the limit is read; the message of one above says what is expected."""
+    """One at the limit is read; the message for one above has the expected size."""
     root.write({"/proc/at": b"x" * LIMIT_BYTES, "/proc/above": b"x" * (LIMIT_BYTES + 1)})
     assert len(root.read("/proc/at")) == len(root.read_kept("/proc/at")) == LIMIT_BYTES
     for ask in (root.read, root.read_kept):
@@ -341,7 +341,7 @@ def test_a_file_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
 
 
 def test_a_pipe_or_a_socket_in_place_of_a_file_does_not_block(tmp_path: Path) -> None:
-    """Nobody writes to it: an open that waits would never end."""
+    """It has no writer: an open that waits would never end."""
     os.mkfifo(tmp_path / "pipe")
     assert failure(Root(str(tmp_path)).read, "/pipe") == ("ReadError", os.strerror(errno.ESPIPE))
     with socket.socket(socket.AF_UNIX) as made:
@@ -350,7 +350,7 @@ def test_a_pipe_or_a_socket_in_place_of_a_file_does_not_block(tmp_path: Path) ->
 
 
 def test_another_root_is_the_same_machine(root: AnyRoot) -> None:
-    """For another thread: it sees what changes, is told what it reads itself, and closes alone."""
+    """For another thread: it gets changes, reports its own reads, and is closed separately."""
     root.write({"/proc/stat": "1"})
     seen: dict[str, bytes] = {}
     another = root.another(seen.__setitem__)
@@ -365,7 +365,7 @@ def test_another_root_is_the_same_machine(root: AnyRoot) -> None:
 
 
 def test_what_is_asked_of_a_machine_that_is_not_this_one_is_a_file(root: AnyRoot) -> None:
-    """How full a file system is, and what the probe answers."""
+    """Fill level of a file system, and the probe's answers."""
     root.write({"/.statvfs": "of the root", "/srv/.statvfs": "of srv", "/.probe/run a !b": "{}"})
     assert (root.statvfs("/"), root.statvfs("/srv")) == ("of the root", "of srv")
     assert root.ask("run", "a", "/b") == "{}"
@@ -374,7 +374,7 @@ def test_what_is_asked_of_a_machine_that_is_not_this_one_is_a_file(root: AnyRoot
 
 
 def test_statvfs_of_this_machine_plays_again() -> None:
-    """What is told to a recorder, below another root, is the answer there."""
+    """What a recorder gets is the answer in the recording."""
     seen: dict[str, bytes] = {}
     root = Root("/", seen=seen.__setitem__)
     text = root.statvfs("/proc")
@@ -391,13 +391,13 @@ def test_statvfs_of_what_is_not_there() -> None:
 
 
 def test_the_size_of_a_page_is_the_machines_own(tmp_path: Path) -> None:
-    """Of this one unless a recording says otherwise: vmstat counts pages."""
+    """Of this one unless a recording has another: vmstat counts pages."""
     assert Root("/").page_size_bytes == os.sysconf("SC_PAGE_SIZE")
     assert Root(str(tmp_path), 65_536).page_size_bytes == Memory({}, 65_536).page_size_bytes
 
 
 DEEP = "/1/2/3/4"
-"""As many directories as '..' can be asked for: above them is the machine that runs the tests."""
+"""As many directories as '..' can be used: above them is the machine that runs the tests."""
 NAMES = st.sampled_from(["a", "b", "c"])
 PLACES = st.lists(NAMES, min_size=1, max_size=3).map(lambda parts: "/".join((DEEP, *parts)))
 TARGETS = st.lists(st.sampled_from(["a", "b", "c", "."]), min_size=1, max_size=3).map("/".join)
@@ -413,7 +413,7 @@ ASKED = st.lists(st.sampled_from(["a", "b", "c", "..", ".", ""]), max_size=4)
 def test_memory_tells_of_any_tree_what_a_directory_tells(
     tree: dict[str, bytes | None], links: dict[str, str], asked: list[str], tmp_path: Path
 ) -> None:
-    """The same texts, the same names, the same errors, whatever is asked."""
+    """The same texts, the same names, the same errors, for any query."""
     place = tmp_path / "machine"
     shutil.rmtree(place, ignore_errors=True)
     roots: tuple[Made, Made] = (Directory(place), Memory())
@@ -437,7 +437,7 @@ def test_memory_tells_of_any_tree_what_a_directory_tells(
 
 
 def outcome(ask: Callable[[str], object], path: str) -> object:
-    """Return what a question comes to."""
+    """Return the result of a query."""
     try:
         return ask(path)
     except (AbsentError, ReadError) as error:

@@ -14,7 +14,7 @@ from iowarden.collectors.model import Family, Metric, describe, parse_count
 
 @given(st.integers(0, 2**64 - 1))
 def test_every_64_bit_number_is_read(number: int) -> None:
-    """What the kernel prints comes back."""
+    """A number of the kernel is returned unchanged."""
     assert parse_count(str(number)) == number
 
 
@@ -22,14 +22,14 @@ def test_every_64_bit_number_is_read(number: int) -> None:
     "text", ["", "-1", "+1", "1_000", " 1", "1.0", "0x10", "٣", "²", "9" * 400]
 )
 def test_what_no_kernel_prints_is_refused(text: str) -> None:
-    """Signs, other scripts' digits, and a number that no float holds."""
+    """Signs, other scripts' digits, and a number too large for a float."""
     with pytest.raises(ValueError, match="expected an unsigned 64-bit number, got"):
         parse_count(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Tank:
-    """A thing with two metrics and a field that is none."""
+    """A class with two metrics and a field that is none."""
 
     level_bytes: Annotated[int | None, Metric("gauge", "How full.")]
     filled_total: Annotated[int, Metric("counter", "How often filled.")]

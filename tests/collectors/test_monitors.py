@@ -1,4 +1,4 @@
-"""Other programs at the same disks: who they are, and what stops them."""
+"""Competing monitors of the same disks: their identity, and how to stop them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def samples(value: Monitors) -> dict[tuple[str, ...], float]:
 
 
 def running(value: Monitors) -> Mapping[str, tuple[Process, ...]]:
-    """Return what runs of a look that found no controller."""
+    """Return the running programs of a read without a controller."""
     assert value.drivers == frozenset()
     return value.running
 
@@ -63,19 +63,19 @@ def named() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_smartd_as_debian_starts_it(machine: MachineMaker) -> None:
-    """Its unit is what systemctl stops; a shell of that name in its arguments is not smartd."""
+    """Its unit is what systemctl stops; a shell with that name in its arguments is not smartd."""
     root = machine(INIT | process(812, "smartd", SMARTD) | process(900, "bash"))
     assert running(read_monitors(root)) == {"smartd": (Process(812, "smartmontools.service"),)}
 
 
 def test_where_nothing_runs_each_program_is_known_not_to_run(machine: MachineMaker) -> None:
-    """0 from the first look on; no process, no controller."""
+    """0 from the first read on; no process, no controller."""
     found = samples(read_monitors(machine(INIT)))
     assert found == {("running", monitor.name): 0.0 for monitor in KNOWN}
 
 
 def test_of_three_processes_the_oldest_is_named_once_for_each_unit(machine: MachineMaker) -> None:
-    """3dm2 makes children; 999 is older than 1000 although its name sorts behind."""
+    """3dm2 forks children; 999 is older than 1000 although its name sorts after it."""
     files = INIT | {k: v for pid in (1001, 999, 1000) for k, v in process(pid, "3dm2").items()}
     files |= process(77_000, "3dm2", "0::/system.slice/3dm2.service\n")
     assert running(read_monitors(machine(files))) == {
@@ -84,7 +84,7 @@ def test_of_three_processes_the_oldest_is_named_once_for_each_unit(machine: Mach
 
 
 def test_a_java_is_what_its_unit_says(machine: MachineMaker) -> None:
-    """MegaRAID Storage Manager is one, beside its monitor; a database is none."""
+    """MegaRAID Storage Manager is one, in addition to its monitor; a database is none."""
     files = (
         INIT
         | process(700, "mrmonitord", "0::/system.slice/vivaldiframeworkd.service\n")
@@ -119,20 +119,20 @@ def test_a_java_is_what_its_unit_says(machine: MachineMaker) -> None:
     ],
 )
 def test_only_a_service_of_the_system_is_one_to_stop(text: str, unit: str) -> None:
-    """Nobody is told to stop docker, another's user service, or to run what a name smuggles in."""
+    """No advice to stop docker, another user's service, or to run an injected command."""
     assert parse_unit(text) == unit
 
 
 @given(st.text(st.sampled_from("ab-_.:@/\\ \t\n'\"`$&|;<>()*?[]#~!{}é")))
 def test_no_unit_needs_quoting_in_a_shell(text: str) -> None:
-    """Whatever a group is called, the command that is shown does what it says."""
+    """Whatever the name of a group, the shown command has only the intended effect."""
     unit = parse_unit(f"0::/system.slice/{text}.service")
     assert not set(unit) & set("\\ \t\n'\"`$&|;<>()*?[]#~!{}")
     assert not unit.startswith("-")
 
 
 def test_at_an_areca_and_a_3ware_two_programs_clash(machine: MachineMaker) -> None:
-    """Controllers that are there are told of, with whoever may disturb there, running or not."""
+    """Present controllers are reported, with programs that may interfere there, running or not."""
     root = machine(
         INIT
         | process(812, "smartd", SMARTD)
@@ -152,13 +152,13 @@ def test_at_an_areca_and_a_3ware_two_programs_clash(machine: MachineMaker) -> No
 
 
 def test_where_others_are_hidden_nothing_is_said(machine: MachineMaker) -> None:
-    """hidepid=2: only iowarden's own processes show; that nothing else runs is not known."""
+    """hidepid=2: only iowarden's own processes are visible; whether others run is unknown."""
     with pytest.raises(AbsentError, match=r"'/proc/1/comm': No such file.*hidepid"):
         read_monitors(machine(process(4711, "iowarden")))
 
 
 def test_where_others_show_and_may_not_be_read_nothing_is_said(tmp_path: Path) -> None:
-    """hidepid=1; here by a file that the kernel lets nobody read, not even root."""
+    """hidepid=1; here by a file that the kernel makes unreadable, even for root."""
     unreadable = Path("/sys/bus/platform/drivers_probe")
     if not unreadable.exists():
         pytest.skip("this kernel has no platform bus")
@@ -171,7 +171,7 @@ def test_where_others_show_and_may_not_be_read_nothing_is_said(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", ["1/comm", "77/comm", "812/cgroup"])
 def test_another_error_is_no_sign_that_nothing_runs(name: str, machine: MachineMaker) -> None:
-    """A directory in its place: the look has failed."""
+    """A directory in its place: the read has failed."""
     files = INIT | process(77, "sleep") | process(812, "smartd", SMARTD)
     del files[f"/proc/{name}"]
     with pytest.raises(ReadError, match=f"'/proc/{name}'"):
@@ -181,7 +181,7 @@ def test_another_error_is_no_sign_that_nothing_runs(name: str, machine: MachineM
 def test_a_process_that_ended_meanwhile_is_left_out(
     tmp_path: Path, named: subprocess.Popen[bytes]
 ) -> None:
-    """Its directory is empty, or the kernel says 'No such process' of a file that was opened."""
+    """Its directory is empty, or the kernel returns 'No such process' for an opened file."""
     others = {"/proc/500": None, **process(501, ""), **process(812, "smartd", SMARTD)}
     write_tree(tmp_path, INIT | others)
     root = Root(str(tmp_path))
@@ -209,7 +209,7 @@ def test_a_process_of_this_machine(named: subprocess.Popen[bytes]) -> None:
 def test_one_that_ends_while_it_is_looked_at_does_not_run(
     named: subprocess.Popen[bytes],
 ) -> None:
-    """After its name was read, before its group: it is not told as running outside any unit."""
+    """After its name was read, before its group: it is not reported as running outside any unit."""
 
     def seen(path: str, _: bytes) -> None:
         if path == f"/proc/{named.pid}/comm":

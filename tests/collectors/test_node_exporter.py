@@ -1,4 +1,4 @@
-"""The real node_exporter beside us: what it says of this machine is what we say."""
+"""The real node_exporter on the same host: its series are equal to ours."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ CONSTANT = re.compile(
     r"|memory_HugePages_Total)"
 )
 RISING = re.compile(r"node_(time_seconds|vmstat_\w+)")
-"""No counters by their type, and rise like some."""
+"""Not counters by type, but increasing like counters."""
 WAVERING = re.compile(r"node_cpu_seconds_total")
-"""Idle and iowait may fall a little, and then node_exporter holds its last value."""
+"""Idle and iowait may decrease a little, and then node_exporter keeps its last value."""
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def address() -> Iterator[str]:
 
 
 def _listening(process: subprocess.Popen[bytes]) -> str:
-    """Return the address that it says it listens on; the kernel chose the port."""
+    """Return the address in its log message; the kernel chose the port."""
     assert process.stderr is not None
     said = b""
     end = time.monotonic() + DEADLINE_SECONDS
@@ -101,7 +101,7 @@ def _listening(process: subprocess.Popen[bytes]) -> str:
 
 
 def what_we_say(root: Root) -> node_exporter.Series:
-    """What our sources say of this machine under node_exporter's names."""
+    """Return our collectors' series of this machine under node_exporter's names."""
     series: node_exporter.Series = {}
     for source in SOURCES:
         if source.node is None or not all(p.startswith("node_") for p in source.node_prefixes):
@@ -116,7 +116,7 @@ def what_we_say(root: Root) -> node_exporter.Series:
 
 
 def test_it_says_the_same_of_this_machine(address: str) -> None:
-    """Names, labels, types; constants are equal, what rises lies between our looks around it."""
+    """Names, labels, types; constants are equal, increasing values are between our two reads."""
     root = Root("/")
     before = what_we_say(root)
     with urllib.request.urlopen(address, timeout=DEADLINE_SECONDS) as answer:

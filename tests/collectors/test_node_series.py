@@ -18,13 +18,13 @@ from iowarden.daemon.http.exposition import Exposition, Snapshot
     ],
 )
 def test_kinds(name: str, kind: str) -> None:
-    """Counters end in '_total'; of vmstat's lines node_exporter does not say."""
+    """Counters end in '_total'; node_exporter exports vmstat's lines untyped."""
     assert family(name).kind == kind
     assert family(name).help.endswith(".")
 
 
 def test_a_chunk_is_valid_on_metrics() -> None:
-    """Each family once, with its samples behind it, whatever the order they come in."""
+    """Each family once, followed by its samples, in any input order."""
     cpu0, cpu1 = (("cpu", "0"),), (("cpu", "1"),)
     samples = [
         ("node_cpu_seconds_total", cpu0, 1.5),

@@ -1,4 +1,4 @@
-"""What a program that the probe ran has printed."""
+"""Output of a program that the probe ran."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from iowarden.collectors.program import parse_output
 
 
 def test_what_a_program_printed_that_a_signal_ended_is_no_answer() -> None:
-    """It crashed or was killed: half a table lists fewer disks, not broken ones."""
+    """It crashed or was killed: half a table has fewer disks, not failed ones."""
     answer = {"status": None, "signal": 15, "stdout": "half", "stderr": " a table"}
     with pytest.raises(ParseError, match="terminated by signal 15"):
         parse_output(json.dumps(answer))

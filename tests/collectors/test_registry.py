@@ -1,4 +1,4 @@
-"""Every way a source can end is an outcome."""
+"""Every result of a collector is an outcome."""
 
 from __future__ import annotations
 
@@ -66,19 +66,19 @@ PATHS = {
 LISTED = frozenset(
     "bdi block btrfs controllers dm enclosure ext4 hwmon monitors numa queue scsi smart".split()
 )
-"""Sources that list a directory first: its path is what PATHS has."""
+"""Collectors that list a directory first: PATHS has its path."""
 TEXTS = [source for source in SOURCES if source.name not in LISTED]
 
 
 def run(source: Source, root: Root) -> Reading:
-    """Collect with a clock that advances by 1 s a look."""
+    """Run a collector with a clock that advances by 1 s per reading."""
     clock = itertools.count(100.0)
     return collect(source, root, lambda: next(clock))
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
 def test_this_machine_can_be_read(source: Source) -> None:
-    """The kernel this runs on answers every source, or offers it not at all."""
+    """The running kernel supports every collector, or does not offer its data at all."""
     root = Root("/")
     reading = run(source, root)
     root.close()
@@ -91,7 +91,7 @@ def test_this_machine_can_be_read(source: Source) -> None:
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
 def test_what_the_kernel_does_not_offer_is_absent(source: Source, machine: MachineMaker) -> None:
-    """No such file: the outcome says so, names it, and has no value."""
+    """No such file: the outcome reports it with its name, and has no value."""
     reading = run(source, machine({"/etc": None}))
     assert (reading.outcome, reading.value) == (Outcome.ABSENT, None)
     assert PATHS[source.name] in reading.error
@@ -110,20 +110,20 @@ def test_what_cannot_be_read_has_failed(source: Source, machine: MachineMaker) -
 @pytest.mark.parametrize("source", [s for s in TEXTS if s.name != "uname"], ids=lambda s: s.name)
 @pytest.mark.parametrize("content", [b"\x00\xff\xfe", b"garbage\n", b"\x1f\x8b" * 99])
 def test_binary_is_unparsed(source: Source, content: bytes, machine: MachineMaker) -> None:
-    """It was read and says nothing: neither a value nor a bug."""
+    """It was read without usable content: neither a value nor a bug."""
     reading = run(source, machine({PATHS[source.name]: content}))
     assert (reading.outcome, reading.value) == (Outcome.UNPARSED, None)
     assert "expected" in reading.error
 
 
 def test_a_huge_file_has_failed(machine: MachineMaker) -> None:
-    """More than any kernel prints is not taken in."""
+    """A file larger than any of the kernel's is refused."""
     reading = run(MEMINFO, machine({"/proc/meminfo": b"x" * (LIMIT_BYTES + 1)}))
     assert reading.outcome is Outcome.FAILED
 
 
 def test_our_own_exception_is_a_bug_with_its_traceback(machine: MachineMaker) -> None:
-    """A mistake of ours in one source must not end the others."""
+    """Our bug in one collector must not stop the others."""
 
     def broken(root: Root) -> object:
         empty: dict[str, object] = {}
@@ -137,7 +137,7 @@ def test_our_own_exception_is_a_bug_with_its_traceback(machine: MachineMaker) ->
 
 
 def test_no_two_sources_claim_a_name() -> None:
-    """A series has one owner: an alert's sources are found by its names."""
+    """A series has one owner: the collectors of an alert are found by its series names."""
     names = [family.name for source in SOURCES for family in source.families]
     assert len(names) == len(set(names))
     prefixes = [prefix for source in SOURCES for prefix in source.node_prefixes]
@@ -146,7 +146,7 @@ def test_no_two_sources_claim_a_name() -> None:
 
 
 def test_node_exporters_series_on_the_same_kind_of_machine() -> None:
-    """It ran on the machine of the recorded stall: the names it gave are the names we give."""
+    """On the recorded machine the series names are the declared ones."""
     _, reference = node_exporter.parse(corpus("vm/inventory/node_exporter.metrics").read_text())
     theirs = node_exporter.theirs(reference)
     root = Memory()

@@ -1,4 +1,4 @@
-"""Attributes of a device: those it has, and those it has not."""
+"""Attributes of a device: existing and missing ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLACE = "/sys/class/thing/thing0"
 
 
 def test_what_the_listing_does_not_show_is_never_opened(machine: MachineMaker) -> None:
-    """A file that comes later is not of this reading: one look at a device is one look."""
+    """A file that is added later does not belong to this reading."""
     root = machine({f"{PLACE}/depth": "5\n"})
     found = Attributes(root, PLACE)
     root.write({f"{PLACE}/later": "1\n", f"{PLACE}/below": None})
@@ -37,13 +37,13 @@ def test_what_the_listing_does_not_show_is_never_opened(machine: MachineMaker) -
 
 
 def test_a_text_is_one_line(machine: MachineMaker) -> None:
-    """Padding, line ends and zero bytes of firmware are no part of it; nothing is no text."""
+    """Padding, line ends and zero bytes of firmware are stripped; an empty text is None."""
     found = Attributes(machine({f"{PLACE}/name": b" Disk  7\0 \n", f"{PLACE}/none": "\n"}), PLACE)
     assert (found.text("name"), found.text("none"), found.count("none")) == ("Disk 7", None, None)
 
 
 def test_one_attribute_that_is_withdrawn_is_no_device_that_is_gone(machine: MachineMaker) -> None:
-    """A driver may take an attribute back while its device stays."""
+    """A driver may remove an attribute while its device remains."""
     root = machine({f"{PLACE}/depth": "5\n", f"{PLACE}/mode": "1\n"})
     found = Attributes(root, PLACE)
     root.remove(f"{PLACE}/mode")
@@ -51,7 +51,7 @@ def test_one_attribute_that_is_withdrawn_is_no_device_that_is_gone(machine: Mach
 
 
 def test_a_device_has_one_name_in_every_source(machine: MachineMaker) -> None:
-    """sysfs writes '!' for '/' in a name: no label has it, so that alerts of one disk meet."""
+    """sysfs writes '!' for '/' in a name: no label has it, so the alerts of one disk match."""
     disk, block = "/sys/block/cciss!c0d0", "device/block/cciss!c0d0"
     counters = " 1 2 3 4 5 6 7 8 9 10 11\n"
     files: dict[str, str | bytes | None] = {
@@ -92,7 +92,7 @@ def test_a_device_has_one_name_in_every_source(machine: MachineMaker) -> None:
 
 
 def test_a_directory_that_is_not_there(machine: MachineMaker) -> None:
-    """It is None where it may be missing, an error where it must not."""
+    """It is None if it may be missing, an error if not."""
     root = machine({"/sys/class": None})
     assert attributes(root, PLACE) is None
     with pytest.raises(AbsentError, match=PLACE):
@@ -101,7 +101,7 @@ def test_a_directory_that_is_not_there(machine: MachineMaker) -> None:
 
 @given(st.text(alphabet="-0123456789_ \n") | st.text())
 def test_any_text_is_a_number_or_refused(text: str) -> None:
-    """What Python's own int() would take beyond the kernel's digits is refused."""
+    """Numbers that Python's own int() would accept beyond the kernel's format are refused."""
     root = Memory({"/depth": text.encode(errors="surrogatepass")})
     for read in (Attributes.count, Attributes.signed):
         found = Attributes(root, "")

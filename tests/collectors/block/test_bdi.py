@@ -1,4 +1,4 @@
-"""Backing devices of disks, of network file systems, and of kernels old and new."""
+"""Backing devices of disks and network file systems, on old and new kernels."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ DISK = bdi("8:0", read_ahead_kb="8192\n", max_bytes="4194304\n", strict_limit="1
 
 
 def test_a_disk_that_may_hold_little_of_the_cache(machine: MachineMaker) -> None:
-    """Someone has set a strict limit of 4 MiB for it; kB of read-ahead become bytes."""
+    """A strict limit of 4 MiB is set; kB of read-ahead become bytes."""
     assert read_bdi(machine(DISK)) == {"8:0": Bdi("8:0", 8192 * 1024, 0, 100, 4_194_304, True)}
 
 
 def test_an_old_kernel_has_no_strict_limit(machine: MachineMaker) -> None:
-    """Before 6.2 neither that file nor max_bytes is there: no series, not 0."""
+    """Before 6.2 there is neither that file nor max_bytes: no series, not 0."""
     devices = read_bdi(machine(bdi("8:0", max_ratio="5\n")))
     assert (devices["8:0"].max_bytes, devices["8:0"].strict_limit) == (None, None)
     assert {name: number for name, _, number in emit(devices)} == {
@@ -45,7 +45,7 @@ def test_an_old_kernel_has_no_strict_limit(machine: MachineMaker) -> None:
 
 
 def test_series_of_a_backing_device(machine: MachineMaker) -> None:
-    """The name is the label; a yes is a number, not a word."""
+    """The name is the label; a boolean is a number."""
     samples = emit(read_bdi(machine(DISK)))
     strict = [s for s in samples if s[0] == "iowarden_bdi_strict_limit"]
     assert strict == [("iowarden_bdi_strict_limit", (("bdi", "8:0"),), 1.0)]
@@ -53,7 +53,7 @@ def test_series_of_a_backing_device(machine: MachineMaker) -> None:
 
 
 def test_names_that_are_no_device_numbers(machine: MachineMaker) -> None:
-    """NFS, FUSE on a block device, flash, btrfs and the kernel's default; loop and RAM not."""
+    """NFS, FUSE on a block device, flash, btrfs and the kernel's default; not loop and RAM."""
     names = ["0:40", "11:0", "17:0", "8:1-fuseblk", "btrfs-1", "default", "mtd-0"]
     files: Files = {}
     for name in [*names, "7:0", "7:13", "1:0"]:
@@ -63,14 +63,14 @@ def test_names_that_are_no_device_numbers(machine: MachineMaker) -> None:
 
 @pytest.mark.parametrize("attribute", ["max_ratio", "read_ahead_kb", "strict_limit"])
 def test_an_attribute_that_makes_no_sense_is_named(attribute: str, machine: MachineMaker) -> None:
-    """Path, what was expected, what was there."""
+    """The message has the path, the expected and the found value."""
     path = f"/sys/class/bdi/8:0/{attribute}"
     with pytest.raises(ParseError, match=f"'{path}': expected .* number, got 'half'"):
         read_bdi(machine(DISK | {path: "half\n"}))
 
 
 def test_an_attribute_that_cannot_be_read_is_in_doubt(machine: MachineMaker) -> None:
-    """A directory in its place: unknown, with the reason, and the rest stays."""
+    """A directory in place of the file: unknown, with the reason; the other values remain."""
     files = DISK | {"/sys/class/bdi/8:0/max_ratio/x": None}
     del files["/sys/class/bdi/8:0/max_ratio"]
     devices = read_bdi(machine(files))
@@ -81,7 +81,7 @@ def test_an_attribute_that_cannot_be_read_is_in_doubt(machine: MachineMaker) -> 
 
 
 def test_a_mount_that_ends_while_it_is_read_is_left_out(machine: MachineMaker) -> None:
-    """Its backing device went after the directory was listed: no half of it."""
+    """A backing device that vanished after the listing is left out as a whole."""
     root = machine(DISK | bdi("0:40"))
 
     def unmount(seen: str, content: bytes) -> None:
@@ -99,7 +99,7 @@ def test_a_machine_without_sysfs_is_absent(machine: MachineMaker) -> None:
 
 
 def test_the_backing_devices_of_this_machine() -> None:
-    """What the kernel says here is what we say."""
+    """The values are equal to those of this kernel."""
     if not os.path.isdir("/sys/class/bdi"):
         pytest.skip("no backing devices here")
     root = Root("/")

@@ -1,4 +1,4 @@
-"""Stacks of disks, arrays and mapped devices, and who the disks are."""
+"""Stacks of disks, arrays and mapped devices, and the identity of disks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ SCSI = disk(
 
 
 def test_a_scsi_disk_is_its_serial_number(machine: MachineMaker) -> None:
-    """The serial is in a binary page, the host adapter in the address H:C:T:L."""
+    """The serial number is in a binary page, the host adapter in the address H:C:T:L."""
     device = read_block(machine(SCSI)).devices["sda"]
     assert device.leaf
     assert (device.model, device.vendor) == ("ST4000NM000A-2HZ", "ATA")
@@ -101,7 +101,7 @@ def test_a_disk_of_a_sas_adapter_is_at_no_ata_port(machine: MachineMaker) -> Non
 
 
 def test_an_address_that_is_none_is_not_taken(machine: MachineMaker) -> None:
-    """What else is in that directory is no SCSI address."""
+    """Other entries of that directory are no SCSI addresses."""
     files = SCSI | {"/sys/block/sda/device/scsi_device/power": None}
     del files["/sys/block/sda/device/scsi_device/2:0:1:0"]
     device = read_block(machine(files)).devices["sda"]
@@ -109,7 +109,7 @@ def test_an_address_that_is_none_is_not_taken(machine: MachineMaker) -> None:
 
 
 def test_identities_of_nvme_and_virtio(machine: MachineMaker) -> None:
-    """NVMe tells serial and wwid of its controller, virtio a serial only; neither has a host."""
+    """NVMe has serial number and wwid of its controller, virtio a serial number; neither a host."""
     files = disk(
         "nvme0n1",
         device__serial="S5GXNX0R\n",
@@ -169,7 +169,7 @@ def test_what_is_no_disk_is_no_leaf(machine: MachineMaker) -> None:
 
 
 def test_the_paths_of_an_nvme_namespace_are_its_leaves(machine: MachineMaker) -> None:
-    """With native multipath the kernel links nothing: requests hang on a path, not on the head."""
+    """With native multipath the kernel links nothing: requests hang at a path, not at the head."""
     state = {"/sys/block/nvme0c1n1/device/state": "connecting\n"}
     files = disk("nvme0n1") | disk("nvme0c0n1") | disk("nvme0c1n1") | state
     topology = read_block(machine(files))
@@ -195,12 +195,12 @@ def test_the_paths_of_an_nvme_namespace_are_its_leaves(machine: MachineMaker) ->
 def test_copies_of_a_block(
     level: str | None, disks: int | None, layout: int | None, expected: int | None
 ) -> None:
-    """raid10 keeps near times far copies; a parity level keeps none."""
+    """raid10 has near times far copies; a parity level has none."""
     assert copies(level, disks, layout) == expected
 
 
 def test_a_reshaping_array_tells_the_shape_it_will_have(machine: MachineMaker) -> None:
-    """The kernel prints '4 (3)' then; of an array that is being put together nothing."""
+    """The kernel prints '4 (3)' then; for an array that is being assembled nothing."""
     devices = read_block(
         machine(array("md0", "raid5\n", "4 (3)\n") | array("md1", "\n", "", ""))
     ).devices
@@ -209,7 +209,7 @@ def test_a_reshaping_array_tells_the_shape_it_will_have(machine: MachineMaker) -
 
 
 def test_an_attribute_that_cannot_be_read_is_unknown(machine: MachineMaker) -> None:
-    """A sick disk answers some attributes with an error: the others stay."""
+    """A faulty disk answers some attributes with an error: the others remain."""
     files = SCSI | {
         "/sys/block/sda/queue/rotational/x": None,
         "/sys/block/sda/device/vpd_pg80": b"\0",
@@ -221,13 +221,13 @@ def test_an_attribute_that_cannot_be_read_is_unknown(machine: MachineMaker) -> N
 
 
 def test_a_device_that_vanishes_while_it_is_read_is_left_out(machine: MachineMaker) -> None:
-    """It was listed and is no directory any more: no device, no error."""
+    """It was listed and is no longer a directory: no device, no error."""
     topology = read_block(machine(SCSI | {"/sys/block/sdb": "gone"}))
     assert list(topology.devices) == ["sda"]
 
 
 def test_a_name_that_is_no_utf_8_is_shown_escaped(machine: MachineMaker) -> None:
-    """The byte is shown as an escape, in the device and where others refer to it."""
+    """The byte is escaped, in the device and in references to it."""
     name = b"sd\xff".decode(errors="surrogateescape")
     files = disk(name) | disk("dm-0") | {f"/sys/block/dm-0/slaves/{name}": None}
     topology = read_block(machine(files))
@@ -236,7 +236,7 @@ def test_a_name_that_is_no_utf_8_is_shown_escaped(machine: MachineMaker) -> None
 
 
 def test_a_machine_without_sysfs_is_absent(machine: MachineMaker) -> None:
-    """No '/sys/block' is no machine without disks."""
+    """A missing '/sys/block' does not mean a machine without disks."""
     with pytest.raises(AbsentError, match="/sys/block"):
         read_block(machine({"/proc/stat": ""}))
 
@@ -261,25 +261,25 @@ def test_series_name_the_disk(machine: MachineMaker) -> None:
 
 
 def test_a_name_that_repeats_model_and_serial_is_no_wwn() -> None:
-    """'t10.' identifiers of ATA disks are vendor, model and serial once more."""
+    """'t10.' identifiers of ATA disks are vendor, model and serial number again."""
     assert parse_wwn("t10.ATA     QEMU HARDDISK   QM00005\n") is None
 
 
 @given(st.text())
 def test_any_text_is_a_number_or_none(text: str) -> None:
-    """No attribute can raise."""
+    """No content of an attribute raises."""
     number = parse_number(text)
     assert number is None or number >= 0
 
 
 @given(st.binary() | st.binary().map(lambda tail: b"\x00\x80\x00\x08" + tail))
 def test_any_page_is_a_serial_number_or_none(page: bytes) -> None:
-    """A page that is short, padded or no page gives no serial number, never an empty one."""
+    """A page that is short, padded or invalid gives no serial number, never an empty one."""
     assert parse_serial_page(page) != ""
 
 
 def test_devices_and_partitions_have_all_their_names(machine: MachineMaker) -> None:
-    """A mount names '/dev/mapper/vg-data', a line of the kernel's log 253:0, sysfs 'dm-0'."""
+    """A mount names '/dev/mapper/vg-data', a line of the kernel log 253:0, sysfs 'dm-0'."""
     files = disk("sda", dev="8:0\n") | disk("loop0", dev="7:0\n", loop__backing_file="/srv/a\n")
     files |= disk("dm-0", dev="253:0\n", dm__name="vg-data\n", dm__uuid="LVM-abc\n")
     files |= {"/sys/block/sda/sda1/partition": "1\n", "/sys/block/sda/sda1/dev": "8:1\n"}
@@ -292,7 +292,7 @@ def test_devices_and_partitions_have_all_their_names(machine: MachineMaker) -> N
 
 
 def test_a_partition_is_told_with_what_holds_it_and_all_of_a_btrfs(machine: MachineMaker) -> None:
-    """A member of an array is a partition; a btrfs is on two disks, of which a mount names one."""
+    """A member of an array is a partition; a btrfs is on two disks, a mount names one."""
     files = disk("sda") | disk("sdb") | disk("md0")
     files |= {"/sys/block/sda/sda1/partition": "1\n", "/sys/block/sda/sda1/holders/md0": None}
     pool = "/sys/fs/btrfs/0f3a5b1e-1111-2222-3333-444455556666/devices"

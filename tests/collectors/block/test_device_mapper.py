@@ -1,4 +1,4 @@
-"""Device-mapper devices that run, are suspended, or go while they are looked at."""
+"""Device-mapper devices that are active, suspended, or removed while they are read."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def test_one_runs_and_one_is_suspended(machine: MachineMaker) -> None:
 
 
 def test_a_machine_without_device_mapper_has_none(machine: MachineMaker) -> None:
-    """That there is no such device is an answer."""
+    """An empty result is a valid answer."""
     assert read_dm(machine({"/sys/block/sda/size": "1\n"})) == {}
 
 
 def test_a_machine_without_sysfs_is_no_answer(machine: MachineMaker) -> None:
-    """Nobody can say which devices there are."""
+    """The devices cannot be listed."""
     with pytest.raises(AbsentError, match="/sys/block"):
         read_dm(machine({"/sys/class": None}))
 
 
 def test_what_the_kernel_does_not_say_is_not_running(machine: MachineMaker) -> None:
-    """Without the attribute there is no sample; what cannot be read is named."""
+    """Without the attribute there is no sample; an unreadable one is named."""
     found = read_dm(machine({"/sys/block/dm-0/dm/suspended": None, "/sys/block/dm-1/dm": None}))
     assert emit(found) == []
     assert found["dm-1"].suspended is None
@@ -56,7 +56,7 @@ def test_what_the_kernel_does_not_say_is_not_running(machine: MachineMaker) -> N
 
 
 def test_another_answer_is_no_answer(machine: MachineMaker) -> None:
-    """It is a number, or the kernel has changed."""
+    """A value that is no number is refused."""
     with pytest.raises(ParseError, match=r"dm-0/dm/suspended': expected an unsigned number"):
         read_dm(machine(mapped("dm-0", "a\n", "yes\n")))
 

@@ -59,7 +59,7 @@ def test_every_kind_of_request_counts_as_completed() -> None:
 
 
 def test_what_an_old_kernel_does_not_count_gives_no_sample() -> None:
-    """Discards came with 4.18, flushes with 5.5: absent is not zero."""
+    """Discards were added in 4.18, flushes in 5.5: missing is not zero."""
     assert "discarded_bytes_total" in values(KERNEL_4_18)
     assert "flushes_completed_total" not in values(KERNEL_4_18)
     assert "discarded_bytes_total" not in values(KERNEL_2_6_18)
@@ -68,17 +68,17 @@ def test_what_an_old_kernel_does_not_count_gives_no_sample() -> None:
 
 
 def test_partition_lines_before_2_6_25_are_left_out() -> None:
-    """Their four numbers say nothing of time and requests in flight."""
+    """Their four numbers have no times and no requests in flight."""
     assert list(parse_diskstats(KERNEL_2_6_18)) == ["sda"]
 
 
 def test_columns_of_a_later_kernel_are_ignored() -> None:
-    """A field added behind the twentieth does not blind us."""
+    """A field added after the twentieth is ignored."""
     assert parse_diskstats(SDA.replace(" 6 1\n", " 6 1 99 98\n")) == parse_diskstats(SDA)
 
 
 def test_only_whole_devices_are_exposed() -> None:
-    """Partitions have no series; an idle loop device neither, one in use has."""
+    """Partitions have no series; an idle loop device has none either, one in use has."""
     text = LOOP0 + SDA + SDA1
     block = parse_diskstats(text)
     devices = {labels[0][1] for _, labels, _ in SOURCE.samples(block, {"sda", "loop0"})}
@@ -88,7 +88,7 @@ def test_only_whole_devices_are_exposed() -> None:
 
 
 def test_node_exporter_ignores_partitions_and_counts_discards_in_sectors() -> None:
-    """As it does by default; its seconds are its very floats."""
+    """Devices are ignored as by default in node_exporter; the seconds are exactly its floats."""
     nvme = SDA.replace("sda", "nvme0n1p2") + SDA.replace("sda", "md0p1")
     samples = list(node_samples(parse_diskstats(SDA + SDA1 + LOOP0 + nvme)))
     assert {labels[0][1] for _, labels, _ in samples} == {"sda", "md0p1"}
@@ -106,32 +106,32 @@ def test_node_exporter_ignores_partitions_and_counts_discards_in_sectors() -> No
     ids=["word", "short", "huge"],
 )
 def test_a_line_that_does_not_parse_is_named(bad: str) -> None:
-    """The message has path, line number, what is expected and what is there."""
+    """The message has the path, the line number, the expected and the found value."""
     with pytest.raises(ParseError, match=r"'/proc/diskstats' line 2: expected .*, got '"):
         parse_diskstats(LOOP0 + bad)
 
 
 @given(st.integers(1, len(SDA) - 1))
 def test_a_truncated_line_is_refused(length: int) -> None:
-    """Cut after the seventh or fourteenth number it would look like a line of an older kernel."""
+    """Truncated after number 7 or 14 it would look like a line of an older kernel."""
     with pytest.raises(ParseError, match="expected whole lines, got"):
         parse_diskstats(LOOP0 + SDA[:length])
 
 
 def test_a_device_whose_name_is_no_utf_8_is_shown_escaped(machine: MachineMaker) -> None:
-    """The byte is shown as an escape; nothing is lost and nothing raises."""
+    """The byte is escaped; nothing is lost and nothing raises."""
     root = machine({"/proc/diskstats": SDA.encode().replace(b"sda", b"sd\xff")})
     assert list(read_diskstats(root)) == ["sd\\xff"]
 
 
 def test_a_machine_without_disks_has_none() -> None:
-    """A diskless node's file is empty: that is an answer, not an error."""
+    """The file of a diskless host is empty: a valid answer, not an error."""
     assert parse_diskstats("") == {}
 
 
 @given(st.lists(LINES | st.text(max_size=60), max_size=8).map(lambda x: "\n".join([*x, ""])))
 def test_any_text_is_devices_or_a_parse_error(text: str) -> None:
-    """Whatever the file says, the answer is a value or a refusal."""
+    """Any text gives a value or a ParseError."""
     try:
         value = parse_diskstats(text)
     except ParseError:
@@ -144,7 +144,7 @@ def test_any_text_is_devices_or_a_parse_error(text: str) -> None:
 def test_a_list_without_a_device_is_absent_and_not_a_machine_at_rest(
     machine: MachineMaker,
 ) -> None:
-    """Empty or blank: alerts on its devices are then unknown, not over."""
+    """Empty or blank: alerts on its devices are then unknown, not resolved."""
     for text in ("", "\n"):
         with pytest.raises(AbsentError):
             read_diskstats(machine({"/proc/diskstats": text}))

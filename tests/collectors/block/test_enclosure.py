@@ -1,4 +1,4 @@
-"""Shelves of disks: slots that are well, sick, empty or silent."""
+"""Enclosures: slots that are OK, faulty, empty or not reported."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TWO = (
 
 
 def test_a_shelf_with_a_disk_that_is_failing(machine: MachineMaker) -> None:
-    """A fault that is sensed is printed as 4; what is no slot is left out."""
+    """A detected fault is printed as 4; directories that are no slots are left out."""
     assert read_enclosure(machine(TWO)) == (
         Slot("6:0:8:0", "Slot 01", "OK", fault=False, active=True, locate=False, device="sda"),
         Slot("6:0:8:0", "Slot 02", "critical", fault=True, active=True, locate=True, device="sdb"),
@@ -43,13 +43,13 @@ def test_a_shelf_with_a_disk_that_is_failing(machine: MachineMaker) -> None:
     ("fault", "expected"), [("0\n", False), ("2\n", True), ("6\n", True), ("-1\n", None)]
 )
 def test_what_a_fault_is(fault: str, expected: bool | None, machine: MachineMaker) -> None:
-    """Asked for, asked for and sensed; or nobody has asked the enclosure yet."""
+    """Requested, requested and detected; or the enclosure was not queried yet."""
     [found] = read_enclosure(machine(slot("0", fault=fault)))
     assert found.fault is expected
 
 
 def test_series_of_a_slot(machine: MachineMaker) -> None:
-    """State and disk are labels; 1 and 0 say whether it is well."""
+    """State and disk are labels; 1 and 0 mean OK or not."""
     samples = emit(read_enclosure(machine(TWO)))
     own = (("device", "sdb"), ("enclosure", "6:0:8:0"), ("slot", "Slot 02"))
     assert [sample for sample in samples if own[0] in sample[1]] == [
@@ -65,7 +65,7 @@ def test_series_of_a_slot(machine: MachineMaker) -> None:
 
 @pytest.mark.parametrize("status", ["not installed", "unsupported", "unknown", "(null)"])
 def test_an_empty_slot_is_neither_well_nor_sick(status: str, machine: MachineMaker) -> None:
-    """Nor is one of which the enclosure knows nothing."""
+    """Nor has a slot whose state the enclosure does not report."""
     [found] = read_enclosure(machine(slot("0", status=status + "\n")))
     assert (found.status, found.device) == (None if status == "(null)" else status, None)
     names = {name for name, _, _ in emit([found])}
@@ -75,14 +75,14 @@ def test_an_empty_slot_is_neither_well_nor_sick(status: str, machine: MachineMak
 
 
 def test_an_attribute_that_makes_no_sense_is_named(machine: MachineMaker) -> None:
-    """Path, what was expected, what was there."""
+    """The message has the path, the expected and the found value."""
     path = f"{SHELF}/Slot 01/fault"
     with pytest.raises(ParseError, match=f"'{path}': expected a number, got 'yes'"):
         read_enclosure(machine(TWO | {path: "yes\n"}))
 
 
 def test_an_attribute_that_cannot_be_read_leaves_the_slot_in_doubt(machine: MachineMaker) -> None:
-    """A directory in its place: unknown, with the reason, and the other slot stays."""
+    """A directory in place of the file: unknown, with the reason; the other slot remains."""
     path = f"{SHELF}/Slot 01/status"
     files = TWO | {path + "/x": None}
     del files[path]
@@ -94,7 +94,7 @@ def test_an_attribute_that_cannot_be_read_leaves_the_slot_in_doubt(machine: Mach
 
 
 def test_a_slot_that_goes_while_it_is_read_is_left_out(machine: MachineMaker) -> None:
-    """The cable was pulled after the directory was listed: no half of it."""
+    """The enclosure was disconnected after the listing: it is left out as a whole."""
     root = machine(TWO)
 
     def pull(seen: str, content: bytes) -> None:
@@ -106,7 +106,7 @@ def test_a_slot_that_goes_while_it_is_read_is_left_out(machine: MachineMaker) ->
 
 
 def test_a_machine_without_shelves(machine: MachineMaker) -> None:
-    """No such class is absent; the class without an enclosure is none."""
+    """A missing class is AbsentError; the class without an enclosure is an empty result."""
     with pytest.raises(AbsentError, match="/sys/class/enclosure"):
         read_enclosure(machine({"/sys/block": None}))
     assert read_enclosure(machine({"/sys/class/enclosure": None})) == ()

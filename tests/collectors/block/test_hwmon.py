@@ -1,4 +1,4 @@
-"""Thermometers of disks and processors, and those that do not answer."""
+"""Temperature sensors of disks and processors, and unreadable ones."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_disk_by_its_driver(machine: MachineMaker) -> None:
     ],
 )
 def test_an_nvme_drive_has_several_sensors(place: str, machine: MachineMaker) -> None:
-    """All belong to the namespace; the threshold FFFFh kelvin is no limit of 65,262 degrees."""
+    """All belong to the namespace; the threshold FFFFh kelvin is not a limit of 65,262 degrees."""
     files = NVME | {f"/sys/class/hwmon/hwmon0/device/{place}": "1\n"}
     composite, inner = read_hwmon(machine(files))
     assert (composite.device, inner.device) == ("nvme0n1", "nvme0n1")
@@ -74,7 +74,7 @@ def test_an_nvme_drive_has_several_sensors(place: str, machine: MachineMaker) ->
 
 
 def test_series_of_a_disk_and_a_processor(machine: MachineMaker) -> None:
-    """A processor's chip belongs to no disk, and a limit that is not there has no series."""
+    """A processor's chip belongs to no disk, and a missing limit has no series."""
     files = DRIVE | chip(3, "coretemp", temp1_input="55000\n", temp1_label="Package id 0\n")
     files |= {"/sys/class/hwmon/hwmon3/device/uevent": "\n"}
     samples = emit(read_hwmon(machine(files)))
@@ -101,19 +101,19 @@ def test_series_of_a_disk_and_a_processor(machine: MachineMaker) -> None:
 
 
 def test_a_chip_without_thermometer_is_none(machine: MachineMaker) -> None:
-    """A fan, a voltage: nothing of it."""
+    """Fans and voltages are left out."""
     files = chip(0, "acpi", fan1_input="1200\n", in0_input="1000\n", temperature_input="1\n")
     assert read_hwmon(machine(files)) == ()
 
 
 def test_frost_is_below_zero(machine: MachineMaker) -> None:
-    """A sensor outside, or in a cold store."""
+    """A sensor outdoors, or in a cold store."""
     [temperature] = read_hwmon(machine(chip(0, "lm75", temp1_input="-12500\n")))
     assert temperature.celsius == -12.5
 
 
 def test_an_input_where_nothing_is_connected_is_no_sensor(machine: MachineMaker) -> None:
-    """A board's chip has more inputs than the board has sensors, and says so by a fault."""
+    """A mainboard's chip has more inputs than sensors, and reports the others as faulty."""
     files = chip(0, "nct6775", temp7_input="-128000\n", temp7_fault="1\n", temp8_input="30000\n")
     values = read_hwmon(machine(files | {"/sys/class/hwmon/hwmon0/temp8_fault": "0\n"}))
     assert [(each.sensor, each.celsius) for each in values] == [("temp8", 30.0)]
@@ -122,7 +122,7 @@ def test_an_input_where_nothing_is_connected_is_no_sensor(machine: MachineMaker)
 
 @pytest.mark.parametrize("code", [errno.ENODATA, errno.EIO])
 def test_a_sensor_that_is_switched_off_is_absent(code: int) -> None:
-    """The kernel answers ENODATA then; any other error is one."""
+    """The kernel returns ENODATA then; any other error is an error."""
     root = Memory(NVME)
     root.fail("/sys/class/hwmon/hwmon0/temp1_input", code)
     values = read_hwmon(root)
@@ -131,14 +131,14 @@ def test_a_sensor_that_is_switched_off_is_absent(code: int) -> None:
 
 
 def test_a_faulty_sensor_of_a_disk_is_not_believed(machine: MachineMaker) -> None:
-    """The chip says of it that its number means nothing: unknown, with the reason."""
+    """The chip reports that its number is invalid: unknown, with the reason."""
     [temperature] = read_hwmon(machine(DRIVE | {"/sys/class/hwmon/hwmon2/temp1_fault": "1\n"}))
     assert (temperature.device, temperature.celsius) == ("sdb", None)
     assert "temp1_fault" in temperature.unread
 
 
 def test_a_drive_that_does_not_answer_is_in_doubt(machine: MachineMaker) -> None:
-    """The kernel answers EIO; a directory in its place cannot be read. The other sensor stays."""
+    """The kernel returns EIO; a directory in its place cannot be read. The other sensor remains."""
     path = "/sys/class/hwmon/hwmon0/temp1_input"
     files = NVME | {path + "/x": None}
     del files[path]
@@ -152,14 +152,14 @@ def test_a_drive_that_does_not_answer_is_in_doubt(machine: MachineMaker) -> None
 
 
 def test_a_temperature_that_is_no_number_is_named(machine: MachineMaker) -> None:
-    """Path, what was expected, what was there."""
+    """The message has the path, the expected and the found value."""
     path = "/sys/class/hwmon/hwmon2/temp1_input"
     with pytest.raises(ParseError, match=f"'{path}': expected a number, got 'warm'"):
         read_hwmon(machine(DRIVE | {path: "warm\n"}))
 
 
 def test_a_disk_that_is_pulled_while_it_is_read_is_left_out(machine: MachineMaker) -> None:
-    """Its chip goes with it: no sensor without a number."""
+    """Its chip vanishes with it: no sensor without a number."""
     root = machine(DRIVE | NVME)
 
     def pull(seen: str, content: bytes) -> None:
@@ -178,7 +178,7 @@ def test_a_machine_without_hwmon_is_absent(machine: MachineMaker) -> None:
 
 
 def test_psutil_sees_the_same_sensors_here() -> None:
-    """Chips, labels and limits are the same; the temperature itself has moved on meanwhile."""
+    """Chips, labels and limits are equal; the temperature itself has changed meanwhile."""
     root = Root("/")
     try:
         ours = read_hwmon(root)
@@ -203,7 +203,7 @@ def test_psutil_sees_the_same_sensors_here() -> None:
 
 @given(st.integers(-(10**6), 10**6))
 def test_any_temperature_is_told_as_it_is(millicelsius: int) -> None:
-    """To the thousandth of a degree."""
+    """Precise to a thousandth of a degree."""
     root = Memory({"/sys/class/hwmon/hwmon0/temp1_input": f"{millicelsius}\n"})
     [temperature] = read_hwmon(root)
     assert temperature.celsius is not None

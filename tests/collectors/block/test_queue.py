@@ -1,4 +1,4 @@
-"""Queues of disks, arrays and their partitions, and disks that go while they are looked at."""
+"""Queues of disks, arrays and their partitions, and disks that vanish while they are read."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_raid_volume_with_a_partition_from_the_days_of_cylinders(machine: Mach
 
 
 def test_what_the_kernel_does_not_tell_is_no_number(machine: MachineMaker) -> None:
-    """A device-mapper device of an old kernel has few settings; 0 is none of the others."""
+    """A device-mapper device of an old kernel has few settings; missing ones are not 0."""
     files = disk("dm-0", queue__scheduler="none\n", queue__nr_requests="\n")
     queue = read_queue(machine(files))["dm-0"]
     assert (queue.scheduler, queue.schedulers) == ("none", ("none",))
@@ -74,7 +74,7 @@ def test_what_the_kernel_does_not_tell_is_no_number(machine: MachineMaker) -> No
 
 
 def test_series_of_a_queue(machine: MachineMaker) -> None:
-    """The scheduler is a label, the write cache 1 or 0, partitions have their disk's name too."""
+    """The scheduler is a label, the write cache 1 or 0, partitions have the disk's name as well."""
     samples = emit(read_queue(machine(VOLUME)))
     sda = (("device", "sda"),)
     assert ("iowarden_device_queue_requests", sda, 128) in samples
@@ -85,7 +85,7 @@ def test_series_of_a_queue(machine: MachineMaker) -> None:
 
 
 def test_what_has_no_queue_to_tune_is_left_out(machine: MachineMaker) -> None:
-    """Loop, RAM, CD and floppy devices, and a device without a queue."""
+    """Loop, RAM, CD and floppy devices, and a device without a queue, are left out."""
     files: Files = {"/sys/block/sdb/size": "1\n"}
     for name in ("loop7", "ram0", "zram0", "sr0", "fd0", "md0", "sda", "nbd0"):
         files |= disk(name)
@@ -107,7 +107,7 @@ def test_what_has_no_queue_to_tune_is_left_out(machine: MachineMaker) -> None:
 def test_an_attribute_that_makes_no_sense_is_named(
     attribute: str, text: str, machine: MachineMaker
 ) -> None:
-    """Path, what was expected, what was there."""
+    """The message has the path, the expected and the found value."""
     path = "/sys/block/sda/" + attribute.replace("__", "/")
     with pytest.raises(ParseError) as error:
         read_queue(machine(VOLUME | {path: text}))
@@ -117,7 +117,7 @@ def test_an_attribute_that_makes_no_sense_is_named(
 
 
 def test_an_attribute_that_cannot_be_read_leaves_the_device_in_doubt(machine: MachineMaker) -> None:
-    """A directory in its place cannot be read: unknown, with the reason, and the rest stays."""
+    """A directory in place of the file: unknown, with the reason; the others remain."""
     files = VOLUME | {"/sys/block/sda/queue/nr_requests/x": None} | disk("sdb")
     del files["/sys/block/sda/queue/nr_requests"]
     queues = read_queue(machine(files))
@@ -140,7 +140,7 @@ def test_an_attribute_that_cannot_be_read_leaves_the_device_in_doubt(machine: Ma
 def test_a_device_that_vanishes_while_it_is_read_is_left_out(
     moment: str, gone: str, machine: MachineMaker
 ) -> None:
-    """Pulled after this was seen of it: no half of a device, and the other disk stays."""
+    """A disk removed after this was read is left out as a whole, and the other disk remains."""
     root = machine(VOLUME | disk("sdb"))
 
     def pull(seen: str, content: bytes) -> None:
@@ -157,19 +157,19 @@ def test_a_device_that_vanishes_while_it_is_read_is_left_out(
 
 
 def test_a_name_that_is_no_utf_8_is_shown_escaped(machine: MachineMaker) -> None:
-    """A label must be printable."""
+    """A label is printable."""
     name = b"sd\xff".decode(errors="surrogateescape")
     assert read_queue(machine(disk(name)))["sd\\xff"].device == "sd\\xff"
 
 
 def test_a_machine_without_sysfs_is_absent(machine: MachineMaker) -> None:
-    """No '/sys/block' is no machine without disks."""
+    """A missing '/sys/block' does not mean a machine without disks."""
     with pytest.raises(AbsentError, match="/sys/block"):
         read_queue(machine({"/proc/stat": ""}))
 
 
 def test_the_queues_of_this_machine(machine: MachineMaker) -> None:
-    """What the kernel says here is what we say: its own text, not ours, has the number."""
+    """The number is equal to the kernel's own text."""
     if not os.path.isdir("/sys/block"):
         pytest.skip("no sysfs here")
     root = Root("/")
@@ -185,7 +185,7 @@ _NAMES = st.from_regex(r"[a-z][a-z0-9_-]{0,11}", fullmatch=True)
 
 @given(st.lists(_NAMES, min_size=1, unique=True), st.data())
 def test_the_scheduler_in_brackets_is_in_force(names: list[str], data: st.DataObject) -> None:
-    """Whichever it is and wherever it stands."""
+    """Whatever its name and position."""
     chosen = data.draw(st.sampled_from(names))
     text = " ".join(f"[{name}]" if name == chosen else name for name in names)
     assert parse_schedulers(text + "\n") == (chosen, tuple(names))
@@ -193,7 +193,7 @@ def test_the_scheduler_in_brackets_is_in_force(names: list[str], data: st.DataOb
 
 @given(st.text(alphabet="ab[] \n-") | st.text())
 def test_any_text_names_one_scheduler_or_is_refused(text: str) -> None:
-    """Nothing else than a refusal can come of it."""
+    """Any text gives a value or a ParseError."""
     try:
         scheduler, schedulers = parse_schedulers(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Host adapters with few and many devices, error counters, and devices that are not well."""
+"""Host adapters with few and many devices, error counters, and devices that do not run."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ STARVING = (
 
 
 def test_two_disks_that_may_each_fill_the_adapter(machine: MachineMaker) -> None:
-    """A 3ware controller of 254 commands, and every disk may have 254 of them."""
+    """A 3ware controller of 254 commands, where every disk may have 254 of them in flight."""
     scsi = read_scsi(machine(STARVING))
     assert scsi.hosts == {"host2": ScsiHost("host2", "3w-xxxx", 254, 254, 17)}
     assert [(d.device, d.host, d.queue_depth) for d in scsi.devices.values()] == [
@@ -81,7 +81,7 @@ def test_counters_are_hexadecimal(machine: MachineMaker) -> None:
 
 
 def test_a_counter_past_the_middle_is_no_leap(machine: MachineMaker) -> None:
-    """The kernel extends the sign of 32 bits: after 0x7fffffff follows 0xffffffff80000000."""
+    """The kernel extends the sign of 32 bits: 0x7fffffff is followed by 0xffffffff80000000."""
     before, after = parse_counter("0x7fffffff"), parse_counter("0xffffffff80000000")
     assert after - before == 1
     assert parse_counter("0xffffffffffffffff") == 2**32 - 1
@@ -89,7 +89,7 @@ def test_a_counter_past_the_middle_is_no_leap(machine: MachineMaker) -> None:
 
 
 def test_an_old_kernel_counts_no_timeouts(machine: MachineMaker) -> None:
-    """No such file is not 0 timeouts."""
+    """A missing file is not 0 timeouts."""
     files = {k: v for k, v in STARVING.items() if not k.endswith("iotmo_cnt")}
     scsi = read_scsi(machine(files))
     assert scsi.devices["2:0:0:0"].timeouts_total is None
@@ -99,7 +99,7 @@ def test_an_old_kernel_counts_no_timeouts(machine: MachineMaker) -> None:
 
 
 def test_series_of_a_host_and_its_disk(machine: MachineMaker) -> None:
-    """Driver and state are labels; a disk that is set offline does not run."""
+    """Driver and state are labels; a disk that is set offline is not running."""
     path = "/sys/class/scsi_device/2:0:0:0/device/state"
     samples = emit(read_scsi(machine(STARVING | {path: "offline\n"})))
     sda = ("device", "sda")
@@ -116,14 +116,14 @@ def test_series_of_a_host_and_its_disk(machine: MachineMaker) -> None:
 
 
 def test_an_enclosure_is_a_device_without_series(machine: MachineMaker) -> None:
-    """It has no block device: it is known, and no disk."""
+    """It has no block device: it is read, but no disk."""
     scsi = read_scsi(machine(NONE | device("0:0:8:0", **(DISK | {"type": "13\n"}))))
     assert (scsi.devices["0:0:8:0"].kind, scsi.devices["0:0:8:0"].device) == (13, None)
     assert emit(scsi) == []
 
 
 def test_a_driver_without_name_and_without_limits(machine: MachineMaker) -> None:
-    """The kernel prints '(null)', and what exceeds 16 bits as less than 0."""
+    """The kernel prints '(null)', and numbers above 16 bits as negative."""
     files = host("host0", proc_name="(null)\n", can_queue="65536\n", cmd_per_lun="-1\n")
     [adapter] = read_scsi(machine(NONE | files)).hosts.values()
     assert adapter == ScsiHost("host0", None, 65536, None, None)
@@ -142,7 +142,7 @@ def test_a_driver_without_name_and_without_limits(machine: MachineMaker) -> None
 def test_what_says_whether_scsi_is_multi_queue(
     files: Files, expected: bool | None, machine: MachineMaker
 ) -> None:
-    """The module's parameter, else its hosts, else nobody."""
+    """The module's parameter, else its hosts, else unknown."""
     assert read_scsi(machine(NONE | files)).multi_queue is expected
 
 
@@ -159,7 +159,7 @@ def test_what_says_whether_scsi_is_multi_queue(
 def test_an_attribute_that_makes_no_sense_is_named(
     path: str, text: str, machine: MachineMaker
 ) -> None:
-    """Path, what was expected, what was there."""
+    """The message has the path, the expected and the found value."""
     with pytest.raises(ParseError) as error:
         read_scsi(machine(STARVING | {path: text}))
     assert path in str(error.value)
@@ -168,7 +168,7 @@ def test_an_attribute_that_makes_no_sense_is_named(
 
 
 def test_a_state_the_kernel_has_no_name_for_leaves_the_disk_in_doubt(machine: MachineMaker) -> None:
-    """It answers EINVAL; a directory in its place cannot be read either."""
+    """It returns EINVAL; a directory in its place cannot be read either."""
     path = "/sys/class/scsi_device/2:0:0:0/device/state"
     busy = "/sys/class/scsi_host/host2/host_busy"
     files = STARVING | {path + "/x": None, busy + "/x": None}
@@ -184,7 +184,7 @@ def test_a_state_the_kernel_has_no_name_for_leaves_the_disk_in_doubt(machine: Ma
 
 @pytest.mark.parametrize("gone", ["scsi_device/2:0:0:0/device", "scsi_host/host2"])
 def test_what_vanishes_while_it_is_read_is_left_out(gone: str, machine: MachineMaker) -> None:
-    """Pulled after its directory was listed: no half of a device, and the other stays."""
+    """A device removed after the listing is left out as a whole, and the other one remains."""
     root = machine(STARVING)
 
     def pull(seen: str, content: bytes) -> None:
@@ -205,14 +205,14 @@ def test_a_machine_without_scsi_is_absent(machine: MachineMaker) -> None:
 
 @given(st.integers(0, 2**32 - 1))
 def test_every_32_bit_counter_is_itself_again(number: int) -> None:
-    """However the kernel extends its sign."""
+    """For every sign extension by the kernel."""
     printed = number if number < 2**31 else number | 0xFFFFFFFF << 32
     assert parse_counter(f"{printed:#x}") == number
 
 
 @given(st.text(alphabet="0xfa1 \n") | st.text())
 def test_any_text_is_a_counter_or_refused(text: str) -> None:
-    """Nothing else than a refusal can come of it."""
+    """Any text gives a value or a ParseError."""
     try:
         assert parse_counter(text) < 2**64
     except ValueError:
@@ -255,7 +255,7 @@ def test_a_host_has_the_names_by_which_its_driver_calls_it_in_the_log(
 
 
 def test_an_iscsi_host_is_known_by_its_sessions(machine: MachineMaker) -> None:
-    """The kernel's log names a session or its connection; below its host is what else it has."""
+    """The kernel log names a session or its connection; its other devices are below its host."""
     base = "/sys/class/iscsi_host/host0/device"
     files = host("host0", proc_name="iscsi_tcp\n") | {
         f"{base}/session3": None,
@@ -265,13 +265,13 @@ def test_an_iscsi_host_is_known_by_its_sessions(machine: MachineMaker) -> None:
 
 
 def test_a_host_without_a_number_of_its_driver_has_no_such_name(machine: MachineMaker) -> None:
-    """An adapter on its way out answers no unique_id: 'mpt3sas_cm0' may be another one."""
+    """An adapter that is being removed has no unique_id: 'mpt3sas_cm0' may be another one."""
     found = read_scsi(machine(NONE | host("host0", proc_name="mpt3sas\n")))
     assert host_names(found.hosts) == {"mpt3sas": "host0"}
 
 
 def test_a_host_is_known_by_what_it_hangs_on_whatever_its_driver_is_called(tmp_path: Path) -> None:
-    """As in sysfs: uas says '(null)', and qla2xxx may; the class and the USB interface tell."""
+    """As in sysfs: uas has '(null)', and qla2xxx may; class and USB interface identify it."""
     interface = tmp_path / "sys/devices/usb2/2-1/2-1:1.0"
     (tmp_path / "sys/class/scsi_host").mkdir(parents=True)
     (tmp_path / "sys/class/scsi_device").mkdir()

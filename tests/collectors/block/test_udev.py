@@ -1,4 +1,4 @@
-"""Disks as udev knows them, by node_exporter's names."""
+"""Disks in the udev database, under node_exporter's names."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ FILES = {
 
 
 def test_an_ata_disk(machine: MachineMaker) -> None:
-    """Identity with the serial of its label, and what udev asked of the drive."""
+    """Identity with the serial number on the label, and what udev read from the drive."""
     samples = {
         (name, dict(labels)["device"]): (dict(labels), number)
         for name, labels, number in node_samples(read_udev(machine(FILES)))
@@ -93,7 +93,7 @@ def test_an_ata_disk(machine: MachineMaker) -> None:
 
 
 def test_a_logical_volume_with_a_file_system(machine: MachineMaker) -> None:
-    """Its names and its file system; what udev does not say is an empty label."""
+    """Its names and its file system; what udev does not have is an empty label."""
     samples = {
         name: dict(labels)
         for name, labels, _ in node_samples(read_udev(machine(FILES)))
@@ -118,7 +118,7 @@ def test_a_logical_volume_with_a_file_system(machine: MachineMaker) -> None:
 
 
 def test_serials_by_what_is_there(machine: MachineMaker) -> None:
-    """SCSI's own before udev's short one; virtio has only the long one."""
+    """SCSI's own precedes udev's short one; virtio has only the long one."""
     files = FILES | {"/run/udev/data/b8:0": SDA + "E:SCSI_IDENT_SERIAL=SCSI-7\n"}
     serials = {
         dict(labels)["device"]: dict(labels)["serial"]
@@ -129,7 +129,7 @@ def test_serials_by_what_is_there(machine: MachineMaker) -> None:
 
 
 def test_a_machine_without_udev_shows_its_disks_without(machine: MachineMaker) -> None:
-    """In a container there is no database: numbers and name are known all the same."""
+    """In a container there is no database: numbers and name are available even so."""
     value = read_udev(machine({"/proc/diskstats": DISKSTATS}))
     assert list(value) == ["sda", "dm-0", "vda"]
     info = dict(next(iter(node_samples(value)))[1])
@@ -145,14 +145,14 @@ def test_any_text_is_some_properties(text: str) -> None:
 
 
 def test_since_when_a_device_is_there() -> None:
-    """As udev wrote it when it had it first; an old one, or a container, says nothing."""
+    """Its first set-up by udev; an old one, or a container, has none."""
     assert parse_set_up_seconds("S:disk/by-id/x\nI:1935278\nE:ID_TYPE=disk\n") == 1.935278
     for text in ("", "E:I:12\n", "I:12x\n", "I:\n", f"I:{9 * 10**30}\n"):
         assert parse_set_up_seconds(text) is None
 
 
 def test_a_label_is_shown_as_it_was_written_but_for_what_could_be_a_line() -> None:
-    """Anybody may write a label on a stick; blanks are common in those of pools and arrays."""
+    """The label of a USB stick may be anything; blanks are common in those of pools and arrays."""
     text = "E:ID_FS_TYPE=zfs_member\nE:ID_FS_LABEL=my_tank_x\nE:ID_FS_LABEL_ENC=my\\x20tank\\x0ax\n"
     assert parse_signature(text) == Signature("zfs_member", "my tank\\x0ax")
     assert parse_signature("E:ID_FS_LABEL=x\n") is None
@@ -162,7 +162,7 @@ def test_a_label_is_shown_as_it_was_written_but_for_what_could_be_a_line() -> No
 
 @given(st.text())
 def test_any_text_of_the_database_is_read(text: str) -> None:
-    """A file that is cut, or none of udev's, says nothing or something; it is one line."""
+    """A truncated or invalid file gives nothing or something; always one line."""
     own = parse_signature(text)
     assert own is None or "\n" not in own.group
     assert "\n" not in parse_zvol(text)

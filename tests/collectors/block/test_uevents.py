@@ -1,4 +1,4 @@
-"""What the kernel announces of block devices, asked of the kernel this runs on."""
+"""Uevents of block devices, received from the running kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Announce = Callable[[int], str]
 
 @pytest.fixture
 def announce() -> Announce:
-    """Make the kernel announce a change of some block device, as udevadm trigger does."""
+    """Make the kernel send a uevent for some block device, like udevadm trigger."""
     files = [p for p in sorted(Path("/sys/block").glob("*/uevent")) if os.access(p, os.W_OK)]
     if not files:
         pytest.skip("no block device whose uevent file may be written; that takes root")
@@ -43,14 +43,14 @@ def test_an_announcement_names_action_device_and_its_number(announce: Announce) 
 
 
 def test_nothing_announced_is_an_empty_batch() -> None:
-    """The wait ends with its time."""
+    """The wait ends at its time-out."""
     assert Uevents().wait(0.0).events == ()
 
 
 def test_a_queue_that_overflowed_is_told_and_the_next_announcement_comes(
     announce: Announce,
 ) -> None:
-    """A storm while nobody reads: what is lost is said, and the monitor is not dead afterwards."""
+    """A storm without a reader: the loss is reported, and the monitor works afterwards."""
     uevents = Uevents()
     uevents._monitor.set_receive_buffer_size(4096)
     announce(2000)
@@ -65,7 +65,7 @@ def test_a_queue_that_overflowed_is_told_and_the_next_announcement_comes(
 
 
 def test_a_storm_comes_in_batches(announce: Announce) -> None:
-    """No batch is longer than its limit, none of the events is left behind."""
+    """No batch exceeds its limit, and no event is lost."""
     uevents = Uevents()
     announce(MOST + 5)
     first = uevents.wait(DEADLINE_SECONDS)

@@ -1,4 +1,4 @@
-"""btrfs devices that err, are missing, or on a kernel that does not tell."""
+"""btrfs devices with errors, missing ones, and kernels without the counts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_mirror_of_which_one_device_errs_and_one_is_missing(machine: MachineMa
 
 
 def test_counts_that_are_not_read_yet_are_not_known(machine: MachineMaker) -> None:
-    """The kernel says 'invalid' for it, and prints lines we do not know, one day."""
+    """The kernel prints 'invalid' for it, and may add unknown lines in future."""
     (found,) = read_btrfs(machine(device(1, error_stats="invalid\n", missing="0\n")))
     assert (found.missing, found.write_errors_total) == (False, None)
     (found,) = read_btrfs(machine(device(1, error_stats="write_errs 1\nnew_errs 2\n")))
@@ -51,12 +51,12 @@ def test_counts_that_are_not_read_yet_are_not_known(machine: MachineMaker) -> No
 
 
 def test_an_old_kernel_has_no_counts(machine: MachineMaker) -> None:
-    """Before 5.6 there is no devinfo: the file system has nothing to say."""
+    """Before 5.6 there is no devinfo: the file system has no counts."""
     assert read_btrfs(machine({f"/sys/fs/btrfs/{UUID}/label": "\n"})) == ()
 
 
 def test_no_driver_is_absent_and_garbage_is_refused(machine: MachineMaker) -> None:
-    """Neither is 'no errors'."""
+    """Neither means 'no errors'."""
     with pytest.raises(AbsentError, match="/sys/fs/btrfs"):
         read_btrfs(machine({"/sys/fs": None}))
     with pytest.raises(ParseError, match="expected an unsigned 64-bit number"):

@@ -1,4 +1,4 @@
-"""What btrfs prints of itself: superblock, chunks, owners; and texts that are not it."""
+"""Parsers of btrfs output: superblock, chunks, owners; and invalid texts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SUPERBLOCK = Superblock(UUID, 40, 22020096, 38, 4096, 1, 1 << 33)
 
 
 def test_a_superblock_is_read() -> None:
-    """Numbers in decimal and hexadecimal; what is not asked for is passed over."""
+    """Numbers in decimal and hexadecimal; unused fields are ignored."""
     assert parse_superblock(btrfs_text.superblock()) == SUPERBLOCK
 
 
@@ -54,14 +54,14 @@ def test_a_superblock_is_read() -> None:
     ],
 )
 def test_a_superblock_that_would_mislead_is_refused(changed: dict[str, str], says: str) -> None:
-    """Damaged, a seed, or with features by which an address is not where its chunk says."""
+    """Damaged, a seed, or with features that need another mapping."""
     with pytest.raises(ParseError) as caught:
         parse_superblock(btrfs_text.superblock(**changed))
     assert says in str(caught.value)
 
 
 def test_what_a_program_complains_of_is_the_reason() -> None:
-    """An unreadable superblock: its own words."""
+    """An unreadable superblock: the message of btrfs."""
     text = "superblock: bytenr=65536, device=/dev/sdb1\nERROR: failed to read the superblock\n"
     with pytest.raises(ParseError, match="got 'ERROR: failed to read the superblock'"):
         parse_superblock(text)
@@ -86,12 +86,12 @@ MIRROR = Chunk(
 
 
 def test_the_chunks_are_read_from_one_leaf() -> None:
-    """Devices' items come first, and are no chunks."""
+    """Items of devices come first, and are not chunks."""
     assert parse_chunks(btrfs_text.tree(DATA, MIRROR), SUPERBLOCK) == (DATA, MIRROR)
 
 
 def test_some_versions_say_nothing_of_single() -> None:
-    """5.x prints 'DATA', others 'DATA|single'; mixed groups have two words."""
+    """5.x prints 'DATA', others 'DATA|single'; mixed groups have two terms."""
     text = btrfs_text.tree(DATA)
     assert "type DATA|single\n" in text
     assert parse_chunks(text.replace("|single", ""), SUPERBLOCK) == (DATA,)
@@ -100,7 +100,7 @@ def test_some_versions_say_nothing_of_single() -> None:
 
 
 def test_the_chunks_are_read_from_a_tree_of_several_leaves() -> None:
-    """The uppermost block names the others, each with its generation."""
+    """The root block lists the others, each with its generation."""
     text = btrfs_text.deep(((DATA,), (MIRROR,)))
     assert parse_chunks(text, SUPERBLOCK) == (DATA, MIRROR)
 
@@ -128,7 +128,7 @@ def test_the_chunks_are_read_from_a_tree_of_several_leaves() -> None:
     ],
 )
 def test_a_tree_that_is_not_what_it_should_be_is_refused(old: str, new: str) -> None:
-    """Another block, an older one, a part of it, a kind of chunk that nobody knows."""
+    """Another block, an older one, a part of it, an unknown type of chunk."""
     text = btrfs_text.tree(DATA, MIRROR)
     assert old in text
     with pytest.raises(ParseError, match="'btrfs dump-tree': expected"):
@@ -136,7 +136,7 @@ def test_a_tree_that_is_not_what_it_should_be_is_refused(old: str, new: str) -> 
 
 
 def test_a_block_that_is_older_than_the_one_above_it_is_refused() -> None:
-    """What the cache of the device still has: it would be a map of yesterday."""
+    """What the device cache still has: the mapping would be outdated."""
     text = btrfs_text.deep(((DATA,), (MIRROR,)))
     leaf = next(line for line in text.splitlines() if line.startswith("leaf 20002"))
     stale = text.replace(leaf, leaf.replace("generation 30", "generation 29"))
@@ -154,7 +154,7 @@ def test_a_block_that_is_older_than_the_one_above_it_is_refused() -> None:
 
 
 def test_what_is_printed_beside_the_tree_does_not_matter_when_it_is_whole() -> None:
-    """A damaged tree elsewhere: it is complained of, and is not the one that is read."""
+    """Damage in another tree is reported, but does not affect the tree that is read."""
     text = btrfs_text.tree(DATA) + "parent transid verify failed on 9 wanted 8 found 7\n"
     assert parse_chunks(text, SUPERBLOCK) == (DATA,)
     with pytest.raises(ParseError, match="got 'ERROR: unable to open /dev/sdb1'"):
@@ -162,7 +162,7 @@ def test_what_is_printed_beside_the_tree_does_not_matter_when_it_is_whole() -> N
 
 
 def test_the_owners_of_an_address() -> None:
-    """Files, none of it any longer, nobody's; and what is no such answer."""
+    """Files, no file any more, a free address; and an invalid answer."""
     text = "inode 260 offset 5000 root 5\ninode 257 offset 0 root 256\n"
     assert parse_references(text) == (Reference(5, 260, 5000), Reference(256, 257, 0))
     assert parse_references("") == ()
@@ -178,7 +178,7 @@ def test_the_owners_of_an_address() -> None:
 
 
 def test_the_names_of_an_inode() -> None:
-    """Several links; a deleted one has none; another mount point is no answer."""
+    """Several links; a deleted one has none; another mount point is an error."""
     text = "/srv/a b\n/srv/d/c\n"
     assert parse_names(text, "/srv") == ("/a b", "/d/c")
     assert parse_names("//a\n", "/") == ("/a",)
@@ -190,7 +190,7 @@ def test_the_names_of_an_inode() -> None:
 
 
 def test_the_path_of_a_subvolume() -> None:
-    """The uppermost has none; one that is gone is complained of."""
+    """The top-level one has an empty path; a removed one is an error."""
     assert parse_subvolume("@home/data\n") == "@home/data"
     assert parse_subvolume("\n") == ""
     text = "ERROR: resolving subvolid 999 error -2\nfailed to lookup subvol_id 999!\n"
@@ -199,7 +199,7 @@ def test_the_path_of_a_subvolume() -> None:
 
 
 def test_which_file_system_is_mounted_and_which_devices_it_has() -> None:
-    """A missing device has no path, or an old one."""
+    """A missing device has no path, or an outdated one."""
     text = btrfs_text.shown("/dev/sdb1", " MISSING", "/dev/sdd1 MISSING", "<missing disk> MISSING")
     assert parse_shown(text) == Shown(UUID, frozenset({1}))
     assert parse_shown(btrfs_text.shown("/dev/mapper/a b", "/dev/sdc")).present == {1, 2}
@@ -209,7 +209,7 @@ def test_which_file_system_is_mounted_and_which_devices_it_has() -> None:
 
 
 def test_a_device_belongs_to_the_file_system_that_has_it(tmp_path: Path) -> None:
-    """By the kernel, whose names have '!' for '/'; the directory of features is none."""
+    """From sysfs, whose names have '!' for '/'; the directory of features is no file system."""
     path = f"/sys/fs/btrfs/{UUID}/devices"
     write_tree(
         tmp_path,

@@ -1,4 +1,4 @@
-"""ext4 file systems that met errors, and those that did not."""
+"""ext4 file systems with and without errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEALTHY = ext4(
 
 
 def test_an_error_is_told_with_its_place(machine: MachineMaker) -> None:
-    """A corrupted directory was met twice; the first place is kept beside the last."""
+    """A directory error occurred twice; the first location is stored as well as the last."""
     files = HEALTHY | ext4(
         "dm-0",
         errors_count="2\n",
@@ -56,7 +56,7 @@ def test_an_error_is_told_with_its_place(machine: MachineMaker) -> None:
 
 
 def test_an_old_kernel_tells_less(machine: MachineMaker) -> None:
-    """Before 4.18 a count and two times; no warnings, no function: not known, and not zero."""
+    """Before 4.18 a count and two times; warnings and function are unknown, and not zero."""
     files = ext4("cciss!c0d0p1", errors_count="1\n", first_error_time="5\n", last_error_time="5\n")
     samples = emit(read_ext4(machine(files)))
     device = ("device", "cciss/c0d0p1")
@@ -81,12 +81,12 @@ def test_a_healthy_file_system_has_no_time_of_an_error(machine: MachineMaker) ->
 
 
 def test_unmounted_while_it_is_read(machine: MachineMaker) -> None:
-    """Its directory was listed, its files are gone: it is left out."""
+    """Its directory was listed, its files are removed: it is left out."""
     assert set(read_ext4(machine(HEALTHY | {"/sys/fs/ext4/sdb1": None}))) == {"sda2"}
 
 
 def test_no_driver_no_file_system_and_no_number(machine: MachineMaker) -> None:
-    """Absent, empty, refused and failed are four things."""
+    """Missing, empty, permission denied and failed are four different results."""
     with pytest.raises(AbsentError, match="/sys/fs/ext4"):
         read_ext4(machine({"/sys/fs": None}))
     assert read_ext4(machine({"/sys/fs/ext4/features": None})) == {}

@@ -1,4 +1,4 @@
-"""What is mounted, what only looks like it, and what '/etc/fstab' wants."""
+"""Mounted file systems, mounts that are none, and the options of '/etc/fstab'."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROOT = "27 1 8:2 / / rw,relatime shared:1 - ext4 /dev/sda2 rw,errors=remount-ro\
 
 
 def points(text: str) -> list[tuple[str, str]]:
-    """Return device and mount point of the file systems that keep data."""
+    """Return device and mount point of the file systems that store data."""
     return [(mount.source, mount.mount_point) for mount in storage(parse_mountinfo(text))]
 
 
@@ -76,13 +76,13 @@ def test_a_source_may_be_empty_and_a_mount_point_a_dash() -> None:
     ],
 )
 def test_a_line_that_is_none_is_refused_with_its_number(line: str) -> None:
-    """Half a line, a text of '/proc/mounts'."""
+    """Half a line, and a text of '/proc/mounts'."""
     with pytest.raises(ParseError, match=r"'/proc/1/mountinfo' line 2: expected '<id> <parent>"):
         parse_mountinfo(ROOT + line + "\n")
 
 
 def test_only_what_keeps_data_is_watched() -> None:
-    """Not memory, not the kernel's own, not an image, not what a container sees."""
+    """File systems in memory, of the kernel, of images and of containers are left out."""
     text = ROOT + "".join(
         f"{n} 27 {number} / /m/{n} rw - {kind} {source} rw\n"
         for n, (number, kind, source) in enumerate(
@@ -112,7 +112,7 @@ def test_only_what_keeps_data_is_watched() -> None:
 
 
 def test_a_file_system_is_told_once() -> None:
-    """A bind mount, also with a shorter path, is no file system of its own; nor a second mount."""
+    """A bind mount, also with a shorter path, is no separate file system; nor is a second mount."""
     text = (
         "30 1 8:2 / / rw - ext4 /dev/sda2 rw\n"
         "31 30 8:2 /srv/export /e ro - ext4 /dev/sda2 rw\n"
@@ -124,7 +124,7 @@ def test_a_file_system_is_told_once() -> None:
 
 
 def test_subvolumes_are_one_file_system() -> None:
-    """All of btrfs's subvolumes fill the same devices; the root among them need not be mounted."""
+    """All subvolumes of a btrfs fill the same devices; the root among them need not be mounted."""
     text = (
         "30 1 0:25 /@ / rw - btrfs /dev/sda2 rw,subvol=/@\n"
         "31 30 0:25 /@home /home rw - btrfs /dev/sda2 rw,subvol=/@home\n"
@@ -134,13 +134,13 @@ def test_subvolumes_are_one_file_system() -> None:
 
 
 def test_exports_of_one_server_are_several() -> None:
-    """NFS may give them one device number."""
+    """NFS may give them the same device number."""
     text = "30 1 0:44 / /mnt/a rw - nfs4 server:/a rw\n31 1 0:44 / /mnt/b rw - nfs4 server:/b rw\n"
     assert points(text) == [("server:/a", "/mnt/a"), ("server:/b", "/mnt/b")]
 
 
 def test_what_is_mounted_over_is_not_seen() -> None:
-    """The last mount on a point hides those before."""
+    """The last mount on a mount point hides the former ones."""
     text = (
         ROOT
         + "31 27 8:17 / /srv rw - xfs /dev/sdb1 rw\n"
@@ -152,7 +152,7 @@ def test_what_is_mounted_over_is_not_seen() -> None:
 
 
 def test_read_only_by_mount_by_file_system_or_after_an_error(machine: MachineMaker) -> None:
-    """ext4 before 6.12 remounts 'ro'; later it says 'rw' and 'emergency_ro'; xfs 'shutdown'."""
+    """ext4 before 6.12 remounts 'ro'; later it has 'rw' and 'emergency_ro'; xfs 'shutdown'."""
     text = (
         "27 1 8:2 / / rw,relatime - ext4 /dev/sda2 rw,errors=remount-ro,emergency_ro\n"
         "28 27 8:3 / /srv rw,relatime - ext4 /dev/sda3 ro\n"
@@ -176,7 +176,7 @@ def test_read_only_by_mount_by_file_system_or_after_an_error(machine: MachineMak
 
 
 def test_fstab_as_mount_reads_it() -> None:
-    """Comments, swap, a line cut short, a name with a blank, a slash too many, no options."""
+    """Comments, swap, a truncated line, a name with a blank, an extra slash, no options."""
     text = (
         "# /dev/sda9 /old ext4 ro 0 0\n"
         "\n"
@@ -194,13 +194,13 @@ def test_fstab_as_mount_reads_it() -> None:
 
 
 def test_without_fstab_nothing_is_known_to_be_wanted(machine: MachineMaker) -> None:
-    """None, which is not 'nothing is wanted'; also when it cannot be read."""
+    """None, which is not an empty fstab; also if it cannot be read."""
     assert read_mounts(machine({PATH: ROOT})).wanted is None
     assert read_mounts(machine({PATH: ROOT, "/etc/fstab": None})).wanted is None
 
 
 def test_who_may_not_see_process_1_is_told_why(machine: MachineMaker) -> None:
-    """A service's own mounts are another machine's: there is no second best."""
+    """A service's own mounts may differ from the host's: they are no substitute."""
     with pytest.raises(AbsentError, match=r"'/proc/1/mountinfo'.*hidepid"):
         read_mounts(machine({"/proc/self/mountinfo": ROOT}))
     with pytest.raises(ReadError, match="hidepid"):
@@ -215,7 +215,7 @@ def test_no_mount_at_all_is_no_answer(machine: MachineMaker) -> None:
 
 @given(st.text(alphabet="0123456789:/ -\\ abrwext4\n", max_size=200))
 def test_any_text_is_mounts_or_a_refusal(text: str) -> None:
-    """No text ends in another error."""
+    """No text raises another error."""
     parse_fstab(text)
     with contextlib.suppress(ParseError):
         storage(parse_mountinfo(text))

@@ -1,4 +1,4 @@
-"""The newest file of a directory, as the probe tells it."""
+"""The newest file of a directory, in the probe's answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_probes_answer_is_read(machine: MachineMaker) -> None:
 
 
 def test_no_file_is_an_answer_and_no_probe_is_none(machine: MachineMaker) -> None:
-    """Backups that never came are a fault, backups nobody looked at are unknown."""
+    """Missing backups are a fault, backups that were not read are unknown."""
     empty = VALUE | {"entries": 0, "newest": None, "oldest": None}
     root = machine({"/.probe/newest !srv!backup": json.dumps(empty)})
     assert read_listing(root, "/srv/backup") == Listing(0, None, None, truncated=False)
@@ -55,13 +55,13 @@ def test_no_file_is_an_answer_and_no_probe_is_none(machine: MachineMaker) -> Non
     ],
 )
 def test_what_is_no_answer_is_refused(value: Any) -> None:  # noqa: ANN401 - any JSON
-    """An age that is made of half an answer would be an alarm or a silence."""
+    """An age from a partial answer would cause a false alert or hide a fault."""
     with pytest.raises(ParseError, match="probe 'newest': expected files as JSON"):
         from_json(json.dumps(value))
 
 
 @given(st.text(max_size=100) | st.just("[" * 100_000))
 def test_any_text_is_an_answer_or_refused(text: str) -> None:
-    """No text ends in another error."""
+    """No text raises another error."""
     with contextlib.suppress(ParseError):
         from_json(text)

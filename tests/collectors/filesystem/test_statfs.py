@@ -1,4 +1,4 @@
-"""How full file systems are, and those of which nobody can tell."""
+"""Fill level of file systems, and those without a readable one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ EXT4 = parse_mountinfo(MOUNTS)[0]
 
 
 def statvfs(number: str, blocks: int = 1000, files: int = 100, block_bytes: int = 4096) -> str:
-    """Return what Root.statvfs says of a file system half full."""
+    """Return the text of Root.statvfs for a half full file system."""
     return (
         f"device_number {number}\nblock_bytes {block_bytes}\nfragment_bytes 4096\n"
         f"blocks {blocks}\nblocks_free {blocks // 2}\nblocks_available {blocks // 4}\n"
@@ -63,7 +63,7 @@ FILES: dict[str, str | bytes | None] = {
 
 
 def test_each_file_system_that_keeps_data_is_told_once(machine: MachineMaker) -> None:
-    """The bind mount and the tmpfs are read for node_exporter's names only; NFS gave no answer."""
+    """The bind mount and the tmpfs are read only for node_exporter's names; NFS did not answer."""
     value = read_filesystems(machine(FILES))
     assert value.usage == {
         "/": Usage(
@@ -87,7 +87,7 @@ def test_each_file_system_that_keeps_data_is_told_once(machine: MachineMaker) ->
 
 
 def test_samples_of_what_is_watched(machine: MachineMaker) -> None:
-    """One that cannot be read has no size, and says that it is unread."""
+    """An unreadable one has no size, and is reported as unread."""
     labels = (("device", "/dev/sda2"), ("fstype", "ext4"), ("mountpoint", "/"))
     nas = (("device", "nas:/data"), ("fstype", "nfs4"), ("mountpoint", "/mnt/nas"))
     assert emit(read_filesystems(machine(FILES))) == [
@@ -103,7 +103,7 @@ def test_samples_of_what_is_watched(machine: MachineMaker) -> None:
 
 
 def test_without_a_fixed_number_of_inodes_none_can_run_out(machine: MachineMaker) -> None:
-    """btrfs says 0 of 0: that is not 'full'."""
+    """btrfs reports 0 of 0 inodes: that is not 'full'."""
     names = {
         n
         for n, _, _ in emit(
@@ -115,14 +115,14 @@ def test_without_a_fixed_number_of_inodes_none_can_run_out(machine: MachineMaker
 
 
 def test_another_mount_at_that_place_is_not_taken_for_it() -> None:
-    """ProtectHome shows a tmpfs at '/home': its size is not the disk's."""
+    """With ProtectHome there is a tmpfs at '/home': its size is not the disk's."""
     found = parse_statvfs(statvfs("0:77"), EXT4)
     assert isinstance(found, Unread)
     assert found.reason == "this service has device 0:77 there, the host has 8:2"
 
 
 def test_a_subvolume_has_a_number_of_its_own(machine: MachineMaker) -> None:
-    """btrfs numbers each subvolume; but a number that our own mounts have is another's."""
+    """btrfs numbers each subvolume; a number of our own mounts is another file system's."""
     mounts = "30 1 0:25 /@home /home rw - btrfs /dev/sda2 rw\n"
     own = "30 1 0:25 /@home /home rw - btrfs /dev/sda2 rw\n31 30 0:77 / /home rw - tmpfs tmpfs rw\n"
     files: dict[str, str | bytes | None] = {PATH: mounts, "/proc/self/mountinfo": own}
@@ -133,16 +133,16 @@ def test_a_subvolume_has_a_number_of_its_own(machine: MachineMaker) -> None:
 
 
 def test_read_only_is_what_the_host_says() -> None:
-    """In a sandbox statvfs says it of every mount, and 'emergency_ro' is no flag of it."""
+    """In a sandbox statvfs reports it for every mount, and has no flag 'emergency_ro'."""
     assert parse_statvfs(statvfs("8:2"), EXT4) != parse_statvfs(
         statvfs("8:2"), replace(EXT4, options=("ro",))
     )
 
 
 def test_what_is_not_to_be_asked_is_not(machine: MachineMaker) -> None:
-    """The reader is told of each file system first, the same for two mounts of one.
+    """The reader gets each file system before it is read, the same for two mounts of one.
 
-    It is told again of the one that is hidden, before the probe is asked for that.
+    It gets the hidden one again, before the probe is queried for it.
     """
     asked: list[Hashable] = []
 
@@ -159,7 +159,7 @@ def test_what_is_not_to_be_asked_is_not(machine: MachineMaker) -> None:
 
 
 def test_node_exporters_series(machine: MachineMaker) -> None:
-    """Every mount but those it excludes; an error is a label, and leaves no size."""
+    """Every mount except those it excludes; an error is a label, and leaves no size."""
     value = read_filesystems(
         machine({**FILES, "/.statvfs": statvfs("8:2", block_bytes=65_536)}),
         lambda part: "silent for 12 s" if part == ("0:40", "nas:/data") else "",
@@ -183,7 +183,7 @@ def test_node_exporters_series(machine: MachineMaker) -> None:
 
 
 def test_an_error_is_spelled_as_node_exporter_does(machine: MachineMaker) -> None:
-    """The label of public rules: Go writes the kernel's words without a capital."""
+    """The label that public rules use: Go writes the kernel's error in lower case."""
     errors = {
         dict(labels)["device_error"]
         for name, labels, _ in node_samples(read_filesystems(machine({PATH: MOUNTS})))
@@ -193,7 +193,7 @@ def test_an_error_is_spelled_as_node_exporter_does(machine: MachineMaker) -> Non
 
 
 def test_this_machine() -> None:
-    """What the kernel says here is what os.statvfs says, less what changed in between."""
+    """The values are equal to os.statvfs, except for changes in between."""
     root = Root("/")
     try:
         value = read_filesystems(root)
@@ -206,7 +206,7 @@ def test_this_machine() -> None:
 
 
 def test_a_recording_of_this_machine_plays_again(tmp_path: Path) -> None:
-    """What was asked of the kernel is a text in the recording, read as any other."""
+    """The kernel's answer is a text in the recording, read like any other."""
     recorder = FrameRecorder(str(tmp_path / "recording"), 4096)
     root = Root("/", seen=recorder.root_seen)
     try:
@@ -226,7 +226,7 @@ ANSWER = "/.probe/statvfs !srv!closed"
 
 
 def test_what_is_closed_to_us_the_probe_looks_at(machine: MachineMaker) -> None:
-    """A mount below a directory of mode 0700 is as full as root sees it."""
+    """The fill level of a mount below a directory of mode 0700 is root's."""
     files = {**FILES, PATH: MOUNTS + CLOSED, ANSWER: json.dumps({"text": statvfs("8:3", 500)})}
     value = read_filesystems(machine(files))
     assert value.usage["/srv/closed"].size_bytes == 500 * 4096
@@ -234,14 +234,14 @@ def test_what_is_closed_to_us_the_probe_looks_at(machine: MachineMaker) -> None:
 
 
 def test_the_probes_answer_is_about_that_mount_or_none(machine: MachineMaker) -> None:
-    """In its own view of the machine something else may lie there."""
+    """In the probe's own mount namespace another file system may be there."""
     files = {**FILES, PATH: MOUNTS + CLOSED, ANSWER: json.dumps({"text": statvfs("0:77")})}
     unread = read_filesystems(machine(files)).unread["/srv/closed"]
     assert unread.reason == "this service has device 0:77 there, the host has 8:3"
 
 
 def test_another_mount_at_that_place_here_is_none_for_the_probe(machine: MachineMaker) -> None:
-    """A tmpfs lies over it in the daemon's own view of the machine, not in the probe's."""
+    """A tmpfs covers it in the daemon's mount namespace, not in the probe's."""
     files = {
         **FILES,
         PATH: MOUNTS + CLOSED,
@@ -252,7 +252,7 @@ def test_another_mount_at_that_place_here_is_none_for_the_probe(machine: Machine
 
 
 def test_only_what_keeps_data_is_worth_the_probes_time(machine: MachineMaker) -> None:
-    """A tmpfs or a second mount that is closed stays unread, as node_exporter leaves it."""
+    """A tmpfs or a second mount without access remains unread, as in node_exporter."""
     files = {**FILES, ANSWER.replace("closed", "x"): json.dumps({"text": statvfs("0:90")})}
     mount = "33 27 0:90 / /srv/x rw - tmpfs tmpfs rw\n"
     other = read_filesystems(machine({**files, PATH: MOUNTS + mount})).others["/srv/x"]
@@ -260,14 +260,14 @@ def test_only_what_keeps_data_is_worth_the_probes_time(machine: MachineMaker) ->
 
 
 def test_what_root_would_not_see_either_is_not_asked(machine: MachineMaker) -> None:
-    """An error of the disk is told as it is: the probe would meet it, too."""
+    """An I/O error is reported unchanged: the probe would get it, too."""
     files = {**FILES, PATH: MOUNTS + CLOSED, ANSWER: json.dumps({"text": statvfs("8:3")})}
     value = read_filesystems(machine({**files, "/srv/closed/.statvfs": None}))
     assert value.unread["/srv/closed"].reason == "'/srv/closed/.statvfs': Is a directory"
 
 
 def test_a_probe_that_fails_leaves_both_reasons(machine: MachineMaker) -> None:
-    """What it met, why it was asked, and node_exporter's words for that at the end."""
+    """The probe's error, why it was queried, and node_exporter's text for that at the end."""
     value = read_filesystems(machine({**FILES, PATH: MOUNTS + CLOSED, ANSWER: None}))
     reason = value.unread["/srv/closed"].reason
     assert reason == (
@@ -283,7 +283,7 @@ def test_a_probe_that_fails_leaves_both_reasons(machine: MachineMaker) -> None:
 
 
 def test_a_hidden_mount_where_somebody_hangs_is_not_asked_for(machine: MachineMaker) -> None:
-    """Another thread waits for the probe's answer about that very file system."""
+    """Another thread waits for the probe's answer about the same file system."""
     files = {**FILES, PATH: MOUNTS + CLOSED, ANSWER: json.dumps({"text": statvfs("8:3")})}
     told: list[Hashable] = []
 
@@ -296,27 +296,27 @@ def test_a_hidden_mount_where_somebody_hangs_is_not_asked_for(machine: MachineMa
 
 @pytest.mark.parametrize("answer", ["", "[]", "{}", '{"text": 1}', '{"text": ""}', "[" * 100_000])
 def test_an_answer_of_the_probe_that_is_none_is_refused(machine: MachineMaker, answer: str) -> None:
-    """It is not taken for a file system of size 0."""
+    """It is not reported as a file system of size 0."""
     with pytest.raises(ParseError, match="statvfs of '/srv/closed'"):
         read_filesystems(machine({**FILES, PATH: MOUNTS + CLOSED, ANSWER: answer}))
 
 
 def test_no_mount_table_no_answer(machine: MachineMaker) -> None:
-    """Nobody knows what there is to ask."""
+    """The mounts are unknown."""
     with pytest.raises(AbsentError, match=PATH):
         read_filesystems(machine({"/.statvfs": statvfs("8:2")}))
 
 
 @pytest.mark.parametrize("text", ["", "blocks 1\n", statvfs("8:2").replace("1000", "-1")])
 def test_a_text_that_is_no_answer_is_refused(text: str) -> None:
-    """A recording that was cut short or written wrongly by hand."""
+    """A truncated recording, or one with errors written by hand."""
     with pytest.raises(ParseError, match="statvfs of '/': expected lines"):
         parse_statvfs(text, EXT4)
 
 
 @given(st.text(max_size=200), st.sampled_from(["ext4", "btrfs"]))
 def test_any_text_is_an_answer_or_refused(text: str, kind: str) -> None:
-    """No text ends in another error."""
+    """No text raises another error."""
     mount = Mount("8:2", "/dev/sda2", "/", "/", kind, ("rw",), ("rw",))
     with contextlib.suppress(ParseError):
         parse_statvfs(text, mount)

@@ -1,4 +1,4 @@
-"""Memory nodes of machines with one, several and odd ones."""
+"""NUMA nodes of machines with one, several and unusual ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DIRECTORY = "/sys/devices/system/node"
 
 
 def test_two_sockets_are_two_nodes(machine: MachineMaker) -> None:
-    """Sizes are KiB in the kernel's text, bytes here; what else lies there is no node."""
+    """Sizes are KiB in the kernel's text, bytes here; other entries are no nodes."""
     files = {f"{DIRECTORY}/node{n}/meminfo": NODE.replace("Node 0", f"Node {n}") for n in (0, 1)}
     files |= {f"{DIRECTORY}/possible": "0-1\n", f"{DIRECTORY}/power": None}
     value = read_numa(machine(files))
@@ -40,19 +40,19 @@ def test_node_10_comes_after_node_9(machine: MachineMaker) -> None:
 
 
 def test_a_node_without_memory_is_there(machine: MachineMaker) -> None:
-    """It has CPUs only: 0 bytes is what the kernel says, not what is unknown."""
+    """It has CPUs only: 0 bytes is the kernel's value, not an unknown one."""
     text = NODE.replace("65843620", "0").replace("812344", "0")
     assert read_numa(machine({f"{DIRECTORY}/node0/meminfo": text})) == (Node(0, 0, 0),)
 
 
 def test_a_node_that_is_taken_out_while_it_is_read_is_left_out(machine: MachineMaker) -> None:
-    """It was listed, and its file is gone."""
+    """It was listed, and its file was removed."""
     files = {f"{DIRECTORY}/node0/meminfo": NODE, f"{DIRECTORY}/node1": None}
     assert [node.node for node in read_numa(machine(files))] == [0]
 
 
 def test_a_kernel_without_numa_is_absent(machine: MachineMaker) -> None:
-    """Neither a directory nor a node in it."""
+    """No directory, or no node in it."""
     with pytest.raises(AbsentError, match="/sys/devices/system/node"):
         read_numa(machine({f"{DIRECTORY}/possible": "0\n"}))
 
@@ -61,13 +61,13 @@ def test_a_kernel_without_numa_is_absent(machine: MachineMaker) -> None:
     "text", ["", "garbage", NODE.replace("MemFree", "Free"), "Node 0 MemFree:"]
 )
 def test_a_node_that_says_nothing_is_refused(text: str) -> None:
-    """The message names the file and the line that is missing."""
+    """The message names the file and the missing line."""
     with pytest.raises(ParseError, match=r"node3/meminfo': expected a line 'Node 3 Mem.*, got"):
         parse_node(text, 3)
 
 
 @given(st.text() | st.text().map(lambda noise: NODE + noise))
 def test_any_text_is_a_node_or_a_parse_error(text: str) -> None:
-    """No text is anything else."""
+    """Any text gives a value or a ParseError."""
     with contextlib.suppress(ParseError):
         assert parse_node(text, 0).total_bytes >= 0

@@ -1,4 +1,4 @@
-"""Settings of transparent huge pages, by the names of several kernels."""
+"""Settings of transparent huge pages, under the names of several kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RHEL_6 = "/sys/kernel/mm/redhat_transparent_hugepage"
 
 
 def test_the_word_in_brackets_is_in_force(machine: MachineMaker) -> None:
-    """A kernel of today; the series carries both words."""
+    """A current kernel; the series has both settings."""
     files = {
         NOW + "/enabled": "always [madvise] never\n",
         NOW + "/defrag": "always defer [defer+madvise] madvise never\n",
@@ -32,7 +32,7 @@ def test_the_word_in_brackets_is_in_force(machine: MachineMaker) -> None:
 
 
 def test_rhel_6_has_a_directory_of_its_own(machine: MachineMaker) -> None:
-    """The same files, with Red Hat's name before."""
+    """The same files, with Red Hat's prefix."""
     files = {
         RHEL_6 + "/enabled": "[always] madvise never\n",
         RHEL_6 + "/defrag": "[always] never\n",
@@ -41,7 +41,7 @@ def test_rhel_6_has_a_directory_of_its_own(machine: MachineMaker) -> None:
 
 
 def test_a_kernel_that_does_not_say_how_it_defragments(machine: MachineMaker) -> None:
-    """No such file is None, and an empty label."""
+    """A missing file is None, and an empty label."""
     value = read_thp(machine({NOW + "/enabled": "[always] madvise never\n"}))
     assert value.defrag is None
     assert emit(value)[0][1][0] == ("defrag", "")
@@ -49,7 +49,7 @@ def test_a_kernel_that_does_not_say_how_it_defragments(machine: MachineMaker) ->
 
 @given(st.text(alphabet="always []never\n+") | st.text())
 def test_any_text_is_one_word_or_a_parse_error(text: str) -> None:
-    """Two words in force, or none, are refused."""
+    """Two active settings, or none, are refused."""
     try:
         assert f"[{parse_choice(text, NOW)}]" in text
     except ParseError as error:

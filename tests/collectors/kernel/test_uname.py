@@ -26,7 +26,7 @@ FILES = {
 
 
 def test_this_machine_is_what_uname_says() -> None:
-    """The live machine, whether its kernel names the architecture in a file or not."""
+    """The live machine, whether or not its kernel has a file with the architecture."""
     value = read_uname(Root("/"))
     assert (value.sysname, value.nodename, value.release, value.version, value.machine) == tuple(
         os.uname()
@@ -34,12 +34,12 @@ def test_this_machine_is_what_uname_says() -> None:
 
 
 def test_a_recorded_machine_has_its_own_architecture(machine: MachineMaker) -> None:
-    """It is not that of the machine on which it is played."""
+    """It is not that of the machine that plays the recording."""
     assert read_uname(machine(FILES | {f"{DIRECTORY}/arch": "s390x\n"})).machine == "s390x"
 
 
 def test_a_recorded_machine_of_an_old_kernel_has_none(machine: MachineMaker) -> None:
-    """No file says it: unknown is not ours; the label is empty."""
+    """No file has it: it is unknown, and not this machine's; the label is empty."""
     value = read_uname(machine(FILES))
     assert value.machine is None
     assert list(node_samples(value)) == [
@@ -60,14 +60,14 @@ def test_a_recorded_machine_of_an_old_kernel_has_none(machine: MachineMaker) -> 
 
 
 def test_a_machine_without_these_files_is_absent(machine: MachineMaker) -> None:
-    """A recording in which nobody read them."""
+    """A recording without these files."""
     with pytest.raises(AbsentError, match="ostype"):
         read_uname(machine({"/proc/stat": ""}))
 
 
 @pytest.mark.parametrize("text", ["", "\n", "a\nb\n", "\x1b[2J\n", "x" * 300])
 def test_what_is_no_name_is_refused(text: str, machine: MachineMaker) -> None:
-    """It would end in mails and labels: one line of printable text, or nothing."""
+    """It would appear in mails and labels: one line of printable text, or nothing."""
     with pytest.raises(ParseError, match="hostname': expected one line of text, got"):
         read_uname(machine(FILES | {f"{DIRECTORY}/hostname": text}))
 

@@ -1,4 +1,4 @@
-"""What drivers and file systems print, by the words that their messages have in common."""
+"""Messages of drivers and file systems, classified by the words that they have in common."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def table() -> Table:
 
 
 def test_messages_of_two_kernels_alarm_or_stay_quiet(table: Table) -> None:
-    """Lost writes, dead adapters and failed arrays alarm; probing, mount options, ioctls do not."""
+    """Lost writes, dead adapters and failed arrays alert; probing, mount options, ioctls do not."""
     wrong = []
     for each in KEPT.read_text().splitlines():
         level, kind, text = each.split("\t", 2)
@@ -146,7 +146,7 @@ def test_messages_of_two_kernels_alarm_or_stay_quiet(table: Table) -> None:
     ],
 )
 def test_where_it_happened_is_taken(text: str, fields: dict[str, object]) -> None:
-    """Prefixes of every form: address, number, host, bracket, connection, bare name."""
+    """Prefixes of every format: address, number, host, bracket, connection, bare name."""
     (event,) = told(text)
     assert {name: getattr(event, name) for name in fields} == fields
 
@@ -164,7 +164,7 @@ def test_where_it_happened_is_taken(text: str, fields: dict[str, object]) -> Non
 def test_what_only_sounds_like_a_fault_counts_by_its_level(
     text: str, priority: int | None, kinds: list[str]
 ) -> None:
-    """A driver's information is none of it, nor a line of a file that has no levels."""
+    """A driver's informational messages are no events, nor are lines of a file without levels."""
     assert [each.kind for each in told(text, priority)] == kinds
 
 
@@ -198,7 +198,7 @@ def test_what_only_sounds_like_a_fault_counts_by_its_level(
     ],
 )
 def test_what_nothing_is_wrong_with_is_no_event(text: str) -> None:
-    """A device disconnected by hand, features that a device lacks, what a command was refused."""
+    """A device disconnected by a user, missing features of a device, rejected commands."""
     assert told(text) == []
 
 
@@ -221,7 +221,7 @@ static int acme_queue(struct hba *h)
 
 
 def tree(path: Path, text: str) -> Path:
-    """Make a kernel's tree with one driver."""
+    """Create a kernel source tree with one driver."""
     folder = path / "drivers" / "scsi"
     folder.mkdir(parents=True)
     (folder / "acme.c").write_text(text)
@@ -230,7 +230,7 @@ def tree(path: Path, text: str) -> Path:
 
 
 def test_messages_are_read_from_a_drivers_source(tmp_path: Path) -> None:
-    """Through macros, over comments and joined strings; what is information is left out."""
+    """Through macros, over comments and joined strings; informational messages are left out."""
     found = [
         (each.function, each.level, line(each)) for each in Tree(tree(tmp_path, DRIVER)).messages()
     ]
@@ -244,7 +244,7 @@ def test_messages_are_read_from_a_drivers_source(tmp_path: Path) -> None:
 def test_a_message_that_nobody_judged_is_left(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A driver of a later kernel: the script ends with 1 and names the line."""
+    """A driver of a later kernel: the exit status is 1 and the line is named."""
     text = """
 static int acme_ioctl(void)
 {
@@ -270,13 +270,13 @@ static int acme_queue(void)
 def test_a_tree_without_drivers_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A path given wrong must not mean that nothing is left."""
+    """A wrong path must not look like a complete result."""
     assert kernel_verdicts.main([str(tmp_path)]) == 2
     assert "expected trees of Linux" in capsys.readouterr().err
 
 
 def test_every_kind_that_words_give_is_a_kind() -> None:
-    """A row with a misspelt kind would be an event of a source nobody knows."""
+    """A row with a misspelt kind would create events of an unknown kind."""
     rooms = [room.rows for room in kernel_drivers._ROOMS]
     kinds = {kind for rows in rooms for _, kind in rows}
     assert kinds - {kernel_drivers.NOTHING} <= KINDS.keys()

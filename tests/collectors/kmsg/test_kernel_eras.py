@@ -1,8 +1,8 @@
-"""What kernels before 6.1 printed of storage, in the words of their day.
+"""Storage messages of kernels before 6.1, in their own formats.
 
 Each line is written from its format in the source; beside it stand file and version. The versions:
-2.6.9 (RHEL 4), 2.6.18 (RHEL 5), 2.6.27, 2.6.32 (RHEL 6), 3.6, 3.10 (RHEL 7), 4.4, 4.15, 4.18
-(RHEL 8), 4.19, 5.4, 5.10, 5.14, 5.15 and 6.8 (Debian, Ubuntu), and as the newest 7.2.
+2.6.9 (RHEL 4), 2.6.18 (RHEL 5), 2.6.27, 2.6.32 (RHEL 6), 3.6, 3.10 (RHEL 7), 4.4, 4.15, 4.18 (RHEL
+8), 4.19, 5.4, 5.10, 5.14, 5.15 and 6.8 (Debian, Ubuntu), and as the newest 7.2.
 """
 
 from __future__ import annotations
@@ -385,7 +385,7 @@ OLD = (
 def test_what_matters_is_an_event_in_the_words_of_its_day(
     text: str, fields: dict[str, object]
 ) -> None:
-    """A lost write, a dead adapter, a failed array: on machines that run for ten years."""
+    """A lost write, a dead adapter, a failed array: on hosts that run for ten years."""
     state, events = classify(Classifier(), Line(text, priority=3))
     (event,) = (*events, *finish(state))
     assert {name: getattr(event, name) for name in fields} == fields
@@ -572,11 +572,11 @@ HARMLESS = (
     "Read-ahead is broken",
     "PM: Resume from disk failed.",
 )
-"""What healthy machines print when they boot, assemble, mount, or meet an empty port or drive."""
+"""Messages of healthy hosts that boot, assemble, mount, or have an empty port or drive."""
 
 
 def test_what_healthy_machines_print_wakes_nobody() -> None:
-    """At boot and at an empty port, since 2.4; though it all came at the level of a warning."""
+    """At boot and at an empty port, since 2.4; even if all of it had the level of a warning."""
     table = parse_events_file(kernel_verdicts.EVENTS.read_text(), "events.yaml")
     loud = []
     for text in HARMLESS:
@@ -587,7 +587,7 @@ def test_what_healthy_machines_print_wakes_nobody() -> None:
 
 
 def test_a_port_under_error_handling_that_comes_back_empty_is_told() -> None:
-    """The lines of an empty port at boot are those of a drive that is gone, after an exception."""
+    """The lines of an empty port at boot are those of a lost drive after an exception."""
     state, told = Classifier(), []
     for text in (
         "ata1.01: exception Emask 0x0 SAct 0x0 SErr 0x0 action 0x6 frozen",

@@ -1,4 +1,4 @@
-"""Events of storage in the kernel's log."""
+"""Storage events in the kernel log."""
 
 from __future__ import annotations
 
@@ -408,12 +408,12 @@ EXAMPLES = {
     ("kind", "text"), [(kind, text) for kind, texts in EXAMPLES.items() for text in texts]
 )
 def test_a_line_of_each_form_gets_its_class(kind: str, text: str) -> None:
-    """The last event of the lines: earlier ones only lead to it."""
+    """The last event of the lines: earlier ones only prepare it."""
     assert told(text)[-1].kind == kind
 
 
 def test_every_class_has_a_line() -> None:
-    """Only lost lines are told by the reader of the log itself."""
+    """Only lost lines are reported by the reader of the log itself."""
     assert EXAMPLES.keys() == KINDS.keys() - {"log_gap"}
 
 
@@ -494,7 +494,7 @@ def test_every_class_has_a_line() -> None:
     ],
 )
 def test_the_parts_of_a_line(text: str, fields: dict[str, object]) -> None:
-    """Each says what the line says, and None what it does not."""
+    """Each has the data of the line, and None for missing data."""
     (event,) = told(text)
     assert {name: getattr(event, name) for name in fields} == fields
 
@@ -543,7 +543,7 @@ def test_the_parts_of_a_line(text: str, fields: dict[str, object]) -> None:
     ],
 )
 def test_noise_is_no_event(text: str) -> None:
-    """What says nothing of a disk in use must not wake anybody."""
+    """Lines that do not concern a disk in use must not cause an alert."""
     assert told(text) == []
 
 
@@ -578,7 +578,7 @@ WORDS = "Internal target failure"
 
 
 def story(command: str, *, key: str = "Hardware Error", words: str = WORDS, tag: int = 2) -> str:
-    """Return what the kernel prints of a command that failed (drivers/scsi/scsi_lib.c)."""
+    """Return the kernel's lines for a failed command (drivers/scsi/scsi_lib.c)."""
     lines = "\n".join(STORY)
     return lines.format(tag=tag, key=key.title(), words=words, command=command)
 
@@ -586,7 +586,7 @@ def story(command: str, *, key: str = "Hardware Error", words: str = WORDS, tag:
 @pytest.mark.parametrize("key", sense.KEYS)
 @pytest.mark.parametrize("command", ASKED)
 def test_a_question_that_fails_is_no_error_of_the_disk(command: str, key: str) -> None:
-    """Whatever the sense key: a SAT layer that lacks a command, a disk that sleeps, a bridge."""
+    """For any sense key: a SAT layer without a command, a disk in standby, a bridge."""
     assert told(story(command, key=key)) == []
     # What the disk was asked at the same time is another matter, on either side of it.
     for parts in ((MEANT[0], command), (command, MEANT[0])):
@@ -599,7 +599,7 @@ def test_a_question_that_fails_is_no_error_of_the_disk(command: str, key: str) -
 @pytest.mark.parametrize("key", sense.KEYS)
 @pytest.mark.parametrize("command", MEANT)
 def test_a_command_for_data_that_fails_is_told(command: str, key: str) -> None:
-    """Also one that a program passes through; the sense is told once its command is known."""
+    """Also a passed-through one; the sense is reported once its command is known."""
     kinds = [event.kind for event in told(story(command, key=key))]
     assert kinds[0] == "scsi_result"
     assert kinds[-1] == "scsi_cdb"
@@ -617,12 +617,12 @@ def test_a_command_for_data_that_fails_is_told(command: str, key: str) -> None:
 def test_what_a_disk_says_of_itself_is_told_whatever_it_was_asked(
     command: str, words: str, kind: str
 ) -> None:
-    """It only took the next answer to say it."""
+    """It was reported in response to the next command."""
     assert [event.kind for event in told(story(command, words=words))] == [kind]
 
 
 def test_a_sense_without_its_command_is_told() -> None:
-    """Cut off, or of a kernel that prints none; another disk's line in between changes nothing."""
+    """Truncated, or from a kernel without them; another disk's line in between has no effect."""
     lines = story(ASKED[0]).split("\n")
     for end in range(1, len(lines)):
         kinds = [event.kind for event in told("\n".join(lines[:end]))]
@@ -638,7 +638,7 @@ def test_a_sense_without_its_command_is_told() -> None:
 
 
 def test_what_is_left_over_in_registers_is_no_address() -> None:
-    """A drive that did not answer leaves old numbers; one that names no block says block 0."""
+    """A drive without answer leaves old numbers; one that reports no block has block 0."""
     late = told("res 40/00:00:9e:9c:bd/00:00:01:00:00/40 Emask 0x4 (timeout)")
     none = told(
         "sd 0:0:1:0: [sdb] Sense Key : Medium Error [current]\nInfo fld=0x0\n"
@@ -648,7 +648,7 @@ def test_what_is_left_over_in_registers_is_no_address() -> None:
 
 
 def test_a_device_that_came_back_is_told_again() -> None:
-    """Taken away, plugged in, and then lost while in use."""
+    """Removed, inserted, and then lost while in use."""
     text = (
         "sd 3:0:0:0: [sdc] Synchronizing SCSI cache\n"
         "sd 3:0:0:0: [sdc] Attached SCSI disk\n"
@@ -658,14 +658,14 @@ def test_a_device_that_came_back_is_told_again() -> None:
 
 
 def test_a_program_cannot_forge_an_event() -> None:
-    """What is written to '/dev/kmsg' never has the kernel's facility."""
+    """A line written to '/dev/kmsg' never has the kernel's facility."""
     record = b"%d,1,5,-;critical medium error, dev sda, sector 8"
     assert [event.kind for event in read([parse_record(record % 3)])] == ["block_medium_error"]
     assert read([parse_record(record % 11)]) == []
 
 
 def test_the_command_carries_the_sense_and_the_block_line_both() -> None:
-    """A drive with 4096-byte blocks: the command counts these, the block layer sectors."""
+    """A drive with 4096-byte blocks: the command counts these, the block layer counts sectors."""
     events = told(
         "sd 0:0:1:0: [sdb] tag#7 FAILED Result: hostbyte=DID_OK driverbyte=DRIVER_OK cmd_age=2s\n"
         "sd 0:0:1:0: [sdb] tag#7 Sense Key : Medium Error [current]\n"
@@ -684,7 +684,7 @@ def test_the_command_carries_the_sense_and_the_block_line_both() -> None:
 
 
 def test_a_command_does_not_take_the_sense_of_another() -> None:
-    """The kernel printed the sense of tag 1, and limited what it printed of tag 2."""
+    """The kernel printed the sense of tag 1, and rate-limited the lines of tag 2."""
     events = told(
         "sd 0:0:1:0: [sdb] tag#1 Sense Key : Medium Error [current]\n"
         "sd 0:0:1:0: [sdb] tag#2 CDB: Read(10) 28 00 00 00 10 00 00 00 04 00\n"
@@ -693,7 +693,7 @@ def test_a_command_does_not_take_the_sense_of_another() -> None:
 
 
 def test_lines_without_a_device_belong_to_the_one_printed_just_before() -> None:
-    """Linux 3.13 to 3.18; the last line is of a minute later, whose disk nobody knows."""
+    """Linux 3.13 to 3.18; the last line is a minute later, and its disk is unknown."""
     split = ["sd 0:0:2:0: [sdc]", "Sense Key : Medium Error [current]", "Info fld=0x1056",
              "Add. Sense: Unrecovered read error",
              "CDB: Read(10): 28 00 00 00 10 00 00 01 00 00"]  # fmt: skip
@@ -708,7 +708,7 @@ def test_lines_without_a_device_belong_to_the_one_printed_just_before() -> None:
 
 
 def test_a_sense_that_waits_is_told_before_what_follows() -> None:
-    """Its next line is of another disk, or never comes."""
+    """Its next line is for another disk, or is missing."""
     recovered = "sd 0:0:1:0: [sdb] Sense Key : Recovered Error [current]\n"
     other = "sd 0:0:2:0: [sdc] Sense Key : Medium Error [current]\n"
     kinds = ["scsi_recovered_error", "scsi_medium_error"]
@@ -727,7 +727,7 @@ def test_a_sense_that_waits_is_told_before_what_follows() -> None:
     ],
 )
 def test_what_is_lost_for_want_of_space_is_no_error_of_the_disk(first: str, kind: bool) -> None:
-    """The second line has no code: that of its own file system's first line counts."""
+    """The second line has no code: that of the first line of its file system counts."""
     *_, last = told(f"{first}\nEXT4-fs (sdb1): This should not happen!! Data will be lost")
     assert last.kind == ("fs_no_space" if kind else "lost_write")
     assert last.device == "sdb1"
@@ -742,13 +742,13 @@ def test_equal_lines_of_one_moment_are_two_events() -> None:
 
 
 def test_control_characters_are_escaped() -> None:
-    """A drive's name, or whoever wrote it, must not change a terminal."""
+    """Control characters in a drive's name must not affect a terminal."""
     (event,) = read([Line("ata3.00: failed command: \x1b[31mREAD\x07")])
     assert event.text == "ata3.00: failed command: \\x1b[31mREAD\\x07"
 
 
 def test_a_record_of_several_lines_is_read_line_by_line() -> None:
-    """As Linux 3 had it: with the level before the second one."""
+    """Format of Linux 3: with the level before the second one."""
     record = (
         rb"1,9,77,-;md/raid1:md0: Disk failure on sdb1, disabling device."
         rb"\x0a<1>md/raid1:md0: Operation continuing on 1 devices."
@@ -771,7 +771,7 @@ TIMES = st.none() | st.floats(0, 100)
 
 @given(st.lists(st.builds(Line, NEARLY | st.text(), monotonic_seconds=TIMES), max_size=8))
 def test_no_text_is_too_bad(lines: list[Line]) -> None:
-    """Nothing raises, every event has a class that exists, and one line of text."""
+    """Nothing raises, every event has an existing kind, and one line of text."""
     for event in read(lines):
         assert event.kind in KINDS
         assert "\n" not in event.text
@@ -780,7 +780,7 @@ def test_no_text_is_too_bad(lines: list[Line]) -> None:
 
 @given(st.data())
 def test_half_a_line_is_no_harm(data: st.DataObject) -> None:
-    """Cut anywhere, it is told, or not, and the next whole line is told well."""
+    """Truncated anywhere, it is reported or not, and the next whole line is reported."""
     text = data.draw(st.sampled_from([each[0] for each in EXAMPLES.values()]))
     cut = data.draw(st.integers(0, len(text)))
     events = told(text[:cut] + "\ncritical medium error, dev sdq, sector 77")
@@ -792,7 +792,7 @@ def test_half_a_line_is_no_harm(data: st.DataObject) -> None:
 
 
 def test_a_long_line_and_a_long_dump_end() -> None:
-    """A line of a million letters, and a sense that never ends."""
+    """A line of a million letters, and an endless sense."""
     assert told("sd 0:0:1:0: [sdb] Sense Key : " + "Medium " * 1_000_000)
     dump = ["Descriptor sense data with sense descriptors (in hex):", *["00 " * 15 + "00"] * 10_000]
     assert told("\n".join(["sd 0:0:1:0: [sdb] Sense Key : Medium Error [current]", *dump]))
@@ -818,7 +818,7 @@ LABELS = {
     "ratelimit": {"callbacks_suppressed"},
     "info": {"hba_aen", "md_sync_done"},
 }
-"""Of a label, where it is not the kind's own name."""
+"""The fields of a label, if they differ from the kind's own name."""
 QUIET = frozenset({"ctx", "noise", "info"})
 MEDIUM = {"medium": "block_medium_error", "target": "block_target_error"}
 
@@ -834,7 +834,7 @@ def labels() -> dict[str, dict[int, dict[str, str]]]:
 
 
 def names(event: Event) -> set[str]:
-    """Return all by which an event says where it was, with what labels call it."""
+    """Return all locations of an event, by the names that labels use."""
     whole = f"{event.device} {event.controller} {event.place.replace('id ', '')}"
     found = {*whole.replace(" lun ", ":").split()}
     found |= {name.removeprefix("0000:") for name in found}
@@ -842,9 +842,9 @@ def names(event: Event) -> set[str]:
 
 
 def same_device(event: Event, label: str) -> bool:
-    """Whether an event names a label's device.
+    """Whether an event is about a label's device.
 
-    A partition is one of the disk in the label; drivers' names stand in the line, not in the event.
+    A partition belongs to the disk in the label; drivers' names are in the line, not in the event.
     """
     label = label.replace("(prev line)", "").replace(",", ":").replace("arcmsr0", "scsi0")
     driver = {"3w", "3w-sas", "hpsa", "aacraid", "arcmsr", "aac"}
@@ -855,7 +855,7 @@ def same_device(event: Event, label: str) -> bool:
 
 @needs_corpus
 def test_every_labelled_line_gets_its_class_device_and_sector() -> None:
-    """270 lines, each judged; what is context or noise is no event."""
+    """270 lines, each classified; context and noise are no events."""
     verdicts: Counter[str] = Counter()
     for path, rows in labels().items():
         lines = parse_text((CORPUS / path).read_text())
@@ -951,7 +951,7 @@ SPOKEN = {
 @needs_corpus
 @pytest.mark.parametrize("path", SILENT)
 def test_a_log_without_errors_raises_nothing(path: str) -> None:
-    """Boots, hot-plugging and what other programs found benign."""
+    """Boots, hot-plugging and lines that other programs treat as harmless."""
     assert told((CORPUS / path).read_text()) == []
 
 
@@ -967,7 +967,7 @@ JOURNALS = sorted((CORPUS / "vm" / "errors").glob("*.journal.json"))
 
 
 def shown(event: Event) -> tuple[object, ...]:
-    """Return what both ways must agree on."""
+    """Return what both sources must have in common."""
     range_ = event.sector, event.sectors, event.block, event.blocks
     return event.kind, event.device, event.text, event.sense_key, event.monotonic_seconds, range_
 

@@ -30,7 +30,7 @@ VALUE: dict[str, Any] = {"entries": [ENTRY], "gap": True, "more": False, "cursor
 
 
 def test_the_probes_answer_is_read(machine: MachineMaker) -> None:
-    """A message of a disk, after some that are lost."""
+    """A message of a disk, after lost ones."""
     root = machine({"/.probe/journal s=0": json.dumps(VALUE)})
     assert read_messages(root, "s=0") == Messages(
         (
@@ -52,7 +52,7 @@ def test_the_probes_answer_is_read(machine: MachineMaker) -> None:
 
 
 def test_without_a_probe_there_are_none(machine: MachineMaker) -> None:
-    """That is no quiet kernel."""
+    """An empty answer does not mean an error-free kernel log."""
     with pytest.raises(AbsentError):
         read_messages(machine({"/proc": None}))
 
@@ -81,13 +81,13 @@ def test_without_a_probe_there_are_none(machine: MachineMaker) -> None:
     ],
 )
 def test_what_is_no_answer_is_refused(value: Any) -> None:  # noqa: ANN401 - any JSON
-    """Half a message might be taken for another's."""
+    """Half a message might be mistaken for another one."""
     with pytest.raises(ParseError, match="probe 'journal': expected messages as JSON"):
         from_json(json.dumps(value))
 
 
 @given(st.text(max_size=100) | st.just("[" * 100_000))
 def test_any_text_is_an_answer_or_refused(text: str) -> None:
-    """No text ends in another error."""
+    """No text raises another error."""
     with contextlib.suppress(ParseError):
         from_json(text)

@@ -1,4 +1,4 @@
-"""Lines of the kernel's log, as they come from '/dev/kmsg', the journal and text files."""
+"""Lines of the kernel log from '/dev/kmsg', the journal and text files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BOOT = "0f70219b-9a6f-44d1-99ad-824270d0ef01"
 
 
 def test_a_record_has_all_that_the_kernel_says() -> None:
-    """A disk's line, with the field that names its caller, which nobody needs."""
+    """A disk's line, with the field of its caller, which is ignored."""
     record = (
         b"3,1234,567890123,-,caller=T99;I/O error, dev sdb, sector 8\n"
         b" SUBSYSTEM=block\n DEVICE=b8:16\n"
@@ -43,7 +43,7 @@ def test_a_record_has_all_that_the_kernel_says() -> None:
 
 
 def test_escaped_bytes_are_read() -> None:
-    """A backslash, a line break, letters of another script, and bytes that are no text."""
+    """A backslash, a line break, letters of another script, and invalid bytes."""
     line = parse_record(rb"6,1,0,-;a\x5cb\x0ac \xc3\xa9 \xff")
     assert line.text == "a\\b\nc \u00e9 \ufffd"
 
@@ -67,13 +67,13 @@ def test_what_a_program_wrote_has_its_facility() -> None:
     ],
 )
 def test_half_a_record_is_refused(record: bytes) -> None:
-    """With what was expected, and what came."""
+    """The message has the expected and the found value."""
     with pytest.raises(ParseError, match="'/dev/kmsg': expected '<priority>"):
         parse_record(record)
 
 
 def test_the_same_line_of_the_journal_has_the_same_time() -> None:
-    """Else a line that comes on both ways would be two events."""
+    """Otherwise a line that is in both sources would be two events."""
     message = Message(
         cursor="s=1",
         realtime_seconds=1795282117.5,
@@ -121,7 +121,7 @@ def test_the_same_line_of_the_journal_has_the_same_time() -> None:
     ],
 )
 def test_a_prefix_of_a_text_file_is_taken_off(prefix: str) -> None:
-    """Whatever program wrote the file, in whatever language; half a line and CR do no harm."""
+    """For any program and language of the file; a partial line and CR are accepted."""
     text = f"{prefix}sd 0:0:0:0: [sda] Unhandled sense code\r\n\n{prefix}I/O err"
     first, second = parse_text(text)
     assert first.text == "sd 0:0:0:0: [sda] Unhandled sense code"
@@ -162,7 +162,7 @@ PRINTED = (
 
 
 def told(text: str) -> list[tuple[str, str, int | None, int | None]]:
-    """Return what a text tells: kind, device, sector and block of each event."""
+    """Return the events of a text: kind, device, sector and block."""
     found = parse(text, Kind.KERNEL).events
     return [(e.kind, e.device, e.sector, e.block) for e in (each.event for each in found)]
 
@@ -203,14 +203,14 @@ def told(text: str) -> list[tuple[str, str, int | None, int | None]]:
     ],
 )
 def test_whatever_carried_the_log_the_events_are_the_same(carrier: str) -> None:
-    """What users paste comes from a dozen programs; the error is one."""
+    """Users paste from a dozen programs; the error is the same."""
     expected = told("\n".join(PRINTED))
     assert [kind for kind, *_ in expected][-2:] == ["block_medium_error", "md_disk_failure"]
     assert told("\n".join(carrier.format(each) for each in PRINTED)) == expected
 
 
 def test_records_and_lines_in_one_text_are_all_read() -> None:
-    """What a script gathered: records of '/dev/kmsg' with their fields, then the lines of dmesg."""
+    """Output of a script: records of '/dev/kmsg' with their fields, then the lines of dmesg."""
     text = (
         "4,416,123456789,-;sd 2:0:0:0: [sdb] tag#5 Sense Key : Medium Error [current]\n"
         " SUBSYSTEM=scsi\n"
@@ -224,7 +224,7 @@ def test_records_and_lines_in_one_text_are_all_read() -> None:
 
 
 def test_the_level_that_dmesg_decoded_counts() -> None:
-    """What only sounds like a fault is one by its level, told as a word as by a number."""
+    """A line that only resembles a fault is one because of its level, as a name or as a number."""
     words = "ufshcd-pci 0000:00:12.7: Unable to post the query request"
     assert [kind for kind, *_ in told(f"kern  :err   : [    1.000000] {words}")] == [
         "driver_message"
@@ -234,7 +234,7 @@ def test_the_level_that_dmesg_decoded_counts() -> None:
 
 @given(st.binary())
 def test_any_bytes_are_a_record_or_refused(record: bytes) -> None:
-    """Nothing else is raised."""
+    """No other exception is raised."""
     with contextlib.suppress(ParseError):
         parse_record(record)
     with contextlib.suppress(ParseError):
@@ -243,7 +243,7 @@ def test_any_bytes_are_a_record_or_refused(record: bytes) -> None:
 
 @given(st.text())
 def test_any_text_is_lines(text: str) -> None:
-    """No line is lost: as many as have anything but a prefix."""
+    """No line is lost: the number is that of lines with more than a prefix."""
     assert len(parse_text(text)) <= text.count("\n") + 1
 
 

@@ -1,4 +1,4 @@
-"""What happens to an array from one look to the next, in mdadm's words."""
+"""Events of an array from one read to the next, with mdadm's names."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ md127 : inactive sdb[1](S) sdc[0](S)
 
 
 def seen(text: str) -> dict[str, Array]:
-    """The arrays of a '/proc/mdstat'."""
+    """Return the arrays of a '/proc/mdstat'."""
     return {name: from_mdstat(stat) for name, stat in parse_mdstat(HEAD + text + END).items()}
 
 
 def array(name: str = "md0", action: str = "idle", degraded: int = 0, **roles: str) -> Array:
-    """An array as sysfs tells it."""
+    """Return an array as in sysfs."""
     members = tuple(Member(device, None, (state,)) for device, state in roles.items())
     known = Array(name, *(None,) * 10, ())
     return replace(
@@ -48,13 +48,13 @@ def array(name: str = "md0", action: str = "idle", degraded: int = 0, **roles: s
 
 
 def told(before: Array, now: Array) -> list[tuple[str, str, str, str]]:
-    """Kind, device, place and code of what happened."""
+    """Return kind, device, place and code of the events."""
     found = md_events({before.name: before}, {now.name: now}, 1000.0)
     return [(event.kind, event.device, event.place, event.code) for event in found]
 
 
 def test_a_member_fails() -> None:
-    """The member by its name and the array as place, as in the kernel's line."""
+    """The member is the device and the array is the place, as in the kernel's line."""
     first, second = md_events(seen(WHOLE), seen(FAILED), 1000.0)
     assert first == Event(
         "md",
@@ -70,7 +70,7 @@ def test_a_member_fails() -> None:
 
 
 def test_what_was_so_at_first_sight_did_not_happen() -> None:
-    """It is told by the rules, in the mail of the arrival."""
+    """Rules report it, in the initial report."""
     assert md_events(None, seen(FAILED), 1000.0) == ()
     assert md_events(seen(FAILED), seen(FAILED), 1000.0) == ()
 
@@ -106,7 +106,7 @@ def test_a_spare_that_fails_while_it_is_filled() -> None:
 
 
 def test_a_second_member_that_fails_is_told_again() -> None:
-    """A raid6 goes on with two missing."""
+    """A raid6 stays active with two missing."""
     before = array(degraded=1, sda1="in_sync", sdb1="in_sync")
     now = array(degraded=2, sda1="in_sync", sdb1="faulty")
     assert [code for *_, code in told(before, now)] == ["Fail", "DegradedArray"]
@@ -121,7 +121,7 @@ def test_a_check_that_turns_into_a_recovery() -> None:
 
 @pytest.mark.parametrize("unknown", ["degraded", "sync_action"])
 def test_what_could_not_be_read_once_did_not_happen(unknown: str) -> None:
-    """Not known is neither whole nor idle."""
+    """Unknown is neither complete nor idle."""
     busy = array(action="recover", degraded=1, sda1="in_sync")
     blank = Array(**{f: getattr(busy, f) for f in busy.__slots__} | {unknown: None})
     assert told(busy, blank) == []
@@ -139,7 +139,7 @@ def test_a_spare_that_is_moved_to_another_array() -> None:
 
 
 def test_arrays_that_come_and_go() -> None:
-    """Stopped by a person or lost; a new one that is degraded says so."""
+    """Stopped by a user or failed; a new one that is degraded is reported so."""
     assert [event.code for event in md_events({}, seen(FAILED), 1.0)] == [
         "NewArray",
         "DegradedArray",
@@ -152,7 +152,7 @@ def test_arrays_that_come_and_go() -> None:
 
 
 def test_a_container_of_a_firmware_raid_is_always_inactive() -> None:
-    """Nothing happens to it, also when it is seen for the first time."""
+    """It has no events, also when it is first seen."""
     assert [event.device for event in md_events({}, seen(CONTAINER), 1.0)] == ["md126"]
     assert md_events(seen(CONTAINER), seen(CONTAINER), 1.0) == ()
 
@@ -171,7 +171,7 @@ ARRAYS = st.dictionaries(
 
 @given(ARRAYS, ARRAYS)
 def test_any_change_is_told_in_known_words(one: dict[str, tuple], two: dict[str, tuple]) -> None:  # type: ignore[type-arg]
-    """Equal looks tell nothing, and every event is of a known kind and about a known object."""
+    """Equal reads have no events, and every event has a known kind and object."""
     before, now = (
         {
             name: replace(array(name, **roles), sync_action=action, degraded=degraded, state=state)

@@ -1,4 +1,4 @@
-"""Software RAID arrays that are whole, degraded, rebuilding, checked or not assembled."""
+"""Software RAID arrays that are complete, degraded, rebuilding, checked or not assembled."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ STRIPE = """md1 : active raid0 sdb2[1] sda2[0]
 
 
 def sysfs(name: str, size_sectors: int = 2_095_104, **attributes: str) -> Files:
-    """Files of an array in sysfs; a double underscore stands for '/'."""
+    """Return the files of an array in sysfs; a double underscore means '/'."""
     path = f"/sys/block/{name}"
     files: Files = {f"{path}/size": f"{size_sectors}\n"}
     return files | {f"{path}/md/{k.replace('__', '/')}": text for k, text in attributes.items()}
 
 
 def member(array: str, device: str, **attributes: str) -> Files:
-    """Files of a member in sysfs, as of a healthy one where nothing else is said."""
+    """Return the files of a member in sysfs, of a healthy one by default."""
     healthy = {
         "state": "in_sync\n",
         "slot": "0\n",
@@ -74,7 +74,7 @@ def member(array: str, device: str, **attributes: str) -> Files:
 
 
 def test_a_mirror_that_lost_a_disk_rebuilds_on_its_spare() -> None:
-    """sdb2 has failed, sdc takes its place: 8.5 % are done."""
+    """sdb2 has failed, sdc replaces it: 8.5 % are done."""
     stat = parse_mdstat(HEAD + MIRROR + REBUILDING + TAIL)["md6"]
     assert (stat.level, stat.activity, stat.size_blocks) == ("raid1", "active", 195_310_144)
     assert (stat.disks_wanted, stat.disks_working, stat.sync_action) == (2, 1, "recover")
@@ -103,14 +103,14 @@ def test_a_mirror_that_lost_a_disk_rebuilds_on_its_spare() -> None:
 def test_what_an_array_does_is_in_the_line_below_it(
     line: str, action: str | None, done: int | None
 ) -> None:
-    """Ahead of the bitmap's line, or without one; waiting for another array is no progress."""
+    """Before the bitmap's line, or without one; waiting for another array is no progress."""
     text = HEAD + "md0 : active raid1 sdb1[1] sda1[0]\n      732 blocks [2/2] [UU]\n" + line
     stat = parse_mdstat(text + "\n      bitmap: 0/1 pages [0KB], 65536KB chunk\n\n" + TAIL)["md0"]
     assert (stat.sync_action, stat.sync_done_blocks) == (action, done)
 
 
 def test_flags_of_members_and_access_of_arrays() -> None:
-    """A journal, a write-mostly disk that failed, a replacement; assembled and not written yet."""
+    """A journal, a failed write-mostly disk, a replacement; assembled and not written yet."""
     stat = parse_mdstat(
         HEAD
         + "md2 : active (auto-read-only) raid5 cciss/c0d0p1[4](R) nvme0n1p3[3](J) sdb[1](W)(F)"
@@ -129,7 +129,7 @@ def test_flags_of_members_and_access_of_arrays() -> None:
 
 
 def test_without_sysfs_the_text_tells_what_it_can(machine: MachineMaker) -> None:
-    """A recorded '/proc/mdstat' alone: degraded, read-only and inactive arrays are known."""
+    """A recorded '/proc/mdstat' alone: degraded, read-only and inactive arrays are parsed."""
     text = HEAD + REBUILDING + WAITING + INACTIVE + STRIPE
     text += "md3 : active (read-only) raid1 sdd[0]\n      64 blocks [1/1] [U]\n\n"
     arrays = read_md(machine({"/proc/mdstat": text + TAIL}))
@@ -147,7 +147,7 @@ def test_without_sysfs_the_text_tells_what_it_can(machine: MachineMaker) -> None
 
 
 def test_sysfs_says_more_and_wins(machine: MachineMaker) -> None:
-    """A check that found sectors that differ, a member with corrected errors and bad blocks."""
+    """A check that found mismatches, a member with corrected errors and bad blocks."""
     files: Files = {"/proc/mdstat": HEAD + MIRROR + TAIL}
     files |= sysfs(
         "md0",
@@ -211,19 +211,19 @@ def test_no_driver_is_absent_and_no_array_is_nothing(machine: MachineMaker) -> N
 
 @pytest.mark.parametrize("text", ["", "garbage\n", HEAD + "md0 active raid1\n" + TAIL])
 def test_a_text_that_is_none_of_the_kernels_is_refused(text: str) -> None:
-    """It says where and what was expected; no array vanishes silently."""
+    """The message has the location and the expected value; no array is lost silently."""
     with pytest.raises(ParseError, match="expected '"):
         parse_mdstat(text)
 
 
 def test_what_cannot_be_read_has_failed(machine: MachineMaker) -> None:
-    """An array in sysfs does not make up for a '/proc/mdstat' that gives an error."""
+    """An array in sysfs does not replace an unreadable '/proc/mdstat'."""
     with pytest.raises(ReadError):
         read_md(machine({"/proc/mdstat": None}))
 
 
 def test_samples_name_array_member_and_state(machine: MachineMaker) -> None:
-    """What the rules compare; what is not known gives no sample."""
+    """Values that rules compare; an unknown value gives no sample."""
     samples = emit(read_md(machine({"/proc/mdstat": HEAD + REBUILDING + TAIL})))
     device = ("device", "md6")
     assert ("iowarden_md_degraded", (device,), 1) in samples
@@ -239,7 +239,7 @@ def test_samples_name_array_member_and_state(machine: MachineMaker) -> None:
 
 
 def test_node_exporters_series(machine: MachineMaker) -> None:
-    """It counts from the text, and says degraded of every array that sysfs has."""
+    """It counts from the text, and degraded is from sysfs for every array there."""
     files: Files = {"/proc/mdstat": HEAD + REBUILDING + WAITING + INACTIVE + STRIPE + TAIL}
     files |= sysfs("md6", raid_disks="2\n", degraded="1\n")
     files |= sysfs("md1", raid_disks="2\n", array_state="clean\n")
@@ -276,7 +276,7 @@ def test_node_exporters_series(machine: MachineMaker) -> None:
     [("none", None), ("delayed", None), ("0 / 8", 0.0), ("4 / 8", 0.5), ("1 / 0", None)],
 )
 def test_how_far_a_synchronisation_is(text: str, ratio: float | None) -> None:
-    """Nothing is done while it waits; nothing is divided by nothing."""
+    """There is no progress while it waits; nothing is divided by zero."""
     assert parse_completed(text) == ratio
 
 
@@ -295,7 +295,7 @@ _PROGRESS = (
 
 @st.composite
 def printed(draw: st.DrawFn) -> tuple[str, int | None, int, str | None]:
-    """Return an array as md_seq_show prints it: text, missing, faulty members, action."""
+    """Return an array as md_seq_show prints it: text, missing and faulty members, action."""
     level = draw(st.sampled_from(("linear", "raid0", "faulty", *_COUNTED)))
     disks = draw(st.integers(2, 9))
     counted = level in _COUNTED
@@ -335,7 +335,7 @@ def printed(draw: st.DrawFn) -> tuple[str, int | None, int, str | None]:
 def test_whatever_the_kernel_prints_of_an_array_is_read(
     array: tuple[str, int | None, int, str | None],
 ) -> None:
-    """Every level, mask, flag and action; with the line ends of a file that went through Windows.
+    """Every level, mask, flag and action; also with the line ends of Windows.
 
     Source: kernel 6.1 and 6.12, drivers/md: md_seq_show, status_resync, each level's status.
     """
@@ -388,7 +388,7 @@ _HEALTHY += " chunk, algorithm 2 [3/3] [UUU]\n      \n"
     ],
 )
 def test_a_text_that_contradicts_itself_is_refused(was: str, now: str) -> None:
-    """Counts, mask, members, level and state do not fit: neither of them is believed."""
+    """Counts, mask, members, level and state contradict each other: the array is refused."""
     assert parse_mdstat(HEAD + _HEALTHY + TAIL)
     spoilt = _HEALTHY.replace(was, now)
     assert spoilt != _HEALTHY
@@ -412,13 +412,13 @@ def test_a_text_that_contradicts_itself_is_refused(was: str, now: str) -> None:
     ],
 )
 def test_what_looks_contradictory_and_is_not(members: str, counts: str, progress: str) -> None:
-    """While a disk is replaced or an array reshaped, counts and mask are of two layouts."""
+    """During a replacement or reshape, counts and mask are of two layouts."""
     text = f"md0 : active raid1 {members}\n      100 blocks super 1.2 {counts}\n      {progress}\n"
     assert len(parse_mdstat(HEAD + text + TAIL)["md0"].members) == members.count("[")
 
 
 def test_a_text_that_is_cut_is_refused() -> None:
-    """Wherever it ends or begins: what is missing may be the array that failed."""
+    """Truncated anywhere: the missing part may be the failed array."""
     text = HEAD + MIRROR + REBUILDING + TAIL
     for end in range(text.index("unused devices:") + len("unused devices:") - 1):
         with pytest.raises(ParseError):
@@ -431,7 +431,7 @@ def test_a_text_that_is_cut_is_refused() -> None:
 def test_a_text_that_contradicts_itself_is_not_needed_where_sysfs_tells(
     machine: MachineMaker,
 ) -> None:
-    """The kernel prints it without a lock on the counts; without sysfs of all it is refused."""
+    """The kernel prints it without a lock on the counts; refused without sysfs of all arrays."""
     text = HEAD + _HEALTHY.replace("[UUU]", "[UU_]") + MIRROR.replace("md0", "md1") + TAIL
     files: Files = {"/proc/mdstat": text}
     files |= sysfs("md0", level="raid5\n", array_state="clean\n", degraded="1\n")
@@ -458,7 +458,7 @@ def test_a_text_that_contradicts_itself_is_not_needed_where_sysfs_tells(
 def test_a_container_is_known_by_its_metadata(
     machine: MachineMaker, *, shown: str, level: str, container: bool
 ) -> None:
-    """By sysfs, and by the text alone; an array in it, or one that is stopped, is none."""
+    """In sysfs, and in the text alone; a subarray, or a stopped array, is none."""
     files: Files = {"/proc/mdstat": "Personalities : [raid1]\n" + TAIL}
     files |= sysfs("md9", array_state="inactive\n", level=level, metadata_version=shown + "\n")
     assert read_md(machine(files))["md9"].is_container is container
@@ -475,7 +475,7 @@ def test_an_inactive_array_without_disks(machine: MachineMaker) -> None:
 
 
 def test_a_broken_array_is_broken_although_sysfs_says_active(machine: MachineMaker) -> None:
-    """array_state has the word only of an array that is clean."""
+    """array_state is 'broken' only for a clean array."""
     broken = _HEALTHY.replace("active", "broken").replace("[3/3] [UUU]", "[3/1] [U__]")
     files: Files = {"/proc/mdstat": HEAD + broken + TAIL}
     files |= sysfs("md0", array_state="active\n")
@@ -494,7 +494,7 @@ def test_a_broken_array_is_broken_although_sysfs_says_active(machine: MachineMak
 def test_a_member_that_only_waits_to_record_bad_blocks_works(
     machine: MachineMaker, state: str, states: tuple[str, ...]
 ) -> None:
-    """The kernel says 'faulty' of it, too, for as long as they are not in the superblock."""
+    """The kernel reports 'faulty' for it, too, until they are in the superblock."""
     files: Files = {"/proc/mdstat": HEAD + MIRROR + TAIL} | sysfs("md0", level="raid1\n")
     files |= member("md0", "sda1", state=state + "\n")
     assert read_md(machine(files))["md0"].members[0].states == states
@@ -502,7 +502,7 @@ def test_a_member_that_only_waits_to_record_bad_blocks_works(
 
 @given(st.text(alphabet="md0 :activeraid1[]()US_/%=\n \t0123456789recovery", max_size=200))
 def test_any_text_is_arrays_or_a_refusal(text: str) -> None:
-    """No text ends in another error."""
+    """No text raises another error."""
     with contextlib.suppress(ParseError):
         parse_mdstat(text)
 
@@ -516,7 +516,7 @@ EDITED = (
 
 
 def test_captures_of_other_machines() -> None:
-    """Every '/proc/mdstat' of the corpus has an array or says that there is none."""
+    """Every '/proc/mdstat' of the corpus has an array or states that there is none."""
     corpus("mdraid")
     texts = [
         path

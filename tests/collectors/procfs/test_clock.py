@@ -53,7 +53,7 @@ def test_this_machines_time_is_now() -> None:
 
 
 def test_a_recorded_machine_has_the_time_it_had(machine: MachineMaker) -> None:
-    """Boot time and uptime make its time of day; its zone, no text tells."""
+    """Boot time and uptime give its time of day; its time zone is unknown."""
     value = read_clock(machine(FILES))
     assert value.realtime_seconds == 1_795_185_929 + 86_400.25
     assert value.zone is None
@@ -73,7 +73,7 @@ def test_a_recorded_machine_has_the_time_it_had(machine: MachineMaker) -> None:
 def test_a_recorded_machine_without_a_boot_time_has_no_time_of_day(
     stat: str, machine: MachineMaker
 ) -> None:
-    """Unknown is not 1970; its uptime is known all the same."""
+    """Unknown is not 1970; its uptime is available even so."""
     value = read_clock(machine({PATH: FILES[PATH], "/proc/stat": stat}))
     assert value.realtime_seconds is None
     assert list(node_samples(value)) == []
@@ -82,7 +82,7 @@ def test_a_recorded_machine_without_a_boot_time_has_no_time_of_day(
 
 @given(st.text() | st.from_regex(r"\A\d+\.\d\d \d+\.\d\d\n\Z"))
 def test_any_text_is_an_uptime_or_a_parse_error(text: str) -> None:
-    """The message has path, what is expected and what is there."""
+    """The message has the path, the expected and the found value."""
     try:
         assert parse_uptime(text) >= 0
     except ParseError as error:

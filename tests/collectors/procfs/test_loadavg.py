@@ -34,7 +34,7 @@ def test_a_machine_that_waits_for_its_disks() -> None:
 
 
 def test_this_machines_load_is_what_the_library_says() -> None:
-    """Of two looks of the library one before and one after: the text holds one of them, rounded."""
+    """Between a library call before and one after it: the text has one of them, rounded."""
     before, text, after = os.getloadavg(), Root("/").read(PATH), os.getloadavg()
     value = parse_loadavg(text)
     loads = (value.load1, value.load5, value.load15)
@@ -45,13 +45,13 @@ def test_this_machines_load_is_what_the_library_says() -> None:
     "text", ["", "0.1 0.2 0.3\n", "0.10 0.20 0.30 1/2\n", "-0.10 0.20 0.30 1/2 3\n", OVERRUN * 2]
 )
 def test_another_line_is_refused(text: str) -> None:
-    """The message has path, what is expected and what is there."""
+    """The message has the path, the expected and the found value."""
     with pytest.raises(ParseError, match=r"'/proc/loadavg': expected .*, got"):
         parse_loadavg(text)
 
 
 @given(st.text() | st.from_regex(r"\A(\d+\.\d\d ){3}\d+/\d+ \d+\n\Z"))
 def test_any_text_is_a_load_or_a_parse_error(text: str) -> None:
-    """No text is anything else."""
+    """Any text gives a value or a ParseError."""
     with contextlib.suppress(ParseError):
         assert parse_loadavg(text).load1 >= 0

@@ -38,7 +38,7 @@ def test_the_stalled_server_of_2_6_18_has_three_gigabytes_in_writeback() -> None
 
 
 def test_what_a_kernel_does_not_say_gives_no_sample() -> None:
-    """Absent is not zero: 2.6.18 has no MemAvailable, and no series of it."""
+    """Missing is not zero: 2.6.18 has no MemAvailable, and no series of it."""
     metrics = {name: value for name, _, value in emit(parse_meminfo(STALLED_2_6_18), ())}
     assert metrics["iowarden_memory_writeback_bytes"] == 3_230_792 * KIB
     assert "iowarden_memory_available_bytes" not in metrics
@@ -57,7 +57,7 @@ def test_node_exporters_names_keep_the_kernels_spelling() -> None:
     "line", ["Dirty: many kB", "Dirty: 6640", "Dirty:", "Dirty: 1 MB", "Dirty: -1 kB"]
 )
 def test_a_known_line_that_does_not_parse_is_named(line: str) -> None:
-    """The message has path, line number, what is expected and what is there."""
+    """The message has the path, the line number, the expected and the found value."""
     text = STALLED_2_6_18.replace("Dirty: 6640 kB", line)
     with pytest.raises(
         ParseError, match=r"'/proc/meminfo'.*(line 7: )?expected .*'Dirty: <n> kB', got"
@@ -67,20 +67,20 @@ def test_a_known_line_that_does_not_parse_is_named(line: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "\0\0\0", STALLED_2_6_18[:150], "MemTotal: 1 kB"])
 def test_a_truncated_text_is_refused(text: str) -> None:
-    """Half a file must not become a machine without dirty data."""
+    """A truncated file must not look like a machine without dirty data."""
     with pytest.raises(ParseError, match=r"'/proc/meminfo'.*expected .*'\w+: <n> kB', got"):
         parse_meminfo(text)
 
 
 def test_lines_of_a_later_kernel_are_tolerated() -> None:
-    """Something new in a later release does not blind us."""
+    """A new field of a later kernel is ignored."""
     value = parse_meminfo("Novelty: full\nGlitter: 3 sparks\n" + STALLED_2_6_18)
     assert value.free_bytes == 62_076 * KIB
 
 
 @given(st.lists(LINES | JUNK, max_size=20).map("\n".join) | st.text())
 def test_any_text_is_memory_or_a_parse_error(text: str) -> None:
-    """Whatever the file says, the answer is a value or a refusal."""
+    """Any text gives a value or a ParseError."""
     try:
         value = parse_meminfo(text)
     except ParseError:

@@ -1,4 +1,4 @@
-"""Pressure stall information, where the kernel has it."""
+"""Pressure stall information, on kernels with it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_percent_become_ratios_and_microseconds_seconds() -> None:
 
 
 def test_cpu_has_no_full_line_before_5_13(machine: MachineMaker) -> None:
-    """Absent is not zero: no series for it."""
+    """Missing is not zero: it has no series."""
     root = machine(
         {
             "/proc/pressure/cpu": SOME + "\n",
@@ -71,14 +71,14 @@ def test_a_kernel_without_pressure_is_absent(machine: MachineMaker) -> None:
     "text", ["", "some", "some avg10=x", SOME[:-7], SOME + " more", FULL.replace("100.00", "nan")]
 )
 def test_a_text_that_is_none_is_refused(text: str) -> None:
-    """The message names the file and what is expected."""
+    """The message has the path and the expected value."""
     with pytest.raises(ParseError, match=r"'/proc/pressure/io'.*expected .*, got"):
         parse_pressure(text, PATH)
 
 
 @given(st.lists(st.sampled_from([SOME, FULL]) | st.text(max_size=60)).map("\n".join))
 def test_any_text_is_pressure_or_a_parse_error(text: str) -> None:
-    """Whatever the file says, the answer is a value or a refusal."""
+    """Any text gives a value or a ParseError."""
     try:
         value = parse_pressure(text, PATH)
     except ParseError:

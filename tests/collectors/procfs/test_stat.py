@@ -1,4 +1,4 @@
-"""Tasks and processor time, on small and large machines."""
+"""Tasks and CPU time, on small and large machines."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def test_node_exporter_has_every_cpu_with_its_guests() -> None:
 
 
 def test_a_kernel_without_steal_and_guests_has_no_such_series() -> None:
-    """2.6.10 has seven columns: absent is not zero."""
+    """2.6.10 has seven columns: missing is not zero."""
     value = parse_stat(TWO_CPUS.replace(" 0 9 3\n", "\n").replace(" 0 5 3\n", "\n"))
     modes = {labels[0][1] for name, labels, _ in emit(value) if name.endswith("cpu_seconds_total")}
     assert modes == {"user", "nice", "system", "idle", "iowait", "irq", "softirq"}
 
 
 def test_a_broken_line_of_one_cpu_does_not_blind_the_signals() -> None:
-    """The lines of single CPUs are read only for node_exporter's series: that CPU has none."""
+    """The lines of single CPUs are parsed only for node_exporter's series: that CPU has none."""
     value = parse_stat(TWO_CPUS.replace("cpu1 245", "cpu1 x"))
     assert value.procs_blocked == 5
     samples = [
@@ -76,14 +76,14 @@ def test_a_broken_line_of_one_cpu_does_not_blind_the_signals() -> None:
     ],
 )
 def test_a_known_line_that_does_not_parse_is_named(good: str, bad: str) -> None:
-    """The message has path, what is expected and what is there."""
+    """The message has the path, the expected and the found value."""
     with pytest.raises(ParseError, match=r"'/proc/stat'.*expected .*, got"):
         parse_stat(TWO_CPUS.replace(good, bad, 1))
 
 
 @given(st.lists(LINES | st.text(max_size=40), max_size=14).map("\n".join) | st.text())
 def test_any_text_is_a_value_or_a_parse_error(text: str) -> None:
-    """Whatever the file says, the answer is a value or a refusal."""
+    """Any text gives a value or a ParseError."""
     try:
         samples = emit(value := parse_stat(text))
         samples += node_samples(value)

@@ -1,4 +1,4 @@
-"""Where memory is swapped to."""
+"""Swap areas."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def test_areas_are_devices_and_files_with_what_is_used() -> None:
     "text", ["", "sda2 1 2\n", f"{HEADING}/dev/sda2 partition 1\n", f"{HEADING}/dev/sda2 part"]
 )
 def test_a_text_that_is_cut_or_another_is_refused(text: str) -> None:
-    """Half a line names no area; nothing of it is taken for 'no swap'."""
+    """A truncated line names no area; the text is not treated as 'no swap'."""
     with pytest.raises(ParseError, match="expected"):
         parse_swaps(text)
 
 
 @given(st.text() | st.text().map(lambda tail: HEADING + tail))
 def test_any_text_is_areas_or_a_refusal(text: str) -> None:
-    """Whatever the file says."""
+    """For any text."""
     with contextlib.suppress(ParseError):
         assert all(each.used_bytes >= 0 for each in parse_swaps(text))

@@ -1,4 +1,4 @@
-"""Settings of write-back and the kernel's release."""
+"""Settings of write-back and the kernel release."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KERNEL_2_6_18 = {
 
 
 def test_a_kernel_before_2_6_29_has_no_dirty_bytes(machine: MachineMaker) -> None:
-    """No such file is None, and no series; centiseconds become seconds."""
+    """A missing file is None, and has no series; centiseconds become seconds."""
     value = read_vm_sysctl(machine(KERNEL_2_6_18))
     assert (value.dirty_ratio, value.dirty_bytes) == (40, None)
     assert (value.dirty_expire_seconds, value.dirty_writeback_seconds) == (30.0, 4.99)
@@ -54,7 +54,7 @@ def test_settings_of_memory(machine: MachineMaker) -> None:
 
 @pytest.mark.parametrize("content", ["100 1200 128 512 500 6000 80 0 0\n", None])
 def test_bdflush_is_seen(content: str | None, machine: MachineMaker) -> None:
-    """The file of 2.4 is there, whatever it says and whether it can be read or not."""
+    """The file of 2.4 exists, whatever its content and whether it is readable or not."""
     files = KERNEL_2_6_18 | {"/proc/sys/vm/bdflush": content}
     assert read_vm_sysctl(machine(files)).bdflush is True
 
@@ -71,7 +71,7 @@ DISK = "/dev/sda2                               partition\t999420\t\t0\t\t-2\n"
 def test_compressed_memory_is_no_disk(
     text: str, machine: MachineMaker, *, on_disk: bool | None
 ) -> None:
-    """Fedora swaps to zram by default; a disk may take what does not fit."""
+    """Fedora swaps to zram by default; a disk may be the second area."""
     assert read_vm_sysctl(machine(KERNEL_2_6_18 | {"/proc/swaps": text})).swap_on_disk is on_disk
 
 
@@ -85,12 +85,12 @@ def test_compressed_memory_is_no_disk(
     ],
 )
 def test_release_of_a_distribution(release: str, expected: tuple[int, int, int]) -> None:
-    """Debian's, a release candidate's, Red Hat's."""
+    """Releases of Debian, of a release candidate, of Red Hat."""
     assert parse_release(release) == expected
 
 
 def test_a_machine_without_a_release_is_absent(machine: MachineMaker) -> None:
-    """Without it no formula can be chosen."""
+    """Without it no formula can be selected."""
     with pytest.raises(AbsentError, match="osrelease"):
         read_vm_sysctl(machine({"/proc/sys/vm/dirty_ratio": "20\n"}))
 
@@ -105,7 +105,7 @@ def test_a_setting_that_is_no_number_is_named(text: str, machine: MachineMaker) 
 
 @given(st.text())
 def test_any_text_is_a_value_or_a_parse_error(text: str) -> None:
-    """Whatever the files say, the answer is a value or a refusal."""
+    """Any text gives a value or a ParseError."""
     for parse in (
         parse_release,
         lambda text: parse_setting(text, "/proc/sys/vm/dirty_ratio"),

@@ -1,4 +1,4 @@
-"""Who waits in the kernel, as root sees it, and on its way through the probe to the daemon."""
+"""Tasks blocked in the kernel, as root reads them, and through the probe to the daemon."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def status(pid: int, name: str, state: str, *, start: int, flags: int = 0, threa
 
 
 def blocked(number: int) -> str:
-    """Return a '/proc/stat' with so many tasks blocked."""
+    """Return a '/proc/stat' with this number of blocked tasks."""
     return f"{COUNTERS}procs_running 1\nprocs_blocked {number}\n"
 
 
 def task(pid: int = 812, channel: str = "balance_dirty_pages", **changes: object) -> Task:
-    """Return a writer that is paused."""
+    """Return a throttled writer."""
     values: dict[str, object] = {
         "pid": pid,
         "start_ticks": 4000,
@@ -69,7 +69,7 @@ def task(pid: int = 812, channel: str = "balance_dirty_pages", **changes: object
 
 
 def test_a_database_a_thread_and_the_flusher_wait(machine: MachineMaker) -> None:
-    """A name with blanks and parentheses, a thread of a process at work, a thread of the kernel."""
+    """A name with blanks and parentheses, a thread of a busy process, a kernel thread."""
     root = machine(
         {
             "/proc/1/stat": status(1, "systemd", "S", start=1),
@@ -119,7 +119,7 @@ def test_a_database_a_thread_and_the_flusher_wait(machine: MachineMaker) -> None
 def test_of_hundreds_the_oldest_programs_are_told_and_all_are_counted(
     machine: MachineMaker,
 ) -> None:
-    """A stalled mail server: 100 processes and 30 threads of the kernel wait."""
+    """A stalled mail server: 100 processes and 30 kernel threads wait."""
     files: dict[str, str | bytes | None] = {
         f"/proc/{pid}/stat": status(
             pid, "smtpd", "D", start=10_000 - pid, flags=0x200040 if pid < 130 else 0
@@ -132,7 +132,7 @@ def test_of_hundreds_the_oldest_programs_are_told_and_all_are_counted(
 
 
 def test_a_task_that_ends_while_it_is_looked_at_is_left_out(tmp_path: Path) -> None:
-    """Its state was D; when its details were to be read, its directory was gone."""
+    """Its state was D; its directory was removed before its details were read."""
     directory = tmp_path / "proc/812"
     directory.mkdir(parents=True)
     for name, text in (("stat", status(812, "dd", "D", start=5)), ("wchan", "rq_qos_wait")):
@@ -149,7 +149,7 @@ def test_a_task_that_ends_while_it_is_looked_at_is_left_out(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("later", [("sh", "D", 6), ("dd", "S", 5)], ids=["another", "awake"])
 def test_what_is_told_of_a_task_is_of_one_wait(tmp_path: Path, later: tuple[str, str, int]) -> None:
-    """Between two reads 812 ended and another 812 began, or it woke and waits for its terminal."""
+    """Between two reads 812 ended and another one started, or 812 waits for its terminal."""
     directory = tmp_path / "proc/812"
     directory.mkdir(parents=True)
     for name, text in (("stat", status(812, "dd", "D", start=5)), ("wchan", "rq_qos_wait")):
@@ -165,13 +165,13 @@ def test_what_is_told_of_a_task_is_of_one_wait(tmp_path: Path, later: tuple[str,
 
 @pytest.mark.parametrize("text", ["garbage\n", "812 (dd) D 1 2\n", "812 (dd) D x" + " -1" * 40])
 def test_a_state_that_is_none_is_refused(machine: MachineMaker, text: str) -> None:
-    """It names the file and what was expected."""
+    """The message has the file and the expected value."""
     with pytest.raises(ParseError, match="'/proc/812/stat': expected '<pid> "):
         look(machine({"/proc/812/stat": text}))
 
 
 def test_a_real_thread_that_cannot_be_interrupted_is_found(tmp_path: Path) -> None:
-    """A parent waits for its vfork child, which opens a FIFO nobody writes: both threads of one."""
+    """A parent waits for its vfork child, which opens a FIFO without a writer: two threads."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     code = (
@@ -199,7 +199,7 @@ def test_a_real_thread_that_cannot_be_interrupted_is_found(tmp_path: Path) -> No
 
 
 def test_while_nothing_is_blocked_nobody_is_asked(machine: MachineMaker) -> None:
-    """The probe may sleep: what a recording would answer is not read."""
+    """The probe may sleep: the answer in a recording is not read."""
     root = machine({"/proc/stat": blocked(0), "/.probe/tasks": "garbage"})
     assert read_tasks(root) == Tasks(())
     assert dict.fromkeys(WRITEBACK, 0.0) | {"other": 0.0} == {
@@ -208,7 +208,7 @@ def test_while_nothing_is_blocked_nobody_is_asked(machine: MachineMaker) -> None
 
 
 def test_without_a_probe_it_is_not_known_who_waits(machine: MachineMaker) -> None:
-    """Two wait and nobody may look: no series, which is not a series of 0."""
+    """Two wait and cannot be read: no series, which is not a series of 0."""
     found = read_tasks(machine({"/proc/stat": blocked(2)}))
     assert (found.tasks, found.count) == ((), 2)
     assert "/.probe/tasks" in found.unseen
@@ -216,7 +216,7 @@ def test_without_a_probe_it_is_not_known_who_waits(machine: MachineMaker) -> Non
 
 
 def test_what_the_probe_answers_comes_through_its_door(machine: MachineMaker) -> None:
-    """As it was told, programs and threads of the kernel."""
+    """All fields are restored, of programs and kernel threads."""
     told = Tasks((task(), task(77, "rq_qos_wait", kernel=True)), 5)
     answer = json.dumps(to_json(told))
     assert read_tasks(machine({"/proc/stat": blocked(2), "/.probe/tasks": answer})) == told
@@ -244,13 +244,13 @@ def test_a_probe_that_fails_has_failed(machine: MachineMaker) -> None:
 def test_waiting_for_writeback_is_told_from_other_waiting(
     channel: str, stack: tuple[str, ...], expected: str | None
 ) -> None:
-    """The innermost function where it tells, else the stack: a read of a page waits alike."""
+    """The innermost function if known, else the stack: a read of a page waits in the same one."""
     found = writeback_channel(task(channel=channel, stack=stack))
     assert found == ("folio_wait_writeback" if expected is None else expected)
 
 
 def test_tasks_are_counted_by_what_holds_them() -> None:
-    """Two writers, a reader, and 36 that were not told by name."""
+    """Two writers, a reader, and 36 that were not listed by name."""
     value = Tasks((task(1), task(2), task(3, "folio_wait_bit_common")), 39)
     counts = {labels[0][1]: number for _, labels, number in emit(value)}
     assert {channel: n for channel, n in counts.items() if n} == {
@@ -275,7 +275,7 @@ TASKS = st.builds(
 
 @given(st.lists(TASKS, max_size=MOST_TASKS), st.integers(0, 1000))
 def test_what_is_sent_is_received(tasks: list[Task], more: int) -> None:
-    """Any name a task may have, any number."""
+    """Any name of a task, any number."""
     value = Tasks(tuple(tasks), len(tasks) + more)
     assert from_json(json.dumps(to_json(value))) == value
 
@@ -296,7 +296,7 @@ JSON = st.recursive(
 
 @given(st.one_of(st.text(max_size=50), JSON.map(json.dumps)))
 def test_whatever_is_received_is_tasks_or_refused(text: str) -> None:
-    """Never a bug, however it is nested."""
+    """Never a bug, whatever the nesting."""
     try:
         value = from_json(text)
     except ParseError:
@@ -319,7 +319,7 @@ def test_whatever_is_received_is_tasks_or_refused(text: str) -> None:
     ],
 )
 def test_a_field_of_another_kind_is_refused(field: str, wrong: object) -> None:
-    """Each of them, with the rest as it should be; and more tasks than are counted."""
+    """Each of them, with the rest valid; and more tasks than are counted."""
     good = to_json(Tasks((task(),), 1))
     good["tasks"][0][field] = wrong
     with pytest.raises(ParseError, match="expected"):
@@ -354,7 +354,7 @@ MOUNTS = (
 def test_the_file_of_its_system_call_says_where_a_program_waits(
     machine: MachineMaker, syscall: str, fdinfo: str, expected: str
 ) -> None:
-    """A write or an fsync names its descriptor, and that its mount."""
+    """A write or an fsync has its descriptor as argument, and that its mount."""
     root = machine(
         {
             "/proc/812/stat": status(812, "tar", "D", start=4000),
@@ -388,14 +388,14 @@ def test_the_file_of_its_system_call_says_where_a_program_waits(
 def test_a_kernel_thread_says_by_its_name_for_which_device_it_works(
     machine: MachineMaker, name: str, expected: str
 ) -> None:
-    """Not every number with a colon is one: a worker has that of its processor."""
+    """Not every number with a colon is a device: a worker has that of its processor."""
     root = machine({"/proc/77/stat": status(77, name, "D", start=9, flags=0x200040)})
     (found,) = look(root).tasks
     assert found.waits_at == expected
 
 
 def test_an_older_probe_says_nothing_of_places() -> None:
-    """It goes on while the daemon has been upgraded."""
+    """It continues after the daemon was upgraded."""
     told = to_json(Tasks((task(waits_at="253:0"),), 1))
     assert from_json(json.dumps(told)).tasks[0].waits_at == "253:0"
     del told["tasks"][0]["waits_at"]

@@ -52,7 +52,7 @@ def test_pages_and_kibibytes_become_bytes() -> None:
 
 
 def test_what_empties_the_page_cache_without_a_fault_is_counted() -> None:
-    """A balloon and a NUMA machine that reclaims by node; a machine with neither has no zeros."""
+    """A balloon and a NUMA machine that reclaims by node; a machine without them has no zeros."""
     text = KERNEL_6_1 + "zone_reclaim_success 5\nzone_reclaim_failed 6\nballoon_inflate 7\n"
     value = parse_vmstat(text, PAGE)
     assert (value.node_reclaims_total, value.node_reclaims_failed_total) == (5, 6)
@@ -62,7 +62,7 @@ def test_what_empties_the_page_cache_without_a_fault_is_counted() -> None:
 
 
 def test_a_machine_with_pages_of_64_kib_is_counted_with_its_own() -> None:
-    """The page size is the machine's, not ours: a recording of arm64 or ppc64 plays on a PC."""
+    """The page size is the recorded machine's: a recording of arm64 or ppc64 plays on a PC."""
     value = parse_vmstat(KERNEL_6_1, 65_536)
     assert (value.dirty_bytes, value.writeback_bytes) == (10 * 65_536, 20 * 65_536)
     assert value.dirty_background_threshold_bytes == 46_294 * 65_536
@@ -79,7 +79,7 @@ def test_a_kernel_before_2_6_37_tells_no_threshold() -> None:
 
 
 def test_reclaim_counters_of_the_zones_are_added_up() -> None:
-    """One allocstall per zone from 4.10 on; pgscan_direct_throttle is another thing."""
+    """One allocstall per zone from 4.10 on; pgscan_direct_throttle is a different counter."""
     value = parse_vmstat(KERNEL_6_1, PAGE)
     assert value.direct_reclaims_total == 7
     assert value.direct_scanned_pages_total == 100
@@ -110,14 +110,14 @@ def test_a_known_line_that_does_not_parse_is_named(bad: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "\0", KERNEL_6_1[:40]])
 def test_a_truncated_text_is_refused(text: str) -> None:
-    """Half a file must not become a machine without dirty data."""
+    """A truncated file must not look like a machine without dirty data."""
     with pytest.raises(ParseError, match=r"expected a line 'nr_\w+ <n>', got none"):
         parse_vmstat(text, PAGE)
 
 
 @given(st.lists(LINES | JUNK, max_size=30).map("\n".join) | st.text())
 def test_any_text_is_counters_or_a_parse_error(text: str) -> None:
-    """Whatever the file says, the answer is a value or a refusal."""
+    """Any text gives a value or a ParseError."""
     try:
         value = parse_vmstat(text, PAGE)
     except ParseError:

@@ -1,4 +1,4 @@
-"""What all backends do alike: which program is asked, parts, who is not listed."""
+"""Common parts of all backends: choice of the program, parts, unlisted controllers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIVE, PLAYED = Root(""), Root("/played")
 
 
 def programs(told: Mapping[str, str | Exception]) -> Callable[[str], str]:
-    """Return what runs programs, each of which prints something or fails."""
+    """Return a runner of programs, each of which prints something or fails."""
 
     def run(program: str) -> str:
         found = told[program]
@@ -37,7 +37,7 @@ def programs(told: Mapping[str, str | Exception]) -> Callable[[str], str]:
 
 
 def test_the_first_program_that_is_installed_is_asked() -> None:
-    """One that fails is installed: what the next one says is not asked for."""
+    """A failing one is installed: the next one is not run."""
     missing = MissingError("a is not installed")
     assert first_installed(LIVE, ("a", "b"), programs({"a": missing, "b": "told"})) == "told"
     with pytest.raises(MissingError, match="a is not"):
@@ -47,7 +47,7 @@ def test_the_first_program_that_is_installed_is_asked() -> None:
 
 
 def test_without_the_probe_no_other_program_is_tried() -> None:
-    """Of a recorded machine another one's answer may be there."""
+    """A recorded machine may have another one's answer."""
     told = programs({"a": AbsentError("no probe"), "b": "told"})
     with pytest.raises(AbsentError, match="no probe"):
         first_installed(LIVE, ("a", "b"), told)
@@ -59,7 +59,7 @@ def test_without_the_probe_no_other_program_is_tried() -> None:
 
 @pytest.mark.parametrize("error", [LateError("late"), StuckError("stuck")])
 def test_behind_a_program_that_hangs_none_is_asked(error: ReadError) -> None:
-    """The next one would hang as well, and so would the next question."""
+    """The next one would hang as well, and so would the next query."""
     told = programs({"a": error, "b": "told"})
     with pytest.raises(type(error)):
         first_installed(LIVE, ("a", "b"), told)
@@ -79,7 +79,7 @@ def test_each_program_that_answers_is_heard_and_why_others_do_not() -> None:
 
 
 def test_a_part_that_cannot_be_read_takes_no_other_away() -> None:
-    """It is said, unless the card only lacks what was asked for."""
+    """It is reported, unless the card only lacks the requested feature."""
     lacking = ReadError("this is not supported")
     parts = Parts(programs({"a": ReadError("failed"), "b": lacking, "c": "3"}))
     harmless = re.compile("not supported")
@@ -90,7 +90,7 @@ def test_a_part_that_cannot_be_read_takes_no_other_away() -> None:
 
 
 def test_without_a_program_there_is_no_other_part_either() -> None:
-    """Where that is said; else it is a part as others."""
+    """If the backend is configured so; otherwise it is a part like others."""
     told = programs({"a": MissingError("not installed")})
     with pytest.raises(MissingError):
         Parts(told, raises_absent=True).read(int, None, "a")
@@ -99,6 +99,6 @@ def test_without_a_program_there_is_no_other_part_either() -> None:
 
 
 def test_hosts_that_no_program_lists_are_named() -> None:
-    """Nobody knows which of them is not."""
+    """Which of them it is, is unknown."""
     expected = "'tw_cli show': expected 2 controllers (host0, host3), got 1"
     assert not_listed("tw_cli show", ["host0", "host3"], 1) == expected

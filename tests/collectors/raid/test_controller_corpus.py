@@ -1,4 +1,4 @@
-"""What the programs of Areca and 3ware printed on machines of others: each file read, and judged.
+"""Published outputs of Areca's and 3ware's programs: each file parsed, with expected results.
 
 The expectations were written after reading each file.
 """
@@ -48,7 +48,7 @@ def files(*folders: str) -> list[Path]:
 
 
 def verdicts(path: Path, readers: dict[str, Callable[[str], object]]) -> frozenset[str]:
-    """Return as what a file can be read."""
+    """Return the parsers that accept a file."""
     text = path.read_text(errors="surrogateescape")
     found = set()
     for name, read in readers.items():
@@ -63,7 +63,7 @@ def verdicts(path: Path, readers: dict[str, Callable[[str], object]]) -> frozens
 
 @needs_corpus
 def test_every_file_is_read_as_one_thing_or_refused() -> None:
-    """None is skipped, and none is taken for something else."""
+    """No file is skipped, and none is accepted as another output."""
     aread = Counter(verdicts(path, AREAD) for path in files("areca"))
     assert aread == {
         frozenset({"raid sets"}): 5,
@@ -89,7 +89,7 @@ def test_every_file_is_read_as_one_thing_or_refused() -> None:
 
 
 def arrays(*told: tuple[Array, ...]) -> list[tuple[str, str, str]]:
-    """Return what is told of arrays: name, label, state."""
+    """Return the arrays: name, label, state."""
     return [(each.name, each.label, each.state.health) for part in told for each in part]
 
 
@@ -99,7 +99,7 @@ def disks(text: str, *sets: Array) -> dict[str, PhysicalDisk]:
 
 
 def test_raid_sets_of_each_layout() -> None:
-    """Names have blanks, a column lists channels by letters, a prompt stands ahead."""
+    """Names contain blanks, a column lists channels by letters, a prompt precedes."""
     one = cli64.parse_raid_sets(corpus(CHECK_RAID + "cli64.rsf.info-1").read_text())
     assert arrays(one) == [("raid set 1", "Raid Set # 000", Health.OK)]
     assert one[0].size_bytes == 34_500_000_000_000
@@ -156,7 +156,7 @@ def test_disks_are_of_the_raid_sets_they_name(
 
 
 def test_disks_of_the_other_captures() -> None:
-    """Two disks in an enclosure; a model with a blank; a disk passed through."""
+    """Two disks in an enclosure; a model with a blank; a pass-through disk."""
     found = disks(corpus("areca/check_raid-pr223/disk-info.txt").read_text())
     assert {slot: (d.model, d.kind, d.state.health) for slot, d in found.items()} == {
         f"enclosure 1 slot {n}": ("SEAGATE ST1000NM0023", f"areca,{n}/1", Health.OK) for n in (1, 2)
@@ -173,7 +173,7 @@ def test_disks_of_the_other_captures() -> None:
 
 
 def test_the_hardware_monitor_and_the_system() -> None:
-    """No battery is no fault; 0 degrees is an empty bay; a fan that is N.A. is none."""
+    """No battery is no fault; 0 degrees is an empty bay; a fan with N.A. is none."""
     found = cli64.parse_hardware(
         corpus("areca/iissmart+munin-areca-plugin/hw-info.txt").read_text()
     )
@@ -220,7 +220,7 @@ def test_the_controller_that_lost_its_memory() -> None:
 
 
 def test_the_reading_errors_of_the_incident() -> None:
-    """Channel 2, five times, and log-ins of the one who looked; then ten more."""
+    """Channel 2, five times, and log-ins of the user; then ten more."""
     first, second = (
         event_info.parse_events(corpus(f"reference/areca-cli-event-info-{n}.txt").read_text(), "a")
         for n in ("1", "2-repeated")
@@ -235,7 +235,7 @@ def test_the_reading_errors_of_the_incident() -> None:
 
 
 def tw(name: str) -> Controller:
-    """Return what a 3ware file says."""
+    """Return the parsed 3ware file."""
     return tw_cli.parse_controller(corpus(TW + name).read_text(), "c0")
 
 
@@ -274,7 +274,7 @@ def tw(name: str) -> Controller:
     ],
 )
 def test_units(name: str, expected: dict[str, tuple[object, ...]]) -> None:
-    """Numbers need not follow each other; what verifies or initialises is whole."""
+    """Numbers need not be consecutive; a unit that verifies or initialises has redundancy."""
     assert {
         each.name: (
             each.level,
@@ -299,7 +299,7 @@ def test_units(name: str, expected: dict[str, tuple[object, ...]]) -> None:
     ],
 )
 def test_ports(name: str, count: int, serials: int, busy: int) -> None:
-    """Old firmware tells serial numbers, newer models; empty ports are no disks."""
+    """Old firmware reports serial numbers, newer models; empty ports are no disks."""
     found = tw(name).disks
     assert len(found) == len({disk.slot for disk in found}) == count
     assert sum(bool(disk.serial) for disk in found) == serials
@@ -355,7 +355,7 @@ def test_controllers_that_are_listed() -> None:
 
 
 def test_a_session_a_guide_with_tabs_and_tables_without_headings() -> None:
-    """Tables come twice, columns are tabs, one follows the other."""
+    """Tables occur twice, columns are tabs, one follows the other."""
     session = tw_cli.parse_controller(
         corpus("3ware/ChrisLayton+3ware_tool/readme-session.txt").read_text(), "c2"
     )
@@ -377,7 +377,7 @@ def test_a_session_a_guide_with_tabs_and_tables_without_headings() -> None:
 
 
 def test_alarms_of_both_dates() -> None:
-    """The first column of the guide's sample names another controller than was asked."""
+    """The first column of the guide's sample names another controller than the queried one."""
     text = corpus("3ware/cliguide-10.2/c1-show-alarms.txt").read_text()
     log = alarms.parse_alarms(text, "c1")
     assert [(e.code, e.word, e.place) for e in log.events] == [

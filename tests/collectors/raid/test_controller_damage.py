@@ -1,8 +1,8 @@
-"""What each maker's program prints of a machine in trouble, damaged in every way a text can be.
+"""Outputs of each vendor's program for a faulty host, damaged in every way.
 
-Each machine has an array without redundancy and a disk that failed, the disk as the last thing that
-is listed. Whatever becomes of the text, the outcome is never a machine without faults: the fault is
-seen, or it is said what cannot be read.
+Each host has an array without redundancy and a failed disk, which is listed last. Whatever the
+damage, the result is never a host without faults: the fault is detected, or unreadable parts are
+reported.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ p1     DRIVE-REMOVED    u0     931.51 GB   1953525168    9QJ1X2YY
 
 """
 TW_CLI_OLD = TW_CLI[TW_CLI.index("Unit ") :]
-"""As old versions print it: what it counts is only in the list of controllers."""
+"""Format of old versions: its counts are only in the list of controllers."""
 TW_CLI_LIST = """\
 
 Ctl   Model        Ports   Drives   Units   NotOpt   RRate   VRate   BBU
@@ -292,10 +292,10 @@ ioc0 phy 1 scsi_id 8 SEAGATE  ST3146356SS      0009, 136 GB, state MISSING, flag
 
 @dataclass(frozen=True)
 class Case:
-    """A machine, and which of the answers of its program is damaged.
+    """A host, and which of the answers of its program is damaged.
 
-    Fields: `read` returns what comes of the damaged text; `faults` are the words for the fault
-    there, with those that it has where nothing is wrong; `healthy` is what is read of that.
+    Fields: `read` returns the result of the damaged text; `faults` are the words for the fault
+    there, with the words of a healthy one; `healthy` is the result of that.
     """
 
     text: str
@@ -319,7 +319,7 @@ def _machine(
     faults: Mapping[str, str],
     counts: Mapping[str, str],
 ) -> Case:
-    """Return a machine that is asked. `counts`: those of faults, and of none."""
+    """Return a polled host. `counts`: those with faults, and without."""
     files = {f"{DRIVERS}/{driver}/0000:03:00.0/host1": None}
     whole = {command: _replaced(text, counts, faults) for command, text in answers.items()}
     text = answers[damaged]
@@ -337,7 +337,7 @@ def _machine(
 def _parser(
     text: str, parse: Callable[[str], Controller | Mirrors], faults: Mapping[str, str]
 ) -> Case:
-    """Return an answer that is read by itself."""
+    """Return an answer that is parsed alone."""
 
     def read(damaged: str) -> Controllers:
         found = parse(damaged)
@@ -468,7 +468,7 @@ MAKERS = sorted(CASES)
 
 
 def said(case: Case, text: str) -> str:
-    """Return what is said of a text: why it is refused, what cannot be read, what is not well."""
+    """Return the result of a text: why it is refused, what is unreadable, what is not OK."""
     try:
         return told(case.read(text))
     except ParseError as error:
@@ -476,7 +476,7 @@ def said(case: Case, text: str) -> str:
 
 
 def told(found: Controllers) -> str:
-    """Return what is said of controllers, '' of those that are well."""
+    """Return the faults of controllers, '' without any."""
     reasons = [problem.reason for problem in found.problems]
     for each in found.controllers:
         reasons += each.unread
@@ -490,14 +490,14 @@ def _states(found: Controller) -> Iterator[State]:
 
 
 def cuts(text: str) -> list[int]:
-    """Return where a text is cut: behind each line, around each word for a fault, and between."""
+    """Return positions to truncate at: after each line, around each word for a fault, between."""
     ends = {match.end() for match in re.finditer("\n", text)}
     return sorted({*ends, *(end - 1 for end in ends), *range(0, len(text), 5)})
 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_faults_are_seen_and_nothing_else_is_said(name: str) -> None:
-    """Also with the ends of lines of another system, and with NUL bytes within words."""
+    """Also with the line ends of another system, and with NUL bytes within words."""
     case = CASES[name]
     assert told(case.healthy()) == ""
     for text in (
@@ -512,7 +512,7 @@ def test_the_faults_are_seen_and_nothing_else_is_said(name: str) -> None:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_text_that_is_cut_anywhere_is_never_a_machine_without_faults(name: str) -> None:
-    """Within a word, behind a line, ahead of the fault: refused, or said, or the fault is seen."""
+    """Within a word, after a line, before the fault: refused, reported, or detected."""
     case = CASES[name]
     silent = [at for at in cuts(case.text) if not said(case, case.text[:at])]
     assert [case.text[max(at - 40, 0) : at] for at in silent] == []
@@ -520,7 +520,7 @@ def test_a_text_that_is_cut_anywhere_is_never_a_machine_without_faults(name: str
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_line_that_is_lost_or_spoilt_hides_no_fault(name: str) -> None:
-    """Any line but those of the fault may be lost, and any may be other text: it is said."""
+    """Any line except those of the fault may be lost or replaced: it is reported."""
     case = CASES[name]
     lines = case.text.splitlines(keepends=True)
     for at, line in enumerate(lines):
@@ -544,7 +544,7 @@ HEADINGS = {
 
 @pytest.mark.parametrize("name", HEADINGS)
 def test_what_stands_below_a_heading_that_is_spoilt_is_nobody_elses(name: str) -> None:
-    """A second disk below the heading of the first: one of two states would not be seen."""
+    """A second disk below the heading of the first: one of two states would be lost."""
     program = name.removesuffix(" logical").removesuffix(" volumes")
     case = CASES.get(name) or CASES[program]
     text = _replaced(case.text, case.faults)
@@ -555,14 +555,14 @@ def test_what_stands_below_a_heading_that_is_spoilt_is_nobody_elses(name: str) -
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_words_of_another_language_are_never_well(name: str) -> None:
-    """A localised program, and one that is newer than all that is known."""
+    """A localised program, and one that is newer than all known ones."""
     case = CASES[name]
     for unknown in ("Ausgefallen", "故障", "x" * 500, "OK-ish", ""):
         assert said(case, _replaced(case.text, dict.fromkeys(case.faults, unknown))), unknown
 
 
 def swapped(text: str, header: str) -> Iterator[str]:
-    """Yield a text in which two columns of the table below a header have changed places."""
+    """Yield a text in which two columns of the table below a header are swapped."""
     lines = text.splitlines(keepends=True)
     at = next(number for number, line in enumerate(lines) if line.lstrip().startswith(header))
     starts = [match.start() for match in re.finditer(r"(?<!\S)\S", lines[at])]
@@ -586,7 +586,7 @@ def swapped(text: str, header: str) -> Iterator[str]:
     ],
 )
 def test_columns_in_another_order_hide_no_fault(name: str, header: str) -> None:
-    """Each two neighbours of each table: read by their heading, or refused."""
+    """Each two neighbours of each table: parsed by their heading, or refused."""
     case = CASES[name]
     for text in swapped(case.text, header):
         assert said(case, text), text
@@ -608,7 +608,7 @@ def test_columns_in_another_order_hide_no_fault(name: str, header: str) -> None:
 def test_counts_that_contradict_what_is_listed_are_said(
     name: str, before: str, after: str, reason: str
 ) -> None:
-    """A program that counts more than it lists does not tell all it knows."""
+    """A program that counts more than it lists is incomplete."""
     case = CASES[name]
     assert before in case.text
     assert reason in said(case, case.text.replace(before, after))
@@ -616,7 +616,7 @@ def test_counts_that_contradict_what_is_listed_are_said(
 
 
 def test_a_3ware_that_is_not_listed_beside_another_is_a_problem() -> None:
-    """Two hosts of the driver, one in the list: it may be cut, or the other card is gone."""
+    """Two hosts of the driver, one in the list: it may be truncated, or the other card is lost."""
     files = {f"{DRIVERS}/3w-9xxx/0000:0{n}:00.0/host{n}": None for n in (1, 2)}
     found = asked(THREEWARE, files, _TW_CLI)
     assert [each.name for each in found.controllers] == ["c0"]

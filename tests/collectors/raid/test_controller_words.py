@@ -1,6 +1,6 @@
-"""Words for states that mean the same whoever made the controller: for death, for work, for none.
+"""States with the same meaning for all vendors: failed, busy, absent.
 
-Each is printed where the maker's program prints it.
+Each is printed where the vendor's program prints it.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ ARRAYS: dict[str, Callable[[str], State]] = {
         _display(f"IR volume 1\n  Status of volume : {word}\n", "").arrays[0].state
     ),
 }
-"""An array with a word for its state."""
+"""Return an array with a state."""
 DISKS: dict[str, Callable[[str], State]] = {
     "storcli": lambda word: (
         _storcli(
@@ -133,13 +133,13 @@ DISKS: dict[str, Callable[[str], State]] = {
         .state
     ),
 }
-"""A disk with a word for its state."""
+"""Return a disk with a state."""
 
 
 @pytest.mark.parametrize("word", ["Defunct", "Offline", "Dead", "Failed", "Foreign incomplete"])
 @pytest.mark.parametrize("program", DISKS)
 def test_a_word_for_death_is_what_it_says(program: str, word: str) -> None:
-    """Of an array and of a disk, of whatever maker: critical, not a word that needs attention."""
+    """Of an array and of a disk, for any vendor: critical, not only a need for attention."""
     assert ARRAYS[program](word).health is Health.FAILED
     assert DISKS[program](word).health is Health.FAILED
 
@@ -149,7 +149,7 @@ def test_a_word_for_death_is_what_it_says(program: str, word: str) -> None:
     "word", ["Background Init", "Compacting", "Consistency Check", "Impacted", "Migrating"]
 )
 def test_work_on_an_array_that_is_whole_is_no_warning(program: str, word: str) -> None:
-    """A check, a first build in the background, a compaction: nobody is woken for them."""
+    """A check, an initial build in the background, a compaction: they cause no alert."""
     assert ARRAYS[program](word).health is Health.BUSY
 
 
@@ -167,14 +167,14 @@ def test_tasks_of_arcconf_that_leave_an_array_whole(word: str) -> None:
 
 @pytest.mark.parametrize("program", DISKS)
 def test_a_word_nobody_knows_is_neither_well_nor_dead(program: str) -> None:
-    """Also one that begins like a good one: somebody has to look."""
+    """Also one that begins like a good one: it needs attention."""
     for word in ("Pondering", "Onlinee", "Not Failed", "Offline Scan Done"):
         assert ARRAYS[program](word).health is Health.ATTENTION
         assert DISKS[program](word).health is Health.ATTENTION
 
 
 def test_a_foreign_group_is_dead_only_where_disks_of_it_are_missing() -> None:
-    """One that could be imported waits for somebody; 'Frgn' is the word for that."""
+    """One that could be imported waits for a user; its state is 'Frgn'."""
 
     def foreign(word: str) -> Health:
         row = {"DG": 0, "EID:Slot": "-", "Type": "RAID5", "State": word, "NoVDs": 1}
@@ -244,7 +244,7 @@ def _ssacli_fan(word: str) -> Sensor:
 def test_a_fan_that_is_not_reported_is_absent_and_not_failing(
     fan: Callable[[str], Sensor], word: str
 ) -> None:
-    """Enclosures list places for fans and sensors that they have not; one that fails is seen."""
+    """Enclosures list slots for missing fans and sensors; a failing one is detected."""
     state = fan(word).state
     assert state is None or state.health is Health.ABSENT
     failed = fan("Failed").state
@@ -253,7 +253,7 @@ def test_a_fan_that_is_not_reported_is_absent_and_not_failing(
 
 
 def test_parity_that_could_not_be_initialised_is_no_protection() -> None:
-    """ssacli tells it beside a status of 'OK'; while it is initialised, and queued, all is well."""
+    """ssacli reports it in addition to 'OK'; while it is initialised, or queued, all is OK."""
     text = (
         "Smart Array P9 in Slot 1\n   Array: A\n      Logical Drive: 1\n         Status: OK\n"
         "         Parity Initialization Status: {}\n"
@@ -286,7 +286,7 @@ def test_words_of_hps_guides_for_a_logical_drive(word: str, health: Health) -> N
 
 
 def test_programs_without_words_of_their_own_kind() -> None:
-    """mpt-status and cciss_vol_status print one word of few; tw_cli one without blanks."""
+    """mpt-status and cciss_vol_status print one of a few states; tw_cli one without blanks."""
     mirror = "ioc0 vol_id 0 type IM, 2 phy, 136 GB, state {}, flags ENABLED\n"
     assert mpt_status.parse_status(mirror.format("OFFLINE")).arrays[0].state.health is Health.FAILED
     text = "/dev/sda: (Smart Array P99) RAID 1 Volume 0 status: {}.\n"

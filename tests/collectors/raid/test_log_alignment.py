@@ -1,4 +1,4 @@
-"""New entries of a log, with and without numbers: a ring of lines, polled now and then."""
+"""New entries of a log, with and without numbers: a ring of lines, polled at intervals."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def known(*lines: str, at: float = 0.0) -> Known:
-    """Return a listing of lines, each a second after the other."""
+    """Return a listing of lines, one second apart."""
     return align(None, entries(*lines, at=at)).known
 
 
 def entries(*lines: str, at: float = 0.0) -> list[Entry]:
-    """Return entries, each a second after the other."""
+    """Return entries, one second apart."""
     return [(at + second, line) for second, line in enumerate(lines)]
 
 
@@ -39,7 +39,7 @@ def test_what_a_log_has_at_first_sight_is_not_new() -> None:
 
 
 def test_equal_lines_of_one_second_are_each_an_event() -> None:
-    """A controller whose memory dies writes the same line several times a second."""
+    """A controller with failing memory writes the same line several times a second."""
     before = align(None, [(1.0, "Raid Powered On"), (5.0, "DRAM Fatal Error")]).known
     now: list[Entry] = [(1.0, "Raid Powered On"), *([(5.0, "DRAM Fatal Error")] * 3)]
     found = align(before, now)
@@ -55,14 +55,14 @@ def test_the_oldest_that_fall_out_of_the_ring_do_not_matter() -> None:
 
 
 def test_more_events_than_the_ring_holds_are_a_gap() -> None:
-    """Nothing of the former listing is left: all is new, and more may have been there."""
+    """No former entry is left: all are new, and more may have been lost."""
     found = align(known("a", "b"), entries("x", "y", at=100))
     assert found.new == 2
     assert "cleared or overwritten" in found.gap
 
 
 def test_a_cleared_log_is_a_gap_once() -> None:
-    """Empty is not 'no problem'; that it is still empty is no news."""
+    """Empty is not 'no problem'; a second empty listing is not reported again."""
     found = align(known("a", "b"), [])
     assert (found.new, found.known) == (0, ())
     assert "cleared" in found.gap
@@ -70,14 +70,14 @@ def test_a_cleared_log_is_a_gap_once() -> None:
 
 
 def test_a_log_cleared_between_two_looks_is_a_gap() -> None:
-    """Its first new entries are told; what was there before the clearing is not known."""
+    """Its first new entries are reported; the entries before the clearing are unknown."""
     found = align(known("a", "b", "c"), entries("d", at=50))
     assert found.new == 1
     assert "cleared" in found.gap
 
 
 def test_a_listing_cut_short_forgets_nothing() -> None:
-    """The whole listing afterwards tells only what is new."""
+    """The complete listing afterwards has only the new ones."""
     before = known("a", "b", "c")
     cut = align(before, entries("a", "b"))
     assert (cut.new, cut.known) == (0, before)
@@ -86,14 +86,14 @@ def test_a_listing_cut_short_forgets_nothing() -> None:
 
 
 def test_a_clock_set_back_changes_nothing() -> None:
-    """A board without a battery begins in the year 2000 again; the order of the lines counts."""
+    """A board without a battery restarts in the year 2000; the order of the lines counts."""
     before: list[Entry] = [(1e9, "Raid Powered On"), (1e9 + 5, "Reading Error")]
     found = align(align(None, before).known, [*before, (946_684_800.0, "Raid Powered On")])
     assert (found.new, found.gap) == (1, "")
 
 
 def test_each_boot_of_a_board_without_a_clock_has_a_number_of_its_own() -> None:
-    """Equal lines stay apart, also when the first ones have fallen out of the ring."""
+    """Equal lines remain separate, also when the first ones have left the ring."""
     boot: Entry = (946_684_805.0, "Raid Powered On")
     first = align(None, [boot, (1e9, "a"), boot, (1e9 + 9, "b")])
     second = align(first.known, [(1e9, "a"), boot, (1e9 + 9, "b"), boot])
@@ -102,7 +102,7 @@ def test_each_boot_of_a_board_without_a_clock_has_a_number_of_its_own() -> None:
 
 
 def test_entries_that_all_equal_each_other_are_not_counted_with_certainty() -> None:
-    """Three of a ring of three: one is new, or all are."""
+    """Three in a ring of three: one is new, or all are."""
     line: Entry = (7.0, "DRAM Fatal Error")
     before: list[Entry] = [(6.0, "a"), line, line]
     assert "the number of new ones is uncertain" in align(align(None, before).known, [line] * 3).gap
@@ -110,7 +110,7 @@ def test_entries_that_all_equal_each_other_are_not_counted_with_certainty() -> N
 
 
 def test_a_log_of_ten_megabytes_is_compared_by_its_end() -> None:
-    """The newest lines are enough, and take no long."""
+    """The newest lines are enough, and are fast to compare."""
     lines = entries(*(f"line {n % 7}" for n in range(150_000)))
     before = align(None, lines)
     assert len(before.known) == MOST_ENTRIES
@@ -119,7 +119,7 @@ def test_a_log_of_ten_megabytes_is_compared_by_its_end() -> None:
 
 
 def test_what_is_stored_as_json_compares_as_before() -> None:
-    """A restart keeps the listing."""
+    """The listing survives a restart."""
     cursor = Cursor(known("a", "b"), "X1")
     found = recalled(json.loads(json.dumps([cursor.listing, cursor.serial])))
     assert found == cursor
@@ -128,7 +128,7 @@ def test_what_is_stored_as_json_compares_as_before() -> None:
 
 @pytest.mark.parametrize("listing", [None, 5, ["a"], [[1, "a"]], [["x", "a", 0]], [[1, "a", None]]])
 def test_what_is_no_listing_is_refused(listing: object) -> None:
-    """A damaged file is no empty log."""
+    """A damaged file is not an empty log."""
     with pytest.raises(ValueError, match="expected"):
         recalled([listing, ""])
     with pytest.raises(ValueError, match="expected"):
@@ -149,8 +149,8 @@ def test_nothing_new_is_lost_or_doubled_unless_a_gap_is_said(
 ) -> None:
     """Any events, any ring, any polling, now and then a cleared log.
 
-    Left out is what nobody can see: a ring filled anew with what it held, and a log that within one
-    second is cleared and filled with the same.
+    Excluded is what cannot be detected: a ring refilled with its former content, and a log that is
+    cleared and filled with the same within one second.
     """
     ring: list[tuple[int, Entry]] = []
     before: Known | None = None
@@ -178,7 +178,7 @@ def test_nothing_new_is_lost_or_doubled_unless_a_gap_is_said(
 
 
 def numbered(*numbers: int, at: float = 0.0) -> Known:
-    """Return a listing of entries with these numbers, each a second after the other."""
+    """Return a listing of entries with these numbers, one second apart."""
     return tuple((at + second, f"event {n}", n) for second, n in enumerate(numbers))
 
 
@@ -199,14 +199,14 @@ def test_entries_with_higher_numbers_are_new_however_long_the_listing_is() -> No
 
 
 def test_a_listing_that_does_not_reach_back_is_a_gap() -> None:
-    """More came than are listed: all are told, and some are missed."""
+    """More were added than are listed: all listed ones are reported, and some are lost."""
     found = align_numbered(numbered(5, 6, 7), numbered(90, 91, at=80))
     assert found.new == 2
     assert "after 7 are missing" in found.gap
 
 
 def test_numbers_that_go_back_are_a_log_that_was_cleared() -> None:
-    """All it has now is new, once."""
+    """All its entries are new, once."""
     found = align_numbered(numbered(700, 701), numbered(0, 1, at=50))
     assert found.new == 2
     assert "its numbering restarted" in found.gap
@@ -215,14 +215,14 @@ def test_numbers_that_go_back_are_a_log_that_was_cleared() -> None:
 
 
 def test_numbers_that_stand_at_other_entries_are_a_log_that_was_cleared() -> None:
-    """It was cleared, and has more entries by now than it had."""
+    """It was cleared, and has more entries now than before."""
     found = align_numbered(numbered(0, 1, 2), numbered(0, 1, 2, 3, at=50))
     assert found.new == 4
     assert "its numbering restarted" in found.gap
 
 
 def test_a_listing_that_lacks_its_newest_entries_forgets_nothing() -> None:
-    """It was cut short; the next one tells only what is new."""
+    """It was truncated; the next one has only the new ones."""
     before = numbered(5, 6, 7)
     found = align_numbered(before, numbered(5, 6))
     assert (found.new, found.known) == (0, before)
@@ -247,7 +247,7 @@ def test_numbers_go_on_behind_the_last_one_there_is() -> None:
 
 
 def test_entries_without_a_time_are_told_by_their_numbers() -> None:
-    """Till the host has set the clock; a text that another version words anew is no new entry."""
+    """Until the host has set the clock; a text that another version rephrases is no new entry."""
     before = ((None, "Battery Present", 5), (None, "started", 6))
     now = ((None, "Battery present", 5), (None, "started", 6), (9.0, "a", 7))
     found = align_numbered(before, now)
@@ -265,7 +265,8 @@ def test_no_numbered_entry_is_lost_or_doubled_unless_a_gap_is_said(
 ) -> None:
     """Any events, any listing, any polling, now and then a log that is cleared.
 
-    Left out is what nobody can see: a cleared log whose numbers pass those before by the next look.
+    Excluded is what cannot be detected: a cleared log whose numbers pass the former ones before the
+    next poll.
     """
     log: list[tuple[float, str, int]] = []
     number, second = first, 0.0

@@ -1,4 +1,4 @@
-"""State and logs as Areca's and 3ware's programs print them, with everything that can be wrong."""
+"""State and logs of Areca's and 3ware's programs, with all possible faults."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ c0   [Someday]                   PANIC     Cosmic ray: unit=2,subunit=0
 
 
 def test_words_that_are_not_known_need_attention() -> None:
-    """A degraded set, one that is rebuilt, one whose word nobody knows."""
+    """A degraded set, one that is rebuilding, one with an unknown state."""
     sets = cli64.parse_raid_sets(SETS)
     assert [(s.label, s.state.health, s.state.word, s.state.done_ratio) for s in sets] == [
         ("Raid Set # 00", Health.DEGRADED, "Degraded", None),
@@ -96,7 +96,7 @@ def test_words_that_are_not_known_need_attention() -> None:
 
 
 def test_a_failed_disk_is_seen_only_where_disks_are_listed() -> None:
-    """Its raid set may be normal: a spare took its place."""
+    """Its RAID set may be normal: a spare replaced it."""
     sets = cli64.parse_raid_sets(SETS)[:2]
     disks = [bay.disk for bay in cli64.parse_bays(DISKS, sets) if bay.disk]
     assert [(d.slot, d.state.health, d.array) for d in disks] == [
@@ -111,13 +111,13 @@ def test_a_failed_disk_is_seen_only_where_disks_are_listed() -> None:
 
 
 def test_a_raid_set_may_be_called_failed() -> None:
-    """The name of a set counts ahead of words for a use."""
+    """The name of a set precedes words for a use."""
     disks = [bay.disk for bay in cli64.parse_bays(DISKS, cli64.parse_raid_sets(SETS)) if bay.disk]
     assert (disks[1].state.health, disks[1].array) == (Health.OK, "raid set 3")
 
 
 def test_volumes_have_names_with_blanks_and_a_scsi_address() -> None:
-    """Names are cut by the columns of the header."""
+    """Names are split by the columns of the header."""
     volumes = cli64.parse_volumes(VOLUMES, cli64.parse_raid_sets(SETS))
     assert [(v.label, v.parent, v.level, v.address, v.state.health) for v in volumes] == [
         ("my data", "raid set 1", "Raid5", "0:1:7", Health.DEGRADED),
@@ -150,7 +150,7 @@ def test_the_oldest_layout_tells_serial_numbers() -> None:
 
 
 def test_a_battery_that_is_not_charged_keeps_no_cache() -> None:
-    """100 % is well; what is charging is on its way; a word that is not known is not well."""
+    """100 % is OK; a charging one is not OK yet; an unknown state is not OK."""
     for value, health, ready, charge in (
         ("100%", Health.OK, True, 1.0),
         ("Charged(98%)", Health.OK, True, 0.98),
@@ -165,7 +165,7 @@ def test_a_battery_that_is_not_charged_keeps_no_cache() -> None:
 
 
 def test_newer_hardware_monitors_have_sections_and_units() -> None:
-    """A fan of an enclosure is told from the controller's own."""
+    """A fan of an enclosure is distinguished from the controller's own."""
     text = (
         f"The Hardware Monitor Information\n{RULE}\n[Controller H/W Monitor]\n"
         " CPU Temperature  : 55 C\n 12V : 12.16 V\n[Enclosure#2 : Areca ARC-8026]\n"
@@ -192,7 +192,7 @@ def test_a_disk_tells_who_it_is() -> None:
 
 
 def test_events_of_each_shape() -> None:
-    """Two enclosures, an elapsed time with errors, an unknown text, no such date; oldest first."""
+    """Two enclosures, an elapsed time with errors, an unknown text, no date; oldest first."""
     events = event_info.parse_events(EVENTS, "areca 1").events
     assert [(e.kind, e.place, e.code) for e in events] == [
         ("areca_raid_powered_on", "", ""),
@@ -207,7 +207,7 @@ def test_events_of_each_shape() -> None:
 
 
 def test_each_kind_of_an_areca_event_is_recognised_by_its_text() -> None:
-    """Whatever stands in the column of the device, and whatever the case of its letters."""
+    """Whatever is in the column of the device, and whatever the case of its letters."""
     for text in event_info.TEXTS:
         for device in ("IDE Channel #02     ", "Raid Set # 01       ", "a name of 20 letters "):
             for shown in (text, text.upper()):
@@ -219,7 +219,7 @@ def test_each_kind_of_an_areca_event_is_recognised_by_its_text() -> None:
 
 
 def test_a_line_that_is_no_event_is_not_dropped() -> None:
-    """Something new between two events needs attention."""
+    """An unknown line between two events needs attention."""
     text = EVENTS.replace("2000-00-00 00:00:00  H/W", "something H/W")
     first = event_info.parse_events(text, "areca 1").events[0]
     assert (first.kind, first.text) == (
@@ -229,7 +229,7 @@ def test_a_line_that_is_no_event_is_not_dropped() -> None:
 
 
 def test_an_empty_log_is_one_and_no_answer_is_none() -> None:
-    """A cleared log has its header; a controller that did not answer has not."""
+    """A cleared log has its header; the answer of a failing controller has none."""
     assert event_info.parse_events(f"Date-Time Device Event Type\n{DONE}", "a").events == ()
     for text in ("", DONE, "CLI> \n", "GuiErrMsg<0x03>: Invaild Data Returned\n" + EVENTS):
         with pytest.raises(ParseError, match="event info"):
@@ -237,14 +237,14 @@ def test_an_empty_log_is_one_and_no_answer_is_none() -> None:
 
 
 def test_half_a_line_at_the_end_is_no_event() -> None:
-    """The program was cut off."""
+    """The program's output was truncated."""
     cut = event_info.parse_events(EVENTS[: EVENTS.index("H/W MONITOR")], "a")
     assert (cut.cut, len(cut.events)) == (True, 4)
     assert alarms.parse_alarms(ALARMS[:-30], "c0").cut
 
 
 def test_units_that_rebuild_had_errors_or_have_an_unknown_word() -> None:
-    """'*' says that a disk of the unit had an error."""
+    """'*' means that a disk of the unit had an error."""
     found = tw_cli.parse_controller(SHOW, "c0")
     assert [(a.state.health, a.state.word, a.state.done_ratio) for a in found.arrays] == [
         (Health.REBUILDING, "REBUILDING", 0.55),
@@ -273,7 +273,7 @@ def test_an_alarm_has_its_sector_and_an_unknown_one_its_words() -> None:
 
 
 def test_each_name_of_an_aen_has_one_code() -> None:
-    """Those of tw_cli and those of the driver: an event that both tell has one code."""
+    """Those of tw_cli and those of the driver: an event in both has one code."""
     for code, names in alarms.NAMES.items():
         for name in names:
             (event,) = alarms.parse_alarms(
@@ -293,7 +293,7 @@ def test_each_name_of_an_aen_has_one_code() -> None:
     ],
 )
 def test_no_controller_is_no_healthy_controller(text: str) -> None:
-    """Nothing, an error, or something else is refused with a reason."""
+    """Nothing, an error, or other text is refused with a reason."""
     for read in (
         tw_cli.parse_controllers,
         lambda text: tw_cli.parse_controller(text, "c0"),
@@ -313,7 +313,7 @@ def test_no_controller_is_no_healthy_controller(text: str) -> None:
     ],
 )
 def test_a_row_that_does_not_fit_its_table_takes_no_other_away(before: str, after: str) -> None:
-    """Half a row, a column that is missing: it is said, and the others are read."""
+    """A truncated row, a missing column: it is reported, and the others are parsed."""
     assert before in SHOW
     found = tw_cli.parse_controller(SHOW.replace(before, after), "c0")
     (reason,) = found.unread
@@ -322,7 +322,7 @@ def test_a_row_that_does_not_fit_its_table_takes_no_other_away(before: str, afte
 
 
 def test_a_bay_that_cannot_be_placed_moves_no_other_into_its_place() -> None:
-    """Slots of an enclosure are counted: behind a spoilt row each would have another's name."""
+    """Slots of an enclosure are counted: after an invalid row each would have another's number."""
     header = "  # Enc# Slot#   ModelName                        Capacity  Usage\n"
     row = "  {n}  {enc}    SLOT 0{n}  ST31000340NS                     1000.2GB  {usage}\n"
     rows = [row.format(n=n, enc="02", usage="Free") for n in (1, 2)]
@@ -382,7 +382,7 @@ def test_ends_of_lines_and_escape_sequences_change_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", READERS)
 def test_any_text_is_read_or_refused(name: str) -> None:
-    """A text cut anywhere, a word exchanged anywhere, anything at all."""
+    """A text truncated anywhere, a word replaced anywhere, any text at all."""
     read, text = READERS[name]
     words = sorted({*re.findall(r"\S+", text), "", "\n", "9" * 400, "٣", "-1", "\x00", "\udc80"})
 
@@ -408,14 +408,14 @@ def test_a_disk_that_is_passed_through_has_a_number_by_its_address() -> None:
 
 
 def test_ten_megabytes_of_log_are_read() -> None:
-    """Far more than any controller keeps."""
+    """Far more than any controller has."""
     row = "2026-06-01 08:00:05  IDE Channel #02     Time Out Error\n"
     log = event_info.parse_events(EVENTS.replace(RULE + "\n", RULE + "\n" + row * 20_000, 1), "a")
     assert len(log.events) == 20_005
 
 
 def test_what_cannot_be_printed_is_escaped() -> None:
-    """A name of a raid set reaches mails and terminals."""
+    """The name of a RAID set appears in mails and terminals."""
     text = EVENTS.replace("ARC-1886-VOL#000", "a\u202eb\x07c           ")
     places = [event.place for event in event_info.parse_events(text, "a").events]
     assert "a\\u202ebc" in places

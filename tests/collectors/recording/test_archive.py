@@ -1,4 +1,4 @@
-"""Recordings in one file: what `tar` makes and takes, and what a stranger may have made of one."""
+"""Recordings in one file: archives of `tar`, and archives made by a stranger."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def steps(path: str) -> Iterator[recording.Step]:
 
 
 def test_the_example_of_the_documentation_plays(tmp_path: Path) -> None:
-    """Who follows it word by word has a disk that hangs, as a directory and as an archive."""
+    """The example in the documentation gives a hanging disk, as a directory and as an archive."""
     lines = (recording.__doc__ or "").splitlines()
     script = "\n".join(line for line in lines if line.startswith("    "))
     subprocess.run(["sh", "-e", "-c", script], cwd=tmp_path, check=True)
@@ -56,7 +56,7 @@ def test_the_example_of_the_documentation_plays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", archive.SUFFIXES)
 def test_an_archive_is_the_directory_to_tar(suffix: str, tmp_path: Path) -> None:
-    """What is recorded into one file unpacks to what is recorded into a directory."""
+    """A recording into one file unpacks to the same as a recording into a directory."""
     unpacked = tmp_path / "unpacked"
     unpacked.mkdir()
     for path in (tmp_path / "plain", tmp_path / f"packed{suffix}"):
@@ -79,7 +79,7 @@ def test_an_archive_is_the_directory_to_tar(suffix: str, tmp_path: Path) -> None
 
 
 def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
-    """An incident may be in it."""
+    """It may contain an incident."""
     path = tmp_path / "kept.tar.xz"
     path.write_bytes(b"precious")
     with pytest.raises(RecordingError, match="expected no recording there"):
@@ -88,7 +88,7 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_machine_in_memory_says_what_one_below_a_directory_says(tmp_path: Path) -> None:
-    """Every source, in every frame of a hung disk: the same outcome, the same value."""
+    """Every collector, in every frame of a hung disk: the same outcome, the same value."""
     path = str(FIXTURES / "hung-disk.tar.xz")
     player = Player(open_fixture("hung-disk", tmp_path / "fixture"), str(tmp_path / "played"))
     played, memory = Root(str(tmp_path / "played"), recorded=True), PlayedRoot(4096)
@@ -108,7 +108,7 @@ SEEN = st.dictionaries(PATHS, st.binary(max_size=2), max_size=4)
 
 
 def possible(seen: dict[str, bytes]) -> dict[str, bytes]:
-    """Return what a file system can hold: no file below a file."""
+    """Return what a file system can contain: no file below a file."""
     return {p: c for p, c in seen.items() if not any(p.startswith(o + "/") for o in seen)}
 
 
@@ -116,7 +116,7 @@ def possible(seen: dict[str, bytes]) -> dict[str, bytes]:
 def test_what_changed_adds_up_to_what_is_there(
     rounds: list[list[tuple[str, dict[str, bytes]]]],
 ) -> None:
-    """Whatever sources see in whatever order: the newest text of each path that one still sees."""
+    """For any reads in any order: the newest text of each path that a collector still reads."""
     changes, memory = Changes(), PlayedRoot(4096)
     last: dict[str, dict[str, bytes]] = {}
     for number, runs in enumerate(rounds):
@@ -197,7 +197,7 @@ FIRST = (("recording.json", HEADER), ("000000/clock", CLOCK))
 def test_a_bad_archive_is_refused_by_its_frame(
     members: list[tuple[str, bytes] | tarfile.TarInfo], message: str, tmp_path: Path
 ) -> None:
-    """Nothing of it is ever outside the machine that is played, nor larger than one can be."""
+    """Nothing of it is ever outside the played machine, nor larger than allowed."""
     path = packed(tmp_path / "bad.tar.xz", *FIRST, *members)
     with pytest.raises(RecordingError, match=message):
         list(steps(path))
@@ -219,7 +219,7 @@ def test_an_archive_of_something_else_is_refused(tmp_path: Path) -> None:
 def test_a_machine_that_only_grows_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each frame is small, and nothing ever goes."""
+    """Each frame is small, and nothing is ever removed."""
     monkeypatch.setattr(recording, "LIMIT_MACHINE_BYTES", 10_000)
     frames = [(float(n), {f"/sys/{n % 12}": bytes(1000)}) for n in range(12)]
     path = write_recording(tmp_path / "r", frames)
@@ -228,7 +228,7 @@ def test_a_machine_that_only_grows_is_refused(
 
 
 def test_an_archive_that_asks_for_gigabytes_to_unpack_is_refused(tmp_path: Path) -> None:
-    """The dictionary of an xz file is as large as it says; byte 16 says it, 20 to 23 are a CRC."""
+    """The header of an xz file states the dictionary's size: byte 16; 20 to 23 are a CRC."""
     path = Path(packed(tmp_path / "large.tar.xz", *FIRST))
     data = bytearray(path.read_bytes())
     data[16] = 40  # 4 GiB; xz file format, 5.3.1
@@ -250,7 +250,7 @@ def test_an_extended_header_that_never_ends_costs_no_memory(tmp_path: Path) -> N
 
 
 def test_an_archive_whose_header_comes_last_plays_up_to_a_cut(tmp_path: Path) -> None:
-    """`tar --sort=name` puts 'recording.json' behind all frames: a cut takes it first."""
+    """`tar --sort=name` puts 'recording.json' after all frames: truncation removes it first."""
     source = write_recording(tmp_path / "r", [(float(n), {"/proc/stat": "a\n"}) for n in range(9)])
     plain = tmp_path / "r.tar"
     subprocess.run(["tar", "--sort=name", "-cf", plain, "-C", source, "."], check=True)
@@ -266,7 +266,7 @@ def test_an_archive_whose_header_comes_last_plays_up_to_a_cut(tmp_path: Path) ->
 
 
 def test_a_fault_right_after_the_header_is_the_first_frames(tmp_path: Path) -> None:
-    """Not the header's, which is good."""
+    """Not the header's, which is valid."""
     path = packed(tmp_path / "cut.tar.xz", FIRST[0], special("000000/root", tarfile.SYMTYPE, "/"))
     with pytest.raises(
         RecordingError, match=r"cut\.tar\.xz/000000': '000000/root': expected a file"
@@ -275,7 +275,7 @@ def test_a_fault_right_after_the_header_is_the_first_frames(tmp_path: Path) -> N
 
 
 def test_an_archive_that_was_packed_in_parts_plays(tmp_path: Path) -> None:
-    """Several streams of xz after one another, with zeros between them: xz reads them as one."""
+    """Several consecutive streams of xz, with zeros between them: xz reads them as one."""
     path = packed(tmp_path / "whole.tar.xz", *FIRST, ("000001/clock", CLOCK))
     data = lzma.decompress(Path(path).read_bytes())
     streams = [lzma.compress(part) for part in (data[:700], data[700:1500], b"", data[1500:])]
@@ -293,7 +293,7 @@ def test_an_archive_that_was_packed_in_parts_plays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("suffix", "place"), [(".tar.xz", -28), (".tar.gz", -8)])
 def test_a_checksum_that_is_wrong_is_told(suffix: str, place: int, tmp_path: Path) -> None:
-    """It comes after all texts; whoever stops ahead of it takes numbers that nobody read."""
+    """It comes after all texts; stopping before it gives numbers that no collector read."""
     path = tmp_path / f"damaged{suffix}"
     recorder = FrameRecorder(str(path), 4096)
     for second in range(3):
@@ -310,7 +310,7 @@ def test_a_checksum_that_is_wrong_is_told(suffix: str, place: int, tmp_path: Pat
 
 @pytest.mark.parametrize("suffix", archive.SUFFIXES)
 def test_of_an_archive_that_is_cut_off_the_frames_before_play(suffix: str, tmp_path: Path) -> None:
-    """The disk was full, or the power went: what was written is not lost, and the end is told."""
+    """The disk was full, or the power failed: written frames remain, and the end is reported."""
     path = tmp_path / f"whole{suffix}"
     recorder = FrameRecorder(str(path), 4096)
     for second in range(200):
@@ -334,7 +334,7 @@ def test_of_an_archive_that_is_cut_off_the_frames_before_play(suffix: str, tmp_p
 
 
 def test_a_damaged_archive_names_the_frame(tmp_path: Path) -> None:
-    """A bit that fell over in the middle: the check sum of the header does not fit."""
+    """A flipped bit in the middle: the checksum of the header does not match."""
     source = write_recording(tmp_path / "r", [(float(n), {"/proc/stat": "a\n"}) for n in range(9)])
     plain = tmp_path / "r.tar"
     subprocess.run(["tar", "--sort=name", "-cf", plain, "-C", source, "."], check=True)

@@ -1,4 +1,4 @@
-"""A recorded machine plays as it was, and a broken recording says what is broken."""
+"""A recorded machine plays unchanged, and a broken recording is reported with its fault."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def contents(directory: str) -> dict[str, bytes | None]:
 
 
 def player_of(recording: str, tmp_path: Path) -> tuple[Player, Root]:
-    """A player and the root it plays into."""
+    """Return a player and the root that it plays into."""
     player = Player(recording, str(tmp_path / "played"))
     return player, Root(str(tmp_path / "played"), player.page_size_bytes)
 
@@ -119,7 +119,7 @@ def test_this_machine_records_itself(tmp_path: Path) -> None:
 
 
 def test_a_recording_holds_no_password_of_fstab(tmp_path: Path) -> None:
-    """Whatever hides one - options, the server's name, a comment - it is not written."""
+    """Wherever a password is - options, the server's name, a comment - it is not written."""
     fstab = (
         "# //old/share /old cifs password=S3CRET 0 0\n"
         "/dev/sda2  /  ext4  errors=remount-ro,noatime 0 1\n"
@@ -149,7 +149,7 @@ def test_a_recording_holds_no_password_of_fstab(tmp_path: Path) -> None:
 def test_a_recording_is_never_overwritten(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An incident was recorded there: the second recorder refuses and says why."""
+    """An incident was recorded there: the second recorder refuses with a reason."""
     assert main([str(tmp_path / "own"), "--frames", "1"]) == 0
     before = contents(str(tmp_path / "own"))
     assert main([str(tmp_path / "own"), "--frames", "1"]) == 1
@@ -185,7 +185,7 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
 
 
 def test_what_a_source_no_longer_sees_is_gone(tmp_path: Path) -> None:
-    """A pulled disk vanishes from the replay; a source that did not run loses nothing."""
+    """A removed disk vanishes from the replay; a collector that did not run loses nothing."""
     recorder = FrameRecorder(str(tmp_path / "r"), 4096, "")
     recorder.begin("meminfo")
     recorder.root_seen("/proc/meminfo", b"one\n")
@@ -205,7 +205,7 @@ def test_what_a_source_no_longer_sees_is_gone(tmp_path: Path) -> None:
 
 
 def test_a_file_that_two_sources_read_is_written_as_it_was_read_last(tmp_path: Path) -> None:
-    """One reads the counters of disks every second, another once a minute for the disks' names."""
+    """One reads the counters of disks every second, another the disks' names once a minute."""
     recorder = FrameRecorder(str(tmp_path / "r"), 4096, "")
     for second, sources in enumerate((("diskstats", "udev"), ("diskstats",), ("udev",))):
         for source in sources:
@@ -219,7 +219,7 @@ def test_a_file_that_two_sources_read_is_written_as_it_was_read_last(tmp_path: P
 
 
 def test_a_file_that_turns_into_a_listing_and_back_plays(tmp_path: Path) -> None:
-    """A read that fails leaves the listed name only: the replay fails to read it as well."""
+    """A failed read leaves the listed name only: the replay fails to read it as well."""
     recorder = FrameRecorder(str(tmp_path / "r"), 4096, "")
     for second, content in enumerate((b"8\n", None, b"9\n")):
         recorder.begin("block")
@@ -257,7 +257,7 @@ def test_kept_descriptors_see_the_next_frame(tmp_path: Path) -> None:
 
 
 def test_a_frame_without_clock_is_not_there_yet(tmp_path: Path) -> None:
-    """The recorder may still be writing it: it plays as soon as it is whole."""
+    """The recorder may still be writing it: it plays as soon as it is complete."""
     recording = write_recording(tmp_path / "r", [(1.0, {"/proc/stat": "a\n"})])
     write_tree(tmp_path / "r" / "000001", {"/root/proc/stat": "half"})
     player, root = player_of(recording, tmp_path)
@@ -294,7 +294,7 @@ HEADER = {"format": "iowarden-recording", "version": 1, "page_size_bytes": 4096,
 def test_a_recording_of_another_kind_is_refused(
     header: str | None, message: str, tmp_path: Path
 ) -> None:
-    """The message names the file, what is expected and what is there."""
+    """The message has the file, the expected and the found value."""
     write_tree(tmp_path / "r", {} if header is None else {"/recording.json": header})
     with pytest.raises(RecordingError, match=message):
         Player(str(tmp_path / "r"), str(tmp_path / "played"))
@@ -324,7 +324,7 @@ def test_a_broken_frame_is_refused(name: str, content: str, message: str, tmp_pa
 
 
 def test_a_link_in_a_recording_is_refused(tmp_path: Path) -> None:
-    """A recording may come from a stranger: it cannot point at our files."""
+    """A recording may come from a stranger: it cannot refer to files of this machine."""
     recording = write_recording(tmp_path / "r", [(1.0, {"/proc/stat": "a\n"})])
     os.symlink("/etc/passwd", f"{recording}/000000/root/proc/meminfo")
     player, _ = player_of(recording, tmp_path)
@@ -334,7 +334,7 @@ def test_a_link_in_a_recording_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["root", "clock", "gone"])
 def test_a_frame_that_leads_out_of_the_recording_is_refused(name: str, tmp_path: Path) -> None:
-    """`tar xf` makes links, too: none of them shows files of this machine."""
+    """`tar xf` creates links, too: none of them exposes files of this machine."""
     recording = write_recording(tmp_path / "r", [(1.0, {})])
     frame = tmp_path / "r" / "000000"
     outside = tmp_path / name
@@ -360,14 +360,14 @@ def test_a_frame_that_leads_out_of_the_recording_is_refused(name: str, tmp_path:
 def test_a_small_archive_does_not_fill_memory(
     names: list[str], message: str, tmp_path: Path
 ) -> None:
-    """Of paths, which take more room than their texts: 440 bytes made a gigabyte."""
+    """Of paths, which need more memory than their texts: 440 bytes made a gigabyte."""
     refused(names, message, tmp_path)
 
 
 def test_many_names_in_a_small_archive_do_not_fill_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each takes room beside its text, also where it is short; with a limit of a megabyte."""
+    """Each needs memory in addition to its text, even a short one; with a limit of a megabyte."""
     monkeypatch.setattr(recording_module, "LIMIT_FRAME_BYTES", 2**20)
     names = [f"{number:x}" for number in range(140_000 // 64)]
     refused(names, "expected at most 1048576 bytes a frame", tmp_path)
@@ -386,7 +386,7 @@ def refused(names: list[str], message: str, tmp_path: Path) -> None:
 
 
 def test_a_hole_in_a_recording_is_refused(tmp_path: Path) -> None:
-    """A missing frame is not the end: what came after it would never be seen."""
+    """A missing frame is not the end: later frames would never be played."""
     recording = write_recording(tmp_path / "r", [(1.0, {}), (2.0, {}), (3.0, {})])
     os.unlink(f"{recording}/000001/clock")
     player, _ = player_of(recording, tmp_path)
@@ -400,7 +400,7 @@ HEIGHT = 60
 
 
 def test_idle_frames_follow_a_stall(tmp_path: Path) -> None:
-    """From its height on: all is written, nothing waits, counters stand still, clocks go on."""
+    """From its height on: all is written, nothing waits, counters are constant, clocks continue."""
     stall = stall_from_corpus(corpus(STALL), tmp_path / "stall")
     for number in range(HEIGHT + 1, 100):
         shutil.rmtree(f"{stall}/{number:06d}")
@@ -433,14 +433,14 @@ def test_idle_frames_follow_a_stall(tmp_path: Path) -> None:
 
 
 def test_idle_frames_need_a_frame_before(tmp_path: Path) -> None:
-    """Nothing to continue: said, not invented."""
+    """Nothing to continue: reported, not invented."""
     recording = write_recording(tmp_path / "r", [])
     with pytest.raises(RecordingError, match="expected at least frame '000000', got none"):
         idle_frames(recording, 1)
 
 
 def test_a_machine_written_by_hand_plays(tmp_path: Path) -> None:
-    """A person writes two frames with an editor; what is not in them is absent."""
+    """A user writes two frames with an editor; files that are not in them are absent."""
     recording = write_recording(
         tmp_path / "r", [(1, {"/proc/diskstats": "8 0 sda 1 0 8 0 0 0 0 0 0 0 0\n"}), (2.5, {})]
     )
@@ -458,7 +458,7 @@ def test_a_machine_written_by_hand_plays(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("name", sorted(path.name for path in FIXTURES.glob("*.tar.xz")))
 def test_every_recorded_fixture_plays_to_its_end(name: str, always: bool, tmp_path: Path) -> None:
-    """Each source of each frame is read, or the recorded kernel does not offer it."""
+    """Each collector of each frame has data, or the recorded kernel does not offer them."""
     player, root = player_of(str(FIXTURES / name), tmp_path)
     due = {source.name: -math.inf for source in SOURCES}
     said: dict[str, Outcome] = {}

@@ -1,4 +1,4 @@
-"""Finding drives: plain ones, those behind controllers, and those that people wrote down."""
+"""Discovery of drives: plain ones, those behind controllers, and configured ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_SCSI: Files = {"/sys/block": None}
 def found(
     machine: MachineMaker, files: Files, *drives: ConfiguredDrive, before: Found | None = None
 ) -> Found:
-    """Return what is found on a machine; every way found must be one that root would ask."""
+    """Return the result for a machine; the probe must accept every access method."""
     root = machine(NO_SCSI | files)
     topology = read_block(root)
     result = find(root, topology, drives, before)
@@ -40,7 +40,7 @@ def found(
 
 
 def ways(result: Found) -> list[str]:
-    """Return the ways to all drives, as people would type them."""
+    """Return the access methods of all drives, as users would type them."""
     return [str(target) for target in result.targets]
 
 
@@ -67,7 +67,7 @@ WAYS = (
 
 
 def test_a_drive_is_written_as_for_smartctl() -> None:
-    """Path, '-d', the serial number that is expected there, and the slot's name."""
+    """Path, '-d', the expected serial number, and the slot's name."""
     entry = {"path": "/dev/sg2", "type": "areca,3", "serial": "WD-1", "slot": "bay 3"}
     assert parse_configured(entry) == ConfiguredDrive("/dev/sg2", "areca,3", "WD-1", "bay 3")
     assert parse_configured({"path": "/dev/sda", "type": "auto"}) == ConfiguredDrive("/dev/sda")
@@ -76,7 +76,7 @@ def test_a_drive_is_written_as_for_smartctl() -> None:
 
 @pytest.mark.parametrize(("path", "kind"), WAYS)
 def test_what_may_be_configured_root_may_run(path: str, kind: str) -> None:
-    """No way to a drive is taken here that the probe would refuse later."""
+    """No access method is accepted here that the probe would refuse later."""
     drive = parse_configured({"path": path, "type": kind or "auto"})
     given = ("-d", drive.kind) if drive.kind else ()
     assert allowed.match(("smartctl", "--json=co", "-x", *given, drive.path)).device == path
@@ -106,7 +106,7 @@ def test_what_may_be_configured_root_may_run(path: str, kind: str) -> None:
     ],
 )
 def test_a_wrong_entry_says_what_to_write(entry: dict[str, object], complaint: str) -> None:
-    """The key, what it takes, and what was there instead."""
+    """The message has the key, the accepted and the found value."""
     with pytest.raises(ValueError, match=re.escape(complaint)):
         parse_configured(entry, ("slow", "old"))
 
@@ -116,7 +116,7 @@ def test_a_wrong_entry_says_what_to_write(entry: dict[str, object], complaint: s
     ["jmb39x,0", "jmb39x-q,1,s33+sat", "jms56x,0", "intelliprop,1+sat", "usbcypress,0x24"],
 )
 def test_types_that_write_to_the_disk_are_never_taken(kind: str) -> None:
-    """They write to sector 33, to a log or whatever one likes; the error says so."""
+    """They write to sector 33, to a log or elsewhere; the error says so."""
     with pytest.raises(ValueError, match="does not change the disk"):
         parse_configured({"path": "/dev/sda", "type": kind})
 
@@ -139,7 +139,7 @@ PLAIN = (
 
 
 def test_plain_sata_and_nvme(machine: MachineMaker) -> None:
-    """A SATA disk is asked as one, so that nothing wakes it; an NVMe drive by its controller."""
+    """A SATA disk is polled as one, so it is not woken; an NVMe drive by its controller."""
     result = found(machine, PLAIN)
     assert ways(result) == ["/dev/sda -d sat", "/dev/sdb -d sat", "/dev/nvme0 -d nvme"]
     assert [t.device for t in result.targets] == ["sda", "sdb", "nvme0n1"]
@@ -148,7 +148,7 @@ def test_plain_sata_and_nvme(machine: MachineMaker) -> None:
 
 
 def test_no_program_runs_where_the_kernel_tells_all(machine: MachineMaker) -> None:
-    """Without a RAID controller nothing is asked of the probe, so a missing one is no problem."""
+    """Without a RAID controller the probe is not queried, so a missing one is no problem."""
     assert found(machine, PLAIN | scan(("/dev/bus/0", "megaraid,1"))).problems == ()
     assert len(found(machine, PLAIN | scan(("/dev/bus/0", "megaraid,1"))).targets) == 3
 
@@ -165,13 +165,13 @@ def test_a_path_to_an_nvme_drive_is_that_of_its_controller(machine: MachineMaker
 
 
 def test_a_machine_that_lists_no_nvme_controllers(machine: MachineMaker) -> None:
-    """A recorded machine may lack '/sys/class/nvme'; the number of the device has to do."""
+    """A recorded machine may lack '/sys/class/nvme'; the device number is used instead."""
     result = found(machine, {"/sys/block/nvme3n1/size": "2048\n"})
     assert ways(result) == ["/dev/nvme3 -d nvme"]
 
 
 def test_adapter_with_expander_and_enclosure(machine: MachineMaker) -> None:
-    """SAS disks as SCSI, SATA disks beside them by SAT, each in its slot; no other is listed."""
+    """SAS disks as SCSI, SATA disks among them by SAT, each in its slot; no other is listed."""
     files = (
         host("host2", "mpt3sas")
         | disk("2:0:0:0", "sda", "SEAGATE", "ST8000NM0075")
@@ -192,7 +192,7 @@ def test_adapter_with_expander_and_enclosure(machine: MachineMaker) -> None:
 def test_members_of_a_volume_of_an_mpt_adapter_are_asked_by_their_generic_device(
     machine: MachineMaker,
 ) -> None:
-    """The kernel hides both halves of the mirror, but for '/dev/sgN'; the volume has no SMART."""
+    """The kernel hides both halves of the mirror, except '/dev/sgN'; the volume has no SMART."""
     files = (
         host("host0", "mpt3sas")
         | disk("0:1:0:0", "sda", "LSI", "Logical Volume")
@@ -207,7 +207,7 @@ def test_members_of_a_volume_of_an_mpt_adapter_are_asked_by_their_generic_device
 
 
 def test_hidden_members_without_the_sg_module(machine: MachineMaker) -> None:
-    """Nothing can be asked then, and the reason names the module."""
+    """Nothing can be polled then, and the reason names the module."""
     files = host("host0", "mpt2sas") | disk("0:1:3:0", "sda", "Dell", "Virtual Disk")
     result = found(machine, files)
     assert result.targets == ()
@@ -264,7 +264,7 @@ def test_hidden_members_without_the_sg_module(machine: MachineMaker) -> None:
 def test_what_has_no_smart_of_its_own_is_not_asked(
     machine: MachineMaker, files: Files, cover: Cover, words: str
 ) -> None:
-    """Logical units and virtual disks: each with the reason why nothing is known of its health."""
+    """Logical units and virtual disks: each with the reason why it has no health data."""
     result = found(machine, files)
     assert result.targets == ()
     assert [each.cover for each in result.uncovered] == [cover]
@@ -272,7 +272,7 @@ def test_what_has_no_smart_of_its_own_is_not_asked(
 
 
 def test_usb(machine: MachineMaker) -> None:
-    """smartctl has a table of bridges; one it would send its maker's command is left out."""
+    """smartctl has a table of bridges; one that would get a vendor command is left out."""
     files = (
         host("host6", "usb-storage")
         | host("host7", "uas")
@@ -291,7 +291,7 @@ def test_usb(machine: MachineMaker) -> None:
 
 
 def test_megaraid_with_one_disk_twice(machine: MachineMaker) -> None:
-    """The scan of our test machine lists a disk under two numbers: both are ways to it."""
+    """The scan of our test host lists a disk under two numbers: both are access methods of it."""
     files = (
         host("host7", "megaraid_sas", "0000:00:07.0")
         | disk("7:2:0:0", "sde", "QEMU", "QEMU HARDDISK")
@@ -340,7 +340,7 @@ def test_disks_that_megaraid_does_not_hide(machine: MachineMaker) -> None:
 def test_a_scan_that_says_nonsense_loses_no_disk(
     machine: MachineMaker, said_by_smartctl: str
 ) -> None:
-    """What was known of the controller is kept, and the nonsense told; the rest is found anew."""
+    """Known disks of the controller are kept, the invalid text reported; others are discovered."""
     files = host("host0", "megaraid_sas", "0000:02:00.0") | disk("0:2:0:0", "sda", "LSI", "MR9260")
     before = found(machine, files | scan(("/dev/bus/0", "megaraid,4")))
     bad = said("smartctl", "--json=c", "--scan", stdout=said_by_smartctl)
@@ -351,7 +351,7 @@ def test_a_scan_that_says_nonsense_loses_no_disk(
 
 
 def test_a_scan_names_only_what_a_controller_hides(machine: MachineMaker) -> None:
-    """Whatever else it says, a path or type that no such controller has is left out."""
+    """A path or type that no such controller has is left out."""
     files = host("host0", "megaraid_sas", "0000:02:00.0") | scan(
         ("/dev/sda", "jmb39x,0"),
         ("/dev/bus/0", "megaraid,1; reboot"),
@@ -379,7 +379,7 @@ GuiErrMsg<0x00>: Success.
 
 
 def test_areca_with_its_program(machine: MachineMaker) -> None:
-    """Two disks of three channels; an old driver says no name, its PCI device does."""
+    """Two disks of three channels; an old driver has no name, its PCI device does."""
     result = found(machine, ARECA | said("areca-cli", "disk", "info", stdout=CHANNELS))
     assert ways(result) == ["/dev/sg1 -d areca,1", "/dev/sg1 -d areca,10"]
     assert {(t.controller, t.driver, t.slot) for t in result.targets} == {
@@ -391,7 +391,7 @@ def test_areca_with_its_program(machine: MachineMaker) -> None:
 
 
 def test_areca_without_its_program(machine: MachineMaker) -> None:
-    """Empty channels are not asked blindly; the reason has the lines to write."""
+    """Empty channels are not polled; the reason has the lines to configure."""
     result = found(machine, ARECA)
     assert result.targets == ()
     (uncovered,) = result.uncovered
@@ -401,7 +401,7 @@ def test_areca_without_its_program(machine: MachineMaker) -> None:
 
 
 def test_the_lines_that_are_advised_are_taken(machine: MachineMaker) -> None:
-    """Copied into the configuration they lead to the disks, whichever number '/dev/sg' has."""
+    """Copied into the configuration they lead to the disks, for any number of '/dev/sg'."""
     reason = found(machine, ARECA).uncovered[0].reason
     written = re.search(r'{path: "(\S+)", type: "(\S+)"}', reason)
     assert written is not None
@@ -413,7 +413,7 @@ def test_the_lines_that_are_advised_are_taken(machine: MachineMaker) -> None:
 
 
 def test_a_hanging_areca_program_loses_no_disk(machine: MachineMaker) -> None:
-    """Half a table is no table: what was known stays, and the problem shows how it ended."""
+    """A truncated table is refused: known disks are kept, and the problem shows how it ended."""
     before = found(machine, ARECA | said("cli64", "disk", "info", stdout=CHANNELS))
     half = said("cli64", "disk", "info", stdout=CHANNELS[:200])
     after = found(machine, ARECA | half, before=before)
@@ -437,7 +437,7 @@ c0    9750-4i      4         4        1       0       1       1      OK
 
 
 def test_3ware_with_its_program(machine: MachineMaker) -> None:
-    """Ports that hold a disk, with the bay; to a SAS disk smartctl has no way, and that is said."""
+    """Ports with a disk, with the bay; smartctl cannot read a SAS disk, and that is reported."""
     files = (
         host("host1", "ahci")
         | host("host6", "3w-sas", "0000:05:00.0")
@@ -455,7 +455,7 @@ def test_3ware_with_its_program(machine: MachineMaker) -> None:
 
 
 def test_two_3ware_controllers_are_configured(machine: MachineMaker) -> None:
-    """Which of 'c0' and 'c1' is which host nobody knows; each host has its own device."""
+    """It is unknown which of 'c0' and 'c1' is which host; each host has its own device."""
     files = (
         host("host2", "3w-9xxx", "0000:05:00.0")
         | host("host10", "3w-9xxx", "0000:06:00.0")
@@ -478,7 +478,7 @@ SMART_ARRAY = (
 
 
 def test_smart_array_is_counted(machine: MachineMaker) -> None:
-    """Disks up to where the driver knows no more: one sleeps, one is dead, one is an enclosure."""
+    """Disks up to the end of the driver's list: one in standby, one dead, one an enclosure."""
     files = SMART_ARRAY | cciss(
         "/dev/sg0",
         DISK,
@@ -494,7 +494,7 @@ def test_smart_array_is_counted(machine: MachineMaker) -> None:
 
 
 def test_a_smart_array_that_never_says_the_end(machine: MachineMaker) -> None:
-    """Four in a row that neither are disks nor the end: the count stops, and that is a problem."""
+    """Four in a row that are neither disks nor the end: the count stops, and that is a problem."""
     files = SMART_ARRAY | cciss("/dev/sg0", DISK, *["Smartctl open device failed"] * 6)
     result = found(machine, files)
     assert ways(result) == ["/dev/sg0 -d cciss,0"]
@@ -502,7 +502,7 @@ def test_a_smart_array_that_never_says_the_end(machine: MachineMaker) -> None:
 
 
 def test_a_smart_array_as_plain_adapter_is_not_counted(machine: MachineMaker) -> None:
-    """Where it shows its disks there is nothing to count."""
+    """If it shows its disks there is nothing to count."""
     files = (
         host("host0", "smartpqi", "0000:05:00.0")
         | disk("0:0:1:0", "sda", "HPE", "EG001200JWJNQ")
@@ -514,7 +514,7 @@ def test_a_smart_array_as_plain_adapter_is_not_counted(machine: MachineMaker) ->
 
 
 def test_the_old_driver_cciss(machine: MachineMaker) -> None:
-    """Its volumes are no SCSI devices; all of a controller are asked through its first."""
+    """Its volumes are no SCSI devices; all of a controller are polled through its first."""
     files = {
         "/sys/block/cciss!c0d0/size": "2048\n",
         "/sys/block/cciss!c0d1/size": "2048\n",
@@ -533,7 +533,7 @@ AACRAID = (
 
 
 def test_aacraid_is_not_asked_by_itself(machine: MachineMaker) -> None:
-    """Each question leaks memory of the kernel: only what is configured is asked, and little."""
+    """Each query leaks kernel memory: only configured drives are polled, with minimal queries."""
     (uncovered,) = found(machine, AACRAID).uncovered
     assert 'type: "aacraid,1,CHANNEL,DEVICE"' in uncovered.reason
     assert "220504" in uncovered.reason
@@ -545,7 +545,7 @@ def test_aacraid_is_not_asked_by_itself(machine: MachineMaker) -> None:
 
 
 def test_disks_that_aacraid_exposes(machine: MachineMaker) -> None:
-    """On a channel beside the volumes they are plain disks; those of RAID have only '/dev/sgN'."""
+    """On another channel than the volumes they are plain disks; RAID's have only '/dev/sgN'."""
     files = (
         AACRAID
         | disk("1:1:4:0", "sdb", "ATA", "ST4000NM0115-1YZ")
@@ -557,14 +557,14 @@ def test_disks_that_aacraid_exposes(machine: MachineMaker) -> None:
 
 
 def test_a_controller_that_shows_nothing_is_told(machine: MachineMaker) -> None:
-    """An Areca controller before its first volume: there are disks, and nobody asks them."""
+    """An Areca controller before its first volume: there are disks, and none is polled."""
     files = {path: text for path, text in ARECA.items() if "sda" not in path}
     assert [u.what for u in found(machine, files).uncovered] == ["disks of host3"]
 
 
 @pytest.mark.parametrize("driver", ["stex", "ips", "megaraid_mbox"])
 def test_a_controller_without_a_way(machine: MachineMaker, driver: str) -> None:
-    """smartctl has none to these disks, and says so of none; the reason does."""
+    """smartctl cannot read these disks, and reports nothing; the reason does."""
     files = host("host0", driver) | disk("0:0:0:0", "sda", "Promise", "VTrak")
     (uncovered,) = found(machine, files).uncovered
     assert (uncovered.cover, uncovered.device) == (Cover.NO_PASS_THROUGH, "sda")
@@ -572,14 +572,14 @@ def test_a_controller_without_a_way(machine: MachineMaker, driver: str) -> None:
 
 
 def test_a_volume_of_an_adapter_without_a_name(machine: MachineMaker) -> None:
-    """The kernel prints '(null)' for a driver that gives itself none: it is unknown."""
+    """The kernel prints '(null)' for a driver without a name: it is unknown."""
     files = host("host0", "(null)") | disk("0:0:0:0", "sda", "BROADCOM", "MR9660-16i")
     (uncovered,) = found(machine, files).uncovered
     assert "('unknown driver') hides its disks" in uncovered.reason
 
 
 def test_a_machine_that_lists_no_scsi_devices(machine: MachineMaker) -> None:
-    """Of a recorded machine the channel may be missing: only what is surely a disk is one."""
+    """In a recorded machine the channel may be missing: only a certain disk is one."""
     files = (
         host("host0", "megaraid_sas")
         | disk("0:0:5:0", "sda", "ATA", "INTEL SSDSC2KB96")
@@ -622,7 +622,7 @@ def test_a_captured_smart_array(machine: MachineMaker) -> None:
 
 
 def test_a_captured_storage_array(machine: MachineMaker) -> None:
-    """Two units of a P2000, each by two paths: none of the four is a disk."""
+    """Two units of a P2000, each over two paths: none of the four is a disk."""
     files = host("host0", "mpt2sas") | listed_by_lsscsi("lsscsi.pavo2")
     result = found(machine, files)
     assert result.targets == ()
@@ -635,7 +635,7 @@ def test_a_captured_storage_array(machine: MachineMaker) -> None:
 
 
 def test_a_link_of_udev_is_followed_to_the_drive(machine: MachineMaker) -> None:
-    """The name may be another one tomorrow; what the probe is asked for is the kernel's."""
+    """The name may change; the probe gets the kernel's current one."""
     files = (
         PLAIN
         | {"/sys/block/sdb/dev": "8:16\n", "/sys/block/nvme0n1/dev": "259:0\n"}
@@ -656,7 +656,7 @@ def test_a_link_of_udev_is_followed_to_the_drive(machine: MachineMaker) -> None:
 
 
 def test_a_configured_type_wins(machine: MachineMaker) -> None:
-    """The same drive, asked as people know it must be, and once."""
+    """The same drive, polled as configured, and once."""
     drive = ConfiguredDrive("/dev/sdb", "sat,12", profile="basic")
     result = found(machine, PLAIN, drive, ConfiguredDrive("/dev/nvme0n1", slot="M.2"))
     assert ways(result) == ["/dev/sda -d sat", "/dev/sdb -d sat,12", "/dev/nvme0 -d nvme"]
@@ -664,7 +664,7 @@ def test_a_configured_type_wins(machine: MachineMaker) -> None:
 
 
 def test_a_drive_that_is_written_down_twice(machine: MachineMaker) -> None:
-    """Both entries mean 'sdb', so one of them is a mistake."""
+    """Both entries mean 'sdb', so one of them is an error."""
     twice = [ConfiguredDrive("/dev/sdb", "sat,12"), ConfiguredDrive("/dev/sdb", "sat,16")]
     result = found(machine, PLAIN, *twice)
     assert ways(result) == ["/dev/sda -d sat", "/dev/sdb -d sat,16", "/dev/nvme0 -d nvme"]
@@ -679,7 +679,7 @@ def test_a_generic_device_is_the_disk_it_belongs_to(machine: MachineMaker) -> No
 
 
 def test_what_is_ignored_nobody_misses(machine: MachineMaker) -> None:
-    """Neither asked nor listed as not covered, be it a disk, a volume or a virtual disk."""
+    """Neither polled nor listed as unmonitored, be it a disk, a volume or a virtual disk."""
     files = PLAIN | {"/sys/block/vda/size": "2048\n"}
     names = ("sda", "nvme0n1", "vda", "sdz", "disk/by-id/usb-backup")
     ignored = [ConfiguredDrive(f"/dev/{name}", ignore=True) for name in names]
@@ -689,7 +689,7 @@ def test_what_is_ignored_nobody_misses(machine: MachineMaker) -> None:
 
 
 def test_a_logical_unit_that_is_configured_is_asked(machine: MachineMaker) -> None:
-    """Some arrays pass SMART on; whoever knows that, says so."""
+    """Some arrays pass SMART on; a user who knows that can configure it."""
     files = (
         host("host5", "lpfc")
         | disk("5:0:0:1", "sda", "SEAGATE", "ST300")
@@ -721,7 +721,7 @@ def test_a_logical_unit_that_is_configured_is_asked(machine: MachineMaker) -> No
 def test_a_configured_drive_that_is_not_there(
     machine: MachineMaker, drive: ConfiguredDrive, complaint: str
 ) -> None:
-    """It is told, it is among what is expected, and the others are found all the same."""
+    """It is reported, it is among the expected disks, and the others are discovered even so."""
     files = PLAIN | {path.replace("sda", "sdc"): text for path, text in ARECA.items()}
     result = found(machine, files, drive)
     assert complaint in result.problems[0]
@@ -730,14 +730,14 @@ def test_a_configured_drive_that_is_not_there(
 
 
 def test_a_drive_of_which_only_the_serial_number_is_written(machine: MachineMaker) -> None:
-    """It may be anywhere: that is no problem of finding it."""
+    """It may be anywhere: that is no problem of discovery."""
     drive = ConfiguredDrive(serial="WD-1")
     result = found(machine, PLAIN, drive)
     assert (result.configured, result.problems) == (((drive, None),), ())
 
 
 def test_480_disks_are_cheap(machine: MachineMaker) -> None:
-    """For each disk a handful of names is listed and nothing is read of it."""
+    """For each disk a handful of names is listed and nothing is read from it."""
     files = host("host0", "mpt3sas")
     for number in range(480):
         name = "sd" + (chr(96 + number // 26) if number >= 26 else "") + chr(97 + number % 26)

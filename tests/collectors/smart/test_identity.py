@@ -1,4 +1,4 @@
-"""Which drives are one disk, and what each is called."""
+"""Which drives are one disk, and the name of each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def way(
     cover: Cover = Cover.READ,
     **changes: object,
 ) -> Way:
-    """Return a drive that was read; '/dev/sda' is the block device of that name."""
+    """Return a polled drive; '/dev/sda' is the block device of that name."""
     device = path.removeprefix("/dev/") if "," not in kind and "/bus/" not in path else ""
     drive = Drive(Protocol.ATA) if cover is Cover.READ else None
     polled = Polled(Target(path, kind, device), cover, drive=drive)
@@ -53,7 +53,7 @@ def test_two_paths_to_a_sas_disk_are_one_disk() -> None:
 
 
 def test_the_direct_way_is_the_better_one_while_it_answers() -> None:
-    """A disk that is both passed through and told by the controller; then the device is stuck."""
+    """A disk that is both passed through and listed by the controller; then the device hangs."""
     ways = [way("/dev/sg2", "areca,1"), way("/dev/sda")]
     assert merge(ways)[SERIAL].polled.target.path == "/dev/sda"
     ways[1] = way("/dev/sda", cover=Cover.STUCK)
@@ -76,7 +76,7 @@ def test_the_direct_way_is_the_better_one_while_it_answers() -> None:
 def test_different_disks_of_one_serial_number_are_told_apart(
     one: dict[str, object], other: dict[str, object]
 ) -> None:
-    """A maker gave it twice: whatever shows that they differ keeps them two, and it is said."""
+    """A vendor assigned it twice: any difference keeps them two, and it is reported."""
     disks = merge([way("/dev/sda", **one), way("/dev/sdb", **other)])  # type: ignore[arg-type]
     assert len(disks) == 2
     assert all(key.startswith(SERIAL + " ") for key in disks)
@@ -84,7 +84,7 @@ def test_different_disks_of_one_serial_number_are_told_apart(
 
 
 def test_the_age_of_a_disk_grows_between_two_looks() -> None:
-    """The other way was asked a day ago: 24 hours more are the same disk."""
+    """The other access method was polled a day ago: 24 hours more are the same disk."""
     ways = [
         way("/dev/sda", hours=1024, hours_seconds=86_400.0),
         way("/dev/sg2", "areca,1", hours=1000),
@@ -108,7 +108,7 @@ def test_the_age_of_a_disk_grows_between_two_looks() -> None:
     ],
 )
 def test_a_serial_number_that_tells_nobody_apart_is_none(serial: str) -> None:
-    """Two disks in a USB dock whose bridge says the same of both: named by WWN, or by place."""
+    """Two disks in a USB dock whose bridge reports the same: named by WWN, or by location."""
     assert serial_number(serial) == ""
     named = merge([way("/dev/sda", serial=serial, wwn=WWN), way("/dev/sdb", serial=serial)])
     assert set(named) == {f"wwn {WWN}", "/dev/sdb -d sat"}
@@ -116,7 +116,7 @@ def test_a_serial_number_that_tells_nobody_apart_is_none(serial: str) -> None:
 
 @pytest.mark.parametrize("serial", ["SERIAL-0-1", "NONE4711", "WD-WX11D7000000", "0000C9213"])
 def test_a_serial_number_with_a_word_in_it_is_one(serial: str) -> None:
-    """Only where the word is all there is, it stands in the place of a number."""
+    """Only if the text is the whole value, it is a placeholder."""
     assert serial_number(f" {serial}  ") == serial
 
 
@@ -129,7 +129,7 @@ def test_a_wwn_that_all_disks_of_a_controller_share_names_none_of_them() -> None
 
 
 def test_a_name_outlives_another_letter_and_another_order() -> None:
-    """After a boot the disks have other names of the kernel: what they are called is the same."""
+    """After a boot the disks have other kernel names: their own names are the same."""
     before = merge([way("/dev/sda", serial="A-0001"), way("/dev/sdb", serial="B-0002")])
     after = merge([way("/dev/sda", serial="B-0002"), way("/dev/sdb", serial="A-0001")])
     assert set(before) == set(after)
@@ -137,7 +137,7 @@ def test_a_name_outlives_another_letter_and_another_order() -> None:
 
 
 def test_a_disk_in_a_slot_keeps_its_name_there() -> None:
-    """Without serial number and WWN the slot names it, not the letter."""
+    """Without serial number and WWN the slot identifies it, not the letter."""
     target = Target("/dev/sdq", "sat", "sdq", slot="enclosure 1 slot 3")
     polled = Polled(target, Cover.FAILED)
     assert set(merge([Way(polled)])) == {"enclosure 1 slot 3"}
@@ -155,7 +155,7 @@ def test_a_disk_in_a_slot_keeps_its_name_there() -> None:
     ],
 )
 def test_a_wwn_has_one_spelling(text: str, digits: str) -> None:
-    """Kernel, smartctl and labels spell it each in their own way."""
+    """Kernel, smartctl and labels each spell it differently."""
     assert world_wide_name(text) == digits
 
 
@@ -179,7 +179,7 @@ WAYS = st.lists(
 def test_every_way_leads_to_one_disk_in_whatever_order_they_come(
     ways: list[Way], random: object
 ) -> None:
-    """No way is lost or in two disks, and the names depend on nothing but what was said."""
+    """Each access method is in exactly one disk, and the names depend only on the reported data."""
     disks = merge(ways)
     listed = [target for disk in disks.values() for target in (disk.polled.target, *disk.others)]
     assert sorted(map(str, listed)) == sorted(str(found.target) for found in ways)

@@ -1,4 +1,4 @@
-"""What programs list of the disks behind RAID controllers, real outputs and nonsense."""
+"""Lists of the disks behind RAID controllers: real outputs and invalid ones."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ THREEWARE = "3ware/glensc+nagios-plugin-check_raid"
     ],
 )
 def test_areca_lists(name: str, kinds: list[str]) -> None:
-    """Captures of users: every bay that holds a disk, by channel or by slot and enclosure."""
+    """Captures of users: every bay with a disk, by channel or by slot and enclosure."""
     listed = members.parse_areca_disks(corpus(name).read_text())
     assert [member.kind for member in listed] == kinds
 
 
 def test_areca_of_2006() -> None:
-    """The oldest layout has the serial number beside the model, and only a channel ahead of it."""
+    """The oldest layout has the serial number next to the model, and only a channel before it."""
     text = (
         "\x1b[2J\x1b[1;1HCh ModelName        Serial#          FirmRev     Capacity  State\n"
         "===============================================================\n"
@@ -52,7 +52,7 @@ def test_areca_of_2006() -> None:
 
 
 def test_areca_external_bays_are_counted_within_their_enclosure() -> None:
-    """'EXTP 01' behind 'SLOT 02' is the third: two disks would share a number otherwise."""
+    """'EXTP 01' after 'SLOT 02' is the third: two disks would share a number otherwise."""
     text = (
         "  # Enc# Slot#   ModelName                        Capacity  Usage\n"
         "  1  02  SLOT 01 ST31500341AS                     1500.3GB  Raid Set # 000\n"
@@ -77,13 +77,13 @@ def test_areca_external_bays_are_counted_within_their_enclosure() -> None:
     ],
 )
 def test_3ware_lists(name: str, ports: range) -> None:
-    """Captures of users: every port that holds a SATA disk."""
+    """Captures of users: every port with a SATA disk."""
     listed = members.parse_threeware_disks(corpus(f"{THREEWARE}/{name}").read_text())
     assert [member.kind for member in listed] == [f"3ware,{port}" for port in ports]
 
 
 def test_3ware_sas_disks() -> None:
-    """Four SAS disks of a 9750: listed, and without a way to them."""
+    """Four SAS disks of a 9750: listed, and without an access method."""
     text = corpus(f"{THREEWARE}/2/info.c0.drivestatus").read_text()
     assert [(m.kind, m.slot) for m in members.parse_threeware_disks(text)] == [
         ("", f"port {port}") for port in range(4)
@@ -91,14 +91,14 @@ def test_3ware_sas_disks() -> None:
 
 
 def test_3ware_controllers() -> None:
-    """Every capture is of a machine with one."""
+    """Every capture is of a host with one controller."""
     for name in ("1", "2", "black", "bohr", "bootc", "ichy", "rover"):
         text = corpus(f"{THREEWARE}/{name}/info").read_text()
         assert members.parse_threeware_controllers(text) == ("c0",)
 
 
 def test_the_end_of_a_smart_array() -> None:
-    """What smartctl said of the number behind the last disk."""
+    """smartctl's output for the number after the last disk."""
     text = corpus("hp/glensc+nagios-plugin-check_raid/smartctl.cciss.8").read_text()
     assert members.parse_cciss(text) == "end"
 
@@ -148,7 +148,7 @@ ROWS = st.lists(
 @pytest.mark.parametrize("parse", PARSERS)
 @given(text=st.text(max_size=200) | JSON.map(json.dumps) | ROWS)
 def test_nonsense_is_refused_as_such(parse: Callable[[str], object], text: str) -> None:
-    """Whatever a program prints, a parser returns or says what it expected."""
+    """For any output a parser returns or reports the expected text."""
     with contextlib.suppress(ParseError):
         parse(text)
 

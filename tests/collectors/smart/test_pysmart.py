@@ -1,4 +1,4 @@
-"""pySMART reads what smartctl printed, and leaves this process as it is."""
+"""pySMART parses smartctl's output, and leaves this process unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ print(json.dumps([before, loggers, os.environ["LANG"], guessers, messages, loade
 
 
 def test_importing_pysmart_changes_nothing_and_runs_nothing() -> None:
-    """It would set the class of loggers and the language, guess encodings, run smartctl."""
+    """It would set the class of loggers and the locale, guess encodings, run smartctl."""
     paths = [str(FIXTURES / f"{name}.json") for name in ("ata", "sas", "nvme")]
     done = subprocess.run(
         (sys.executable, "-c", LOOK, *paths),
@@ -42,7 +42,7 @@ def test_importing_pysmart_changes_nothing_and_runs_nothing() -> None:
 
 
 def test_pysmart_reads_the_text_of_nvme_and_scsi_drives_as_well() -> None:
-    """One number changed in the text of each: pySMART sees what the JSON does not say."""
+    """One number changed in the text of each: pySMART finds the difference to the JSON."""
     for name, old, new, field in (
         ("nvme", "Integrity Errors:    7", "Integrity Errors:    8", "media errors"),
         (

@@ -1,4 +1,4 @@
-"""Series of drives: what each kind says, under a name that outlives a rename."""
+"""Series of drives: data of each kind of drive, under a name that survives a rename."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def disks(drive: Drive | None, key: str = "S1", device: str = "sda", **fields: f
 
 
 def said(drive: Drive | None) -> dict[tuple[str, Labels], float]:
-    """What is shown of a drive, without the label 'disk' and the names' beginning."""
+    """Return the series of a drive, without the label 'disk' and the names' prefix."""
     return {
         (
             name.removeprefix("iowarden_"),
@@ -96,7 +96,7 @@ def said(drive: Drive | None) -> dict[tuple[str, Labels], float]:
 
 
 def test_an_ata_disk() -> None:
-    """Attributes by number and name; the raw value is what the drive database reads from it."""
+    """Attributes by number and name; the raw value is the one that the drive database extracts."""
     pending = (("attribute", "Current_Pending_Sector"), ("id", "197"))
     temperature = (("attribute", "Temperature_Celsius"), ("id", "194"))
     assert said(ATA) == {
@@ -126,7 +126,7 @@ def test_an_ata_disk() -> None:
 
 
 def test_a_sas_disk() -> None:
-    """Error counters by operation; what it does not count has no series, and 0 is a value."""
+    """Error counters by operation; a missing counter has no series, and 0 is a value."""
     assert said(SAS) == {
         ("disk_rotation_rpm", ()): 0,
         ("smart_exit_status", ()): 0,
@@ -168,13 +168,13 @@ def test_an_nvme_drive() -> None:
 def test_how_long_ago_a_self_test_was(
     protocol: Protocol, power_on_hours: int | None, ended: int | None, hours: int | None
 ) -> None:
-    """Each command set notes the time of a test in its own width."""
+    """Each command set stores the time of a test in its own width."""
     drive = Drive(protocol, power_on_hours=power_on_hours)
     assert hours_since(drive, SelfTest("short", "", passed=True, hours=ended)) == hours
 
 
 def test_a_disk_that_says_nothing_has_its_name_and_its_polls() -> None:
-    """No value of it is shown, so none looks well."""
+    """It has no values, so none can appear good."""
     shown = emit(disks(None, runs_total=7, failures_total=7, duration_seconds=60.0))
     assert {name: number for name, _, number in shown} == {
         "iowarden_disk_info": 1,
@@ -185,7 +185,7 @@ def test_a_disk_that_says_nothing_has_its_name_and_its_polls() -> None:
 
 
 def test_a_rename_changes_only_the_identity() -> None:
-    """As sdc it is the same disk: every other series goes on, of the very same objects."""
+    """As sdc it is the same disk: every other series continues, with the same objects."""
     before, after = emit(disks(ATA, device="sda")), emit(disks(ATA, device="sdc"))
     assert dict(before[0][1])["device"] == "sda"
     assert dict(after[0][1]) == dict(before[0][1]) | {"device": "sdc", "path": "/dev/sdc"}
@@ -195,7 +195,7 @@ def test_a_rename_changes_only_the_identity() -> None:
 
 
 def test_two_drives_of_one_output_are_told_apart() -> None:
-    """A key that changed, because another disk with this number came, names what is remembered."""
+    """A key that changed, because of another disk with this number, renames the stored series."""
     drive = replace(ATA)
     assert {dict(labels)["disk"] for _, labels, _ in emit(disks(drive, "S1"))} == {"S1"}
     assert {dict(labels)["disk"] for _, labels, _ in emit(disks(drive, "S1 sdb"))} == {"S1 sdb"}
@@ -209,7 +209,7 @@ def test_what_was_made_of_a_drive_is_not_taken_for_a_changed_one() -> None:
 
 
 def test_a_table_with_a_line_twice_gives_a_series_once() -> None:
-    """The first is taken; twice would not be valid."""
+    """The first is used; twice would not be valid."""
     other = replace(PENDING, raw=9, raw_text="9")
     shown = emit(disks(replace(ATA, attributes=(PENDING, other))))
     raw = [number for name, _, number in shown if name == "iowarden_smart_attribute_raw"]
@@ -218,7 +218,7 @@ def test_a_table_with_a_line_twice_gives_a_series_once() -> None:
 
 @pytest.mark.parametrize("drive", [ATA, SAS, NVME])
 def test_a_scrape_shows_all_of_it(drive: Drive) -> None:
-    """Every family is declared, and every series is in the text that a scrape gets."""
+    """Every family is declared, and every series is in the text of a scrape."""
     shown = emit(disks(drive, read_seconds=1.8e9))
     by_name = {family.name: tuple(s for s in shown if s[0] == family.name) for family in FAMILIES}
     assert sum(map(len, by_name.values())) == len(shown)

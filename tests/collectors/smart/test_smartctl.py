@@ -1,4 +1,4 @@
-"""What one run of smartctl says: the fields of a drive, refusals, and what cannot be so."""
+"""Parser of one smartctl output: the fields of a drive, refusals, and contradictions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def document(name: str) -> Document:
 
 
 def drive(said: Document | str, *, kind: str = "") -> Drive:
-    """Return what is read of a report of a drive, without what is there for smartctl_exporter."""
+    """Return the parsed drive of a report, without the data for smartctl_exporter."""
     text = said if isinstance(said, str) else json.dumps(said)
     found = parse(text, kind=kind)
     assert isinstance(found, Drive), found
@@ -49,14 +49,14 @@ def drive(said: Document | str, *, kind: str = "") -> Drive:
 
 
 def refused(said: Document | str, *, kind: str = "") -> Refused:
-    """Return the refusal that a report is."""
+    """Return the refusal of a report."""
     found = parse(said if isinstance(said, str) else json.dumps(said), kind=kind)
     assert isinstance(found, Refused), found
     return found
 
 
 def bare(name: str) -> Document:
-    """Return the JSON of a fixture as '--json=c' without 'o' has it: no lines of text."""
+    """Return the JSON of a fixture in the format of '--json=c' without 'o': no lines of text."""
     found = document(name)
     del found["smartctl"]["output"]
     return found
@@ -203,7 +203,7 @@ DRIVES = {"ata": ATA, "sas": SAS, "nvme": NVME}
 
 @pytest.mark.parametrize("name", DRIVES)
 def test_a_drive_of_each_kind_is_read_whole(name: str) -> None:
-    """JSON, the text inside it, and pySMART's reading of that text agree on every field."""
+    """JSON, the text inside it, and pySMART's parse of that text agree on every field."""
     assert drive(document(name)) == DRIVES[name]
 
 
@@ -222,7 +222,7 @@ def test_text_alone_says_the_same(name: str) -> None:
 
 
 def test_the_brief_table_of_text_is_read_as_the_old_one() -> None:
-    """'smartctl -x' without '-f old' prints flags as letters; pySMART stumbles over that alone."""
+    """'smartctl -x' without '-f old' prints flags as letters; only pySMART fails on that."""
     text = text_of("ata")
     for old, brief in (("0x0032", "-O--CK"), ("0x0033", "PO--CK"), ("0x000f", "POSR--")):
         text = text.replace(old, brief)
@@ -243,7 +243,7 @@ def test_the_brief_table_of_text_is_read_as_the_old_one() -> None:
 
 
 def test_where_pysmart_reads_otherwise_is_counted_and_told() -> None:
-    """A report whose text contradicts its JSON: the JSON stands, and the drive says that."""
+    """A report whose text contradicts its JSON: the JSON is used, and the drive counts it."""
     said = document("ata")
     said["serial_number"] = "AC-4000-0002"
     said["ata_smart_attributes"]["table"][1]["raw"]["string"] = "9"
@@ -293,7 +293,7 @@ def test_a_newer_json_is_read_by_its_newer_names() -> None:
 
 
 def test_the_limit_of_a_json_of_nvme_is_its_warning_temperature() -> None:
-    """7.5 has it in JSON; the critical threshold is not it."""
+    """7.5 has it in JSON; the critical threshold is another one."""
     said = bare("nvme")
     said["nvme_composite_temperature_threshold"] = {"warning": 84, "critical": 88}
     assert drive(said).temperature_limit_celsius == 84
@@ -301,7 +301,7 @@ def test_the_limit_of_a_json_of_nvme_is_its_warning_temperature() -> None:
 
 @pytest.mark.parametrize(("trip", "limit"), [(0, None), (25, None), (65, 65.0)])
 def test_a_trip_temperature_that_is_none_is_no_limit(trip: int, limit: float | None) -> None:
-    """0 and 25 are what controllers invent; what was said is kept beside it."""
+    """0 and 25 are invented by controllers; the reported value is stored in addition."""
     said = bare("sas")
     said["temperature"]["drive_trip"] = trip
     found = drive(said)
@@ -309,7 +309,7 @@ def test_a_trip_temperature_that_is_none_is_no_limit(trip: int, limit: float | N
 
 
 def test_a_scsi_drive_that_reports_no_rotation_is_not_called_a_solid_state_drive() -> None:
-    """smartctl's JSON has 0 for both; only its text tells them apart."""
+    """smartctl's JSON has 0 for both; only its text distinguishes them."""
     said = document("sas")
     said["rotation_rate"] = 0
     assert drive(said).rotation_rpm == 0
@@ -319,7 +319,7 @@ def test_a_scsi_drive_that_reports_no_rotation_is_not_called_a_solid_state_drive
 
 
 def test_without_a_sensor_there_is_no_temperature() -> None:
-    """0 from SCT or from a page of zeros: absent, or what another place of the report has."""
+    """0 from SCT or from a page of zeros: missing, or the value from elsewhere in the report."""
     said = bare("ata")
     said["temperature"]["current"] = 0
     assert drive(said).temperature_celsius == 36
@@ -350,7 +350,7 @@ def test_without_a_sensor_there_is_no_temperature() -> None:
     ],
 )
 def test_a_self_test_passes_fails_or_tells_nothing(status: str, passed: bool | None) -> None:
-    """Every ending that smartctl knows; what was aborted says nothing about the drive."""
+    """Every result that smartctl has; an aborted test has no result for the drive."""
     said = bare("ata")
     said["ata_smart_self_test_log"]["extended"]["table"][0]["status"] = {"string": status}
     assert drive(said).self_tests[0].passed is passed
@@ -367,14 +367,14 @@ def test_the_standard_log_of_self_tests_stands_in_for_the_extended_one() -> None
 
 
 def test_a_test_that_does_not_run_has_nothing_left() -> None:
-    """The last test was aborted with 90 % to go: its status still has a rest, none is running."""
+    """The last test was aborted with 90 % left: its status still has a rest, none is running."""
     said = bare("ata")
     said["ata_smart_data"]["self_test"]["status"] = {"value": 25, "remaining_percent": 90}
     assert drive(said).self_test_remaining_ratio is None
 
 
 def test_digits_grouped_as_the_locale_wants_are_one_number() -> None:
-    """Apostrophes, blanks, dots and narrow blanks group digits; a letter makes it no number."""
+    """Apostrophes, blanks, dots and narrow blanks group digits; with a letter it is no number."""
     for separator in ("'", "’", ".", " ", "\u00a0", "\u202f", "\udca0"):  # noqa: RUF001
         text = text_of("ata").replace(
             "4,000,787,030,016", separator.join(("4", "000", "787", "030", "016"))
@@ -395,7 +395,7 @@ def test_digits_grouped_as_the_locale_wants_are_one_number() -> None:
     ],
 )
 def test_who_reads_nothing_says_why(name: str, cover: Cover, reason: str) -> None:
-    """A bridge, a sleeping drive, a missing right; of JSON with and without text, and of text."""
+    """A bridge, a drive in standby, a missing permission; JSON with and without text, and text."""
     for said in (document(name), bare(name), text_of(name)):
         found = refused(said)
         assert found.cover is cover
@@ -438,14 +438,14 @@ def failed(line: str, status: int = 2, **fields: object) -> Document:
     ],
 )
 def test_each_failure_of_smartctl_has_its_kind(line: str, cover: Cover) -> None:
-    """Its own words decide; they are the reason that a person reads."""
+    """Its own message decides; it is the reason for the user."""
     found = refused(failed(line))
     assert found.cover is cover
     assert found.reason in line
 
 
 def test_a_smartctl_without_json_is_too_old() -> None:
-    """6.6 does not know the option, and says so in text."""
+    """6.6 does not support the option, and reports it in text."""
     text = (
         "smartctl 6.6 2016-05-31 r4324 [x86_64-linux-4.15.0] (local build)\n"
         "Copyright (C) 2002-16, Bruce Allen, Christian Franke, www.smartmontools.org\n\n"
@@ -470,7 +470,7 @@ def test_a_smartctl_without_json_is_too_old() -> None:
 def test_what_is_no_disk_is_told_by_its_name(
     vendor: str, product: str, transport: str, cover: Cover
 ) -> None:
-    """A volume has no health of its own, with or without an 'OK'; its name is kept."""
+    """A volume has no health of its own, with or without an 'OK'; its name is stored."""
     said = failed("", 4, device={"protocol": "SCSI", "type": "scsi"})
     said |= {"scsi_vendor": vendor, "scsi_product": product, "serial_number": "1"}
     said["smartctl"]["messages"] = []
@@ -486,7 +486,7 @@ def test_what_is_no_disk_is_told_by_its_name(
 
 
 def test_a_disk_behind_a_controller_is_no_volume_whatever_its_name() -> None:
-    """'-d megaraid,N' reaches disks; one called RAID with a health is a disk."""
+    """'-d megaraid,N' reaches disks; one called RAID with health data is a disk."""
     said = failed("", 0, device={"protocol": "SCSI", "type": "megaraid,3"})
     said["smartctl"]["messages"] = []
     said |= {"scsi_vendor": "WD", "scsi_product": "RAID EDITION", "smart_status": {"passed": True}}
@@ -495,7 +495,7 @@ def test_a_disk_behind_a_controller_is_no_volume_whatever_its_name() -> None:
 
 
 def test_a_report_that_was_not_asked_for_health_is_none() -> None:
-    """'smartctl -i' succeeds, and nothing was read: that must never look like a healthy drive."""
+    """'smartctl -i' succeeds without health data: that must never look like a healthy drive."""
     said = bare("ata")
     kept = ("json_format_version", "smartctl", "device", "model_name", "serial_number", "wwn")
     found = refused(
@@ -510,7 +510,7 @@ def test_a_report_that_was_not_asked_for_health_is_none() -> None:
 
 
 def test_a_scsi_device_that_lacks_smart_is_refused_with_its_identity() -> None:
-    """An emulated disk behind an emulated MegaRAID: there, identified, without any health."""
+    """An emulated disk behind an emulated MegaRAID: present, identified, without health data."""
     said = failed("", 4, device={"protocol": "SCSI", "type": "megaraid,0"})
     said["smartctl"]["messages"] = []
     said |= {"scsi_model_name": "ACME SAS-HDD-2", "smart_support": {"available": False}}
@@ -542,7 +542,7 @@ def test_a_scsi_device_that_lacks_smart_is_refused_with_its_identity() -> None:
 def test_what_tells_its_name_only_is_not_read(
     field: dict[str, Any], reason: str, model: str, cover: Cover, protocol: str
 ) -> None:
-    """Of a disk that is a failed reading; of a virtual one there is nothing to read."""
+    """For a disk that is a failed read; a virtual one has nothing to read."""
     said = failed("", 4, device={"protocol": protocol, "type": "auto"})
     said["smartctl"]["messages"] = []
     found = refused(said | {"model_name": model, "serial_number": "S1"} | field)
@@ -553,7 +553,7 @@ def test_what_tells_its_name_only_is_not_read(
 
 
 def test_a_disk_whose_smart_is_disabled_is_not_read_although_it_tells_its_temperature() -> None:
-    """SCT goes on without SMART: that is not what the disk is watched by."""
+    """SCT works without SMART: that is not what the disk is monitored by."""
     said = failed("", 0, device={"protocol": "ATA", "type": "sat"})
     said["smartctl"]["messages"] = []
     said |= {"model_name": "ACME HDD-2", "temperature": {"current": 30}}
@@ -567,7 +567,7 @@ def test_a_disk_whose_smart_is_disabled_is_not_read_although_it_tells_its_temper
 
 @pytest.mark.parametrize("name", DRIVES)
 def test_a_report_cut_off_anywhere_is_refused(name: str) -> None:
-    """Killed while it printed, or a full pipe: never a drive that is half there."""
+    """Killed during its output, or a full pipe: never a partial drive."""
     text = json.dumps(bare(name))
     for end in range(1, len(text) - 1, 97):
         try:
@@ -603,7 +603,7 @@ def test_no_output_at_all_is_told() -> None:
 
 @pytest.mark.parametrize("before", ["  Pending defect count:", "warning: {braces}\n", "\ufeff"])
 def test_what_is_printed_around_the_json_does_no_harm(before: str) -> None:
-    """Versions before 7.3 print a part of their text, wrappers print what they like."""
+    """Versions before 7.3 print a part of their text, wrappers print any text."""
     text = before + json.dumps(document("sas")) + "\nSmartctl: Exception: none\n"
     assert drive(text) == SAS
 
@@ -615,7 +615,7 @@ def test_deep_brackets_do_not_end_the_process() -> None:
 
 
 def test_three_hundred_attributes_and_numbers_twice_are_one_each() -> None:
-    """A number is a label: two of one would be one series with two values."""
+    """A number is a label: two equal ones would be one series with two values."""
     said = bare("ata")
     table = said["ata_smart_attributes"]["table"]
     said["ata_smart_attributes"]["table"] = [
@@ -630,7 +630,7 @@ def test_three_hundred_attributes_and_numbers_twice_are_one_each() -> None:
 
 @pytest.mark.parametrize("serial", ["\x00\x01AC", "\udcff\udcfe", "Ser\nial", "\x1b[31mred"])
 def test_a_binary_name_is_one_printable_line(serial: str) -> None:
-    """A drive says of itself what it likes; a terminal and a metric get what can be shown."""
+    """A drive may report any text; a terminal and a metric get printable text."""
     said = bare("ata") | {"serial_number": serial, "model_name": serial * 500}
     found = drive(said)
     assert found.serial.isprintable()
@@ -639,7 +639,7 @@ def test_a_binary_name_is_one_printable_line(serial: str) -> None:
 
 
 def test_a_number_of_thousands_of_digits_is_unknown() -> None:
-    """Python refuses to convert it; the rest of the report is read all the same."""
+    """Python refuses to convert it; the rest of the report is parsed even so."""
     text = json.dumps(bare("nvme")).replace('"media_errors": 7', f'"media_errors": {"9" * 5000}')
     found = drive(text)
     assert found.nvme is not None
@@ -677,7 +677,7 @@ def put(said: Document, path: tuple[str | int, ...], value: object) -> Document:
 
 
 def flat(value: object, path: str = "") -> dict[str, object]:
-    """Return the fields of a drive by path; rows by what tells them apart."""
+    """Return the fields of a drive by path; rows by their identity."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
         return {
@@ -696,7 +696,7 @@ def flat(value: object, path: str = "") -> dict[str, object]:
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
 @pytest.mark.parametrize("name", DRIVES)
 def test_a_field_that_is_wrong_is_unknown_and_loses_nothing_else(name: str, wrong: object) -> None:
-    """Every field in turn: what is read is what was read before, or not known; never a false 0."""
+    """Every field in turn: the value is the former one, or unknown; never a false 0."""
     said = bare(name)
     said["smartctl"]["messages"] = []
     before = flat(drive(said))
@@ -717,7 +717,7 @@ def test_a_field_that_is_wrong_is_unknown_and_loses_nothing_else(name: str, wron
 
 
 def some_value() -> st.SearchStrategy[object]:
-    """Return anything that JSON can hold, and some that it cannot."""
+    """Return anything that JSON can contain, and some that it cannot."""
     return st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
         lambda inner: (
@@ -756,7 +756,7 @@ def test_no_mutation_of_a_report_raises_but_parse_error(data: st.DataObject, nam
 @settings(max_examples=examples(60))
 @given(data=st.data(), name=st.sampled_from(sorted(DRIVES)))
 def test_no_text_raises_but_parse_error(data: st.DataObject, name: str) -> None:
-    """Lines lost, doubled, torn and mixed with those of another drive."""
+    """Lines lost, doubled, truncated and mixed with those of another drive."""
     lines = [*document(name)["smartctl"]["output"]]
     other = document(data.draw(st.sampled_from(sorted(DRIVES))))["smartctl"]["output"]
     for _ in range(data.draw(st.integers(0, 8))):
@@ -784,7 +784,7 @@ def test_no_text_raises_but_parse_error(data: st.DataObject, name: str) -> None:
 def test_each_bit_of_the_exit_status_has_its_meaning(
     status: int, findings: tuple[str, ...]
 ) -> None:
-    """Eight bits, eight sentences, lowest first; no bit, nothing to say."""
+    """Eight bits, eight sentences, lowest first; no bit, no sentence."""
     assert exit_findings(status) == findings
     assert len(set(exit_findings(0xFF))) == 8
 
@@ -801,7 +801,7 @@ def test_each_bit_of_the_exit_status_has_its_meaning(
 def test_the_smartctl_of_this_machine_is_understood(
     arguments: tuple[str, ...], cover: Cover
 ) -> None:
-    """A device that is not there, one that is none, and a type that it does not know."""
+    """A missing device, a device that is none, and an unknown type."""
     done = subprocess.run(
         ("smartctl", "--json=co", "-x", "-f", "old", "-n", "standby,3", *arguments),
         capture_output=True,
@@ -826,7 +826,7 @@ _NOT_WELL = (
 def test_what_contradicts_the_drives_verdict_is_not_read(
     changed: dict[str, Any], reason: str
 ) -> None:
-    """It passes, and a part of the same report that tells of a fault, or of nothing, is kept."""
+    """It passes, and a part of the same report that shows a fault, or nothing, is kept."""
     row = {"id": 197, "name": "Current_Pending_Sector", "value": 100, "worst": 100, "thresh": 5}
     said = {
         "smartctl": {"version": [7, 3], "exit_status": changed.get("exit_status", 0)},
@@ -852,7 +852,7 @@ def test_what_contradicts_the_drives_verdict_is_not_read(
     ],
 )
 def test_a_line_of_health_that_cannot_be_read_is_not_passed_over(row: str) -> None:
-    """The rest of the report is read; JSON beside such a line counts more than the line."""
+    """The rest of the report is parsed; JSON in addition to such a line takes precedence."""
     text = f"smartctl 7.3\nModel Number: A\nCritical Warning: 0x00\nPower On Hours: 7\n{row}\n"
     (unread,) = drive(text).unread
     assert row.strip() in unread
@@ -860,7 +860,7 @@ def test_a_line_of_health_that_cannot_be_read_is_not_passed_over(row: str) -> No
 
 
 def test_a_drive_whose_smart_is_disabled_is_not_well_by_an_old_verdict() -> None:
-    """It passed when it last looked; one that fails is told all the same."""
+    """It passed at its last check; a failing one is reported even so."""
     said = {
         "smartctl": {"version": [7, 3], "exit_status": 0},
         "device": {"protocol": "ATA"},

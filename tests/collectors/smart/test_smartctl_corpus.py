@@ -1,4 +1,4 @@
-"""What smartctl said on machines of others, read here and by a second, simpler reader."""
+"""Published outputs of smartctl, parsed here and by a second, simpler parser."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Facts = dict[str, Any]
 
 FOLDERS = ("smartctl", "vm/smart", "vm/nvme")
 TOLD = frozenset({1, 5, 7, 9, 10, 187, 188, 190, 194, 196, 197, 198, 199})
-"""The attributes of the rules, and those whose raw value is packed."""
+"""The attributes of the rules, and those with a packed raw value."""
 HEALTH_LOG = "nvme_smart_health_information_log"
 
 
@@ -37,7 +37,7 @@ SAMPLES = samples()
 
 
 def verdict(path: Path) -> str:
-    """Return what a sample is taken for: 'drive', why it is none, or 'no report'."""
+    """Return the result of a sample: 'drive', the reason why it is none, or 'no report'."""
     try:
         found = parse(path.read_text(errors="surrogateescape"))
     except ParseError:
@@ -47,7 +47,7 @@ def verdict(path: Path) -> str:
 
 @needs_corpus
 def test_every_sample_has_a_verdict() -> None:
-    """None is skipped: so many are drives, so many are refused for each reason."""
+    """No sample is skipped: the number of drives, and of refusals for each reason."""
     assert Counter(map(verdict, SAMPLES)) == {
         "drive": 243,
         "no report": 42,
@@ -63,9 +63,9 @@ def test_every_sample_has_a_verdict() -> None:
     "path", cases_of_corpus(SAMPLES), ids=lambda path: str(path.relative_to(CORPUS))
 )
 def test_a_sample_says_what_a_second_reader_finds(path: Path) -> None:
-    """A drive has the facts that a walk through the JSON, or a look at each line, finds as well.
+    """A drive has the facts that a walk through the JSON, or a search in each line, finds as well.
 
-    A refusal says why; what is no report of a drive has none of a report's marks.
+    A refusal has a reason; a text that is no report of a drive has none of a report's marks.
     """
     text = path.read_text(errors="surrogateescape")
     said = as_json(text)
@@ -88,7 +88,7 @@ def test_a_sample_says_what_a_second_reader_finds(path: Path) -> None:
 
 @needs_corpus
 def test_what_an_areca_controller_makes_up_is_read_as_it_stands() -> None:
-    """smartctl 5.36 on a RAID volume of SATA disks: each oddity is there for who judges it."""
+    """smartctl 5.36 on a RAID volume of SATA disks: each oddity is kept for the rules."""
     path = CORPUS / "reference/smartctl-5.36-areca-passthrough-bogus.txt"
     found = parse(path.read_text())
     assert not isinstance(found, Refused)
@@ -121,7 +121,7 @@ def as_json(text: str) -> Facts:
 
 
 def facts_of_drive(found: Drive) -> Facts:
-    """Return the facts that are compared, of what is under test."""
+    """Return the facts to compare, from the parser under test."""
     facts: Facts = {
         "model": found.model,
         "serial": found.serial,
@@ -157,14 +157,14 @@ def facts_of_drive(found: Drive) -> Facts:
 
 
 def at(said: Any, *path: str) -> Any:  # noqa: ANN401 - as jq walks
-    """Return what is at a path, None where there is no such way."""
+    """Return the value at a path, None if there is no such path."""
     for name in path:
         said = said.get(name) if isinstance(said, dict) else None
     return said
 
 
 def first(said: Facts, *paths: str) -> Any:  # noqa: ANN401 - as jq walks
-    """Return the first thing there is at dotted paths."""
+    """Return the first value at dotted paths."""
     found = (at(said, *path.split(".")) for path in paths)
     return next((value for value in found if value is not None), None)
 
@@ -262,7 +262,7 @@ def facts_of_lines(
     attributes: dict[int, tuple[Any, ...]],
     rows: dict[str, list[str]],
 ) -> Facts:
-    """Return the facts of what was found on the lines of a text."""
+    """Return the facts from the lines of a text."""
     device = labels.get("Device", "").partition(" Version")[0].strip()
     vendor = f"{labels.get('Vendor', '')} {labels.get('Product', '')}".strip()
     passed = {"PASSED": True, "OK": True}
@@ -318,7 +318,7 @@ def facts_of_lines(
 
 
 def designator(text: str) -> int:
-    """Return a designator of 8 or 16 bytes as a number, 0 where it is none, or made unreadable."""
+    """Return a designator of 8 or 16 bytes as a number, 0 without one, or if it was redacted."""
     digits = text.removeprefix("0x").partition("0x")[0]
     return int(digits, 16) if re.fullmatch("[0-9a-f]{16}|[0-9a-f]{32}", digits) else 0
 
@@ -329,17 +329,17 @@ def is_flags(word: str) -> bool:
 
 
 def number(word: str) -> int | None:
-    """Return a number, None of a dash."""
+    """Return a number, None for a dash."""
     return int(word) if word.isdigit() else None
 
 
 def grouped(text: str) -> int:
-    """Return a number of which only the digits count."""
+    """Return a number from its digits alone."""
     return int("".join(letter for letter in text if letter.isdigit()))
 
 
 def status_of(words: list[str]) -> str:
-    """Return the status of a line of ATA's log, which begins at a word that begins one."""
+    """Return the status of a line of ATA's log, from the word that begins one."""
     begins = ("Completed", "Aborted", "Interrupted", "Fatal", "Self-test")
     begin = next(index for index, word in enumerate(words) if word.startswith(begins))
     end = next(index for index, word in enumerate(words) if word.endswith("%"))

@@ -1,6 +1,6 @@
-"""smartctl_exporter's series: its names, labels and values, for rules that people have already.
+"""smartctl_exporter's series: its names, labels and values, for existing rules of users.
 
-What is expected was worked out from smartctl_exporter 0.14's source, not with the code it tests.
+The expectations were derived from smartctl_exporter 0.14's source, not with the code under test.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def machine(*documents: dict[str, Any]) -> Disks:
 
 
 def shown(*documents: dict[str, Any]) -> dict[str, float]:
-    """Its series as text: 'name{label=value,...}'."""
+    """Return its series as text: 'name{label=value,...}'."""
     found = {}
     for name, labels, number in samples(machine(*documents)):
         assert labels == tuple(sorted(labels))
@@ -150,7 +150,7 @@ VERSION = (
 
 
 def test_a_sata_disk() -> None:
-    """As it reads it: no lifetime's maximum among the temperatures, no bit for self-tests."""
+    """Like smartctl_exporter: no lifetime's maximum among the temperatures, no self-test bit."""
     attribute = (
         "smartctl_device_attribute{attribute_flags_long=prefailure,updated_online,event_count,"
         "auto_keep,attribute_flags_short=PO--CK,attribute_id=5,"
@@ -185,7 +185,7 @@ def test_a_sata_disk() -> None:
 
 
 def test_a_sas_disk_behind_a_raid_controller() -> None:
-    """Its error counters are shown as those of one that is not behind any."""
+    """Its error counters are shown like those of one that is not behind any."""
     own = "device=bus_0_megaraid_3"
     assert shown(SAS) == {
         VERSION: 1,
@@ -217,7 +217,7 @@ def test_a_sas_disk_behind_a_raid_controller() -> None:
 
 
 def test_an_nvme_drive() -> None:
-    """Percentages as they are; units that a drive does not count have no series."""
+    """Percentages unchanged; units that a drive does not count have no series."""
     found = shown(NVME)
     own = {
         series.removesuffix("{device=nvme0}"): number
@@ -270,7 +270,7 @@ def test_its_names_of_drives(path: str, kind: str, expected: str) -> None:
     ],
 )
 def test_a_drive_that_could_not_be_read_is_not_shown(smartctl: dict[str, Any]) -> None:
-    """Only how many there are says that there is one."""
+    """Only the number of drives shows that there is one."""
     assert shown(SATA | {"smartctl": smartctl}) == {"smartctl_devices": 1}
 
 
@@ -292,14 +292,14 @@ def test_two_drives_behind_one_device() -> None:
 
 
 def test_a_series_is_made_once_of_an_output() -> None:
-    """Rules ask for them every 15 seconds, and a drive speaks twice an hour."""
+    """Rules query them every 15 seconds, and a drive is polled twice an hour."""
     disks = machine(SATA, NVME)
     first, again = samples(disks), samples(disks)
     assert all(a is b for a, b in zip(first, again, strict=True) if a[0] != "smartctl_devices")
 
 
 def test_the_kinds_are_its_own() -> None:
-    """It takes percentages and states of NVMe for counters."""
+    """It treats percentages and states of NVMe as counters."""
     kinds = {name: smartctl_exporter.family(name).kind for name, _, _ in samples(machine(NVME))}
     assert {name for name, kind in kinds.items() if kind == "counter"} == {
         "smartctl_device_critical_warning",
@@ -314,7 +314,7 @@ def test_the_kinds_are_its_own() -> None:
 
 
 def test_a_table_with_a_line_twice_gives_a_series_once() -> None:
-    """The first is taken; smartctl_exporter shows none of any drive then (issue 324)."""
+    """The first is used; smartctl_exporter shows none of any drive then (issue 324)."""
     line = SATA["ata_smart_attributes"]["table"][0]
     twice = SATA | {"ata_smart_attributes": {"table": [line, line | {"raw": {"value": 13}}]}}
     assert shown(twice) == shown(SATA)
@@ -322,7 +322,7 @@ def test_a_table_with_a_line_twice_gives_a_series_once() -> None:
 
 @pytest.mark.parametrize("number", [10**400, math.nan, math.inf, "NaN", "-", None, [1], {"a": 1}])
 def test_what_is_no_number_is_0_as_there(number: object) -> None:
-    """Text with a number in it is one, as some versions of smartctl print."""
+    """Text with a number in it is a number, as some versions of smartctl print it."""
     found = shown(SATA | {"user_capacity": {"blocks": number, "bytes": "12"}})
     assert found["smartctl_device_capacity_blocks{device=sda}"] == 0
     assert found["smartctl_device_capacity_bytes{device=sda}"] == 12
@@ -337,7 +337,7 @@ VALUES = st.recursive(
 
 @given(st.sampled_from([SATA, SAS, NVME]), st.data())
 def test_no_broken_output_breaks_it(document: dict[str, Any], data: st.DataObject) -> None:
-    """Any field of any type: the series are still numbers under texts, each once."""
+    """Any field of any type: the series are still numbers with labels, each once."""
     broken = json.loads(json.dumps(document))
     place = broken
     while True:
@@ -356,7 +356,7 @@ def test_no_broken_output_breaks_it(document: dict[str, Any], data: st.DataObjec
 
 
 def at(document: Any, path: str) -> Any:  # noqa: ANN401 - whatever the JSON has
-    """What is at a path like 'a.b'; None where there is nothing."""
+    """Return the value at a path like 'a.b'; None without one."""
     for key in path.split("."):
         document = document.get(key) if isinstance(document, dict) else None
     return document
@@ -387,7 +387,7 @@ PLAIN = (
         False,
     ),
 )
-"""Metric, where its value is, times what, and whether it is 0 where that is missing."""
+"""Metric, path of its value, factor, and whether it is 0 if that is missing."""
 
 
 def test_its_own_test_data() -> None:

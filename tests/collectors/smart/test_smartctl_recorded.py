@@ -1,4 +1,4 @@
-"""What a real smartctl says of emulated disks, as tests/vm/record_smartctl.py has recorded it."""
+"""Real outputs of smartctl for emulated disks, recorded by tests/vm/record_smartctl.py."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ RECORDED = Path(__file__).parents[2] / "fixtures" / "smartctl" / "recorded"
 
 
 def text(name: str) -> str:
-    """Return what smartctl printed."""
+    """Return smartctl's output."""
     return (RECORDED / f"{name}.json").read_text()
 
 
 def said(name: str) -> dict[str, Any]:
-    """Return the same as it stands in the JSON."""
+    """Return the same from the JSON."""
     found: dict[str, Any] = json.loads(text(name))
     return found
 
 
 def drive(name: str) -> Drive:
-    """Return the drive that is read of it."""
+    """Return the parsed drive."""
     found = parse(text(name))
     assert isinstance(found, Drive), found
     return found
@@ -37,7 +37,7 @@ def drive(name: str) -> Drive:
 
 @pytest.mark.parametrize("name", ["sata", "sata-failing-attribute"])
 def test_every_attribute_of_a_sata_disk_is_read(name: str) -> None:
-    """Number, values and what they stand for, as in the JSON; pySMART reads the same."""
+    """Number, values and their meaning, as in the JSON; pySMART parses the same."""
     found = drive(name)
     rows = [
         (row["id"], row["value"], row["worst"], row["thresh"], row["raw"]["string"])
@@ -51,7 +51,7 @@ def test_every_attribute_of_a_sata_disk_is_read(name: str) -> None:
 
 
 def test_an_attribute_below_its_threshold_failed_now() -> None:
-    """The disk's own verdict stays good; its self-test passed."""
+    """The disk's health status stays good; its self-test passed."""
     found = drive("sata-failing-attribute")
     assert [(a.id, a.raw) for a in found.attributes if a.failed == "now"] == [(5, 2000)]
     (test,) = found.self_tests
@@ -62,7 +62,7 @@ def test_an_attribute_below_its_threshold_failed_now() -> None:
     ("name", "bits", "passed"), [("nvme", 0, True), ("nvme-read-only", 8, False)]
 )
 def test_an_nvme_drives_log_is_read(name: str, bits: int, *, passed: bool) -> None:
-    """A bit of its critical warning makes its verdict bad."""
+    """A bit of its critical warning makes its health status bad."""
     found = drive(name)
     log = said(name)["nvme_smart_health_information_log"]
     assert found.nvme is not None
@@ -85,7 +85,7 @@ def test_an_nvme_drives_log_is_read(name: str, bits: int, *, passed: bool) -> No
 def test_a_disk_without_health_says_why(
     name: str, kind: str, cover: Cover, serial: str | None, words: str
 ) -> None:
-    """The reason is smartctl's; who the disk is, is known where it said so."""
+    """The reason is smartctl's; the identity is known if it was reported."""
     found = parse(text(name), kind=kind)
     assert isinstance(found, Refused)
     assert found.cover is cover
@@ -104,6 +104,6 @@ def test_a_scan_may_list_a_disk_twice_and_another_not_at_all() -> None:
     [("self-test-begun", Said.DONE), ("self-test-refused", Said.REFUSED)],
 )
 def test_a_self_test_has_begun_only_where_smartctl_says_so(name: str, outcome: Said) -> None:
-    """smartctl 7.3 knows none for NVMe: it says nothing about that, and its exit status is 0."""
+    """smartctl 7.3 supports none for NVMe: it prints nothing about it, and its exit status is 0."""
     answer = {"status": 0, "signal": None, "stdout": text(name), "stderr": ""}
     assert selftest.judged(json.dumps(answer)).said is outcome

@@ -1,4 +1,4 @@
-"""What arcconf printed on machines of others: each file read, and judged.
+"""Published outputs of arcconf: each file parsed, with expected results.
 
 The expectations were written after reading each file.
 """
@@ -34,7 +34,7 @@ ULMITOV = "adaptec/ulmitov+pyarcconf/"
 ZABBIX = "adaptec/YSmetana+raid_arcconf_zabbix_lld/"
 NETDATA = "adaptec/netdata+netdata/adaptecraid/testdata/"
 DONE = "\nCommand completed successfully.\n"
-"""What an excerpt lacks."""
+"""Lines that an excerpt lacks."""
 
 
 def files() -> list[Path]:
@@ -43,7 +43,7 @@ def files() -> list[Path]:
 
 
 def verdicts(text: str) -> frozenset[str]:
-    """Return as what a text can be read."""
+    """Return the parsers that accept a text."""
     found = set()
     for name, read in READERS.items():
         try:
@@ -62,7 +62,7 @@ def read(name: str, more: str = "") -> Controller:
 
 
 def states(found: Controller) -> dict[str, State]:
-    """Return every state that is told, by what it is of."""
+    """Return every reported state, by component."""
     told = {
         **({"controller": found.state} if found.state else {}),
         **{each.name: each.state for each in (*found.arrays, *found.batteries)},
@@ -74,7 +74,7 @@ def states(found: Controller) -> dict[str, State]:
 
 
 def ill(found: Controller) -> dict[str, tuple[Health, str]]:
-    """Return what is not well."""
+    """Return the components that are not OK."""
     return {
         name: (state.health, state.word)
         for name, state in states(found).items()
@@ -84,7 +84,7 @@ def ill(found: Controller) -> dict[str, tuple[Health, str]]:
 
 @needs_corpus
 def test_every_file_is_read_as_one_thing_or_refused() -> None:
-    """What ends well also counts controllers; excerpts are refused, because they may be cut."""
+    """A complete output has the number of controllers, too; excerpts may be truncated: refused."""
     assert Counter(verdicts(path.read_text()) for path in files()) == {
         frozenset({"config", "count"}): 74,
         frozenset({"tasks", "count"}): 6,
@@ -142,12 +142,12 @@ MACHINES = {
     "s6526": (2, 8),
     "y3391": (1, 8),
 }
-"""Of each machine how many logical devices and disks it has, by counting their headings."""
+"""Number of logical devices and disks of each host, counted by their headings."""
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_forty_healthy_machines_are_silent(machine: str) -> None:
-    """Each array knows the slots of its disks, each disk its array but for spares."""
+    """Each array has the slots of its disks, each disk except spares its array."""
     found = read(f"{EINARC}{machine}/controller_1/01_query/cli_output_1.txt")
     assert (len(found.arrays), len(found.disks)) == MACHINES[machine]
     assert ill(found) == {}
@@ -177,7 +177,7 @@ def test_forty_healthy_machines_are_silent(machine: str) -> None:
 def test_the_parts_of_one_of_them_say_what_the_whole_does(
     name: str, arrays: int, disks: int, sensors: int
 ) -> None:
-    """Asked for alone."""
+    """Queried alone."""
     part = read(f"{EINARC}10631/controller_1/{name}/cli_output_1.txt")
     whole = read(f"{EINARC}10631/controller_1/01_query/cli_output_1.txt")
     assert (len(part.arrays), len(part.disks), len(part.sensors)) == (arrays, disks, sensors)
@@ -207,7 +207,7 @@ def test_the_parts_of_one_of_them_say_what_the_whole_does(
 def test_healthy_machines_of_all_ages(
     name: str, model: str, arrays: int, disks: int, serials: int
 ) -> None:
-    """From parallel SCSI to the SmartRAID; members are found by serial, channel or place."""
+    """From parallel SCSI to the SmartRAID; members are found by serial number, channel or slot."""
     found = read(CHECK_RAID + name)
     assert (found.model, len(found.arrays), len(found.disks)) == (model, arrays, disks)
     assert sum(bool(each.serial) for each in found.disks) == serials
@@ -217,7 +217,7 @@ def test_healthy_machines_of_all_ages(
 
 
 def test_the_machine_that_is_rebuilt() -> None:
-    """Its array is degraded, its fourth disk rebuilt: by 'GETSTATUS' 1 % is done."""
+    """Its array is degraded, its fourth disk rebuilding: 'GETSTATUS' reports 1 %."""
     found = read(f"{CHECK_RAID}issue47/getconfig2")
     assert ill(found) == {
         "logical device 0": (Health.DEGRADED, "Degraded"),
@@ -229,7 +229,7 @@ def test_the_machine_that_is_rebuilt() -> None:
 
 
 def test_the_machine_that_verifies() -> None:
-    """It is whole meanwhile; the others do nothing."""
+    """It is optimal meanwhile; the others have no task."""
     tasks = arcconf_status.parse_tasks(corpus(f"{CHECK_RAID}3/getstatus").read_text())
     found = arcconf_status.with_tasks(read(f"{CHECK_RAID}3/getconfig"), tasks)
     assert (found.arrays[0].state.health, found.arrays[0].state.done_ratio) == (Health.BUSY, 0.11)
@@ -244,7 +244,7 @@ def test_the_machine_that_verifies() -> None:
 
 
 def test_the_battery_that_failed() -> None:
-    """And took the write cache with it, which is set to be on with a battery."""
+    """And disabled the write cache, which is configured to be on with a battery."""
     found = read(f"{CHECK_RAID}issue105/getconfig")
     assert ill(found) == {"battery": (Health.FAILED, "Failed")}
     policy = found.arrays[0].policy
@@ -253,7 +253,7 @@ def test_the_battery_that_failed() -> None:
 
 
 def test_the_enclosure_that_is_too_warm() -> None:
-    """Its listing has no beginning and no end; two of its fans nobody knows of."""
+    """Its listing has no beginning and no end; the state of two of its fans is unknown."""
     found = read(f"{CHECK_RAID}issue75/getconfig", DONE)
     assert ill(found) == {"enclosure 0 temperature 1": (Health.ATTENTION, "Abnormal")}
     assert (len(found.arrays), len(found.disks)) == (3, 18)
@@ -264,7 +264,7 @@ def test_the_enclosure_that_is_too_warm() -> None:
 
 
 def test_the_machine_that_lost_a_disk() -> None:
-    """Told by the controller alone, by the array alone, and by the disk alone."""
+    """Reported by the controller alone, by the array alone, and by the disk alone."""
     about = read(f"{ZABBIX}getconfig-ad.txt", DONE)
     assert ill(about) == {
         "controller": (
@@ -280,7 +280,7 @@ def test_the_machine_that_lost_a_disk() -> None:
 
 
 def test_a_server_whose_disks_are_on_two_channels() -> None:
-    """They are six, and both arrays are on all of them."""
+    """There are six, and both arrays are on all of them."""
     found = read("adaptec/kumy+Parse-Arcconf/output.txt", DONE)
     assert (found.model, len(found.disks), ill(found)) == ("IBM ServeRAID 8i", 6, {})
     assert [len(each.slots) for each in found.arrays] == [6, 6]
@@ -309,7 +309,7 @@ def test_excerpts_of_netdata() -> None:
 
 
 def test_a_smartraid_without_arrays_and_one_as_an_adapter() -> None:
-    """They tell their PCI address, their disks' temperatures and block devices."""
+    """They report their PCI address, their disks' temperatures and block devices."""
     for folder, disks, address in (
         ("raid_unconfigured", 8, "0000:60:00.0"),
         ("hba", 7, "0000:d9:00.0"),
@@ -334,7 +334,7 @@ def test_a_smartraid_without_arrays_and_one_as_an_adapter() -> None:
 
 
 def test_a_smartraid_with_arrays() -> None:
-    """Arrays hold logical devices, which hold no disks of their own."""
+    """Arrays contain logical devices, which have no disks of their own."""
     groups = read(f"{ULMITOV}raid/_getconfig_1_AR").arrays
     logical = read(f"{ULMITOV}raid/_getconfig_1_LD").arrays
     assert [(each.name, each.label, len(each.slots)) for each in groups] == [
@@ -355,7 +355,7 @@ def test_a_smartraid_with_arrays() -> None:
 
 
 def test_how_many_controllers_there_are() -> None:
-    """In all that ends well; a version of 2016 without its end is refused."""
+    """In all complete outputs; a version of 2016 without its end is refused."""
     for name in ("raid_unconfigured/_getversion", "hba/_getversion", "hba/_list"):
         assert arcconf.parse_count(corpus(ULMITOV + name).read_text()) == 1
     with pytest.raises(ParseError, match="completed successfully"):
@@ -363,7 +363,7 @@ def test_how_many_controllers_there_are() -> None:
 
 
 def test_the_log_of_errors() -> None:
-    """An excerpt, whose serial number is crossed out."""
+    """An excerpt with a redacted serial number."""
     text = corpus("adaptec/ibm-cloud-docs+bare-metal/getlogs-device-tabular.txt").read_text()
     log = arcconf_status.parse_device_log(text + DONE)
     assert {serial: totals["mediumErrors"] for serial, totals in log.by_serial.items()} == {

@@ -1,4 +1,4 @@
-"""What Adaptec's 'arcconf' says, with everything that can be wrong, and how it is asked."""
+"""Parsers and backend of Adaptec's 'arcconf', with all possible faults."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def told(text: str) -> PhysicalDisk:
 
 
 def test_a_controller_its_array_its_disks_and_its_battery() -> None:
-    """MB are 2^20 bytes; segments name disks by their serial numbers."""
+    """An MB is 2^20 bytes; segments identify disks by their serial numbers."""
     config = arcconf.parse_config(WHOLE, "adaptec 1")
     found = config.controller
     assert (found.model, found.serial, found.firmware, found.memory_bytes) == (
@@ -171,7 +171,7 @@ def test_a_controller_its_array_its_disks_and_its_battery() -> None:
 
 
 def test_smartctl_asks_for_a_disk_by_host_unit_and_target() -> None:
-    """The number of the host is another one on each machine; it reaches channel 0 only."""
+    """The host number differs on each host; it reaches channel 0 only."""
     far = disk(2).replace(": 0,10(10:0)", ": 1,10(10:0)")
     config = arcconf.parse_config(WHOLE.replace(DONE, far + DONE), "adaptec 1")
     found = arcconf.at_host(config, "host3")
@@ -198,13 +198,13 @@ def test_smartctl_asks_for_a_disk_by_host_unit_and_target() -> None:
     ],
 )
 def test_words_for_an_array(status: str, health: Health, done_ratio: float | None) -> None:
-    """An array that is impacted is verified; a task or a word nobody knows is no 'Optimal'."""
+    """An 'Impacted' array is being verified; an unknown task or state is not 'Optimal'."""
     found = array(status).state
     assert (found.health, found.done_ratio) == (health, done_ratio)
 
 
 def test_an_array_that_says_optimal_and_lost_something() -> None:
-    """A member that is missing, or stripes whose data are gone, is seen nowhere else."""
+    """A missing member, or stripes with lost data, appear nowhere else."""
     assert array("Optimal", segment="Missing").state.health is Health.DEGRADED
     assert array("Optimal", segment="Inconsistent").state.health is Health.DEGRADED
     assert array("Optimal", segment="Rebuilding").state.health is Health.REBUILDING
@@ -229,14 +229,14 @@ def test_an_array_that_says_optimal_and_lost_something() -> None:
     ],
 )
 def test_words_for_a_disk(state: str, smart: str, health: Health) -> None:
-    """'S.M.A.R.T. : Yes' is an error, 'No' is a good disk; a disk without a word is no good one."""
+    """'S.M.A.R.T. : Yes' is an error, 'No' is a good disk; a disk without a state is not good."""
     found = told(disk(0, state, smart, 3))
     assert found.state.health is health
     assert found.errors_total == {"s.m.a.r.t. warnings": 3}
 
 
 def test_a_failed_disk_that_lost_its_place_and_its_name() -> None:
-    """It is called by its channel, which it still has."""
+    """It is named by its channel, which it still has."""
     found = told(
         "      Device #2\n         Device is a Hard drive\n         State : Failed\n"
         "         Reported Channel,Device(T:L)       : 0,13(13:0)\n         Total Size : 0 MB\n"
@@ -246,14 +246,14 @@ def test_a_failed_disk_that_lost_its_place_and_its_name() -> None:
 
 
 def test_two_connectors_with_an_enclosure_of_one_number() -> None:
-    """Then the place alone does not tell a disk from another."""
+    """Then the slot alone does not identify a disk."""
     other = disk(1).replace("Slot 5", "Slot 4")
     found = parsed(PHYSICAL + disk(0) + other + DONE).disks
     assert [each.slot for each in found] == ["channel 0 device 8", "channel 0 device 9"]
 
 
 def test_a_card_with_two_channels_lists_each_disk_twice() -> None:
-    """It is one disk; where one of the lists says it failed, it did."""
+    """It is one disk; if one of the lists reports it as failed, it has failed."""
     found = parsed(PHYSICAL + disk(0) + disk(1) + disk(0, "Failed") + disk(1) + DONE).disks
     assert [(each.slot, each.state.health) for each in found] == [
         ("enclosure 0 slot 4", Health.FAILED),
@@ -262,7 +262,7 @@ def test_a_card_with_two_channels_lists_each_disk_twice() -> None:
 
 
 def test_a_fault_that_only_the_controller_counts() -> None:
-    """A disk that is missing need not be listed; where it is, the controller says no more of it."""
+    """A missing disk need not be listed; if it is, the controller has no further fault."""
     counted = WHOLE.replace("drive count                 : 0", "drive count : 1")
     found = parsed(counted).state
     assert found is not None
@@ -276,7 +276,7 @@ def test_a_fault_that_only_the_controller_counts() -> None:
 
 
 def test_parts_of_an_enclosure() -> None:
-    """A fan nobody knows of has no speed; one that is not installed is no fault."""
+    """A fan without a readable state has no speed; one that is not installed is no fault."""
     found = {each.name: each for each in parsed(PHYSICAL + ENCLOSURE + DONE).sensors}
     states = {name: each.state.health if each.state else None for name, each in found.items()}
     assert states == {
@@ -336,14 +336,14 @@ BACKED_UP = "Cache Backup Unit Information\n   Overall Backup Unit Status : Read
     ],
 )
 def test_what_keeps_the_cache(lines: str, health: Health, ready: bool | None) -> None:
-    """Batteries, capacitors of three generations; none is no fault, one that failed is."""
+    """Batteries, capacitors of three generations; a missing one is no fault, a failed one is."""
     at = CONTROLLER.index("Battery Information")
     (found,) = parsed(CONTROLLER[:at] + lines + DONE).batteries
     assert (found.state.health, found.ready) == (health, ready)
 
 
 def test_a_cache_that_went_off_because_its_battery_failed() -> None:
-    """What it was set to is told beside what it does."""
+    """The configured policy is reported in addition to the active one."""
     found = parsed(
         WHOLE.replace("Write-cache status                       : On", "Write-cache status : Off")
     )
@@ -365,7 +365,7 @@ def test_a_cache_that_went_off_because_its_battery_failed() -> None:
 def test_caching_of_new_cards(
     share: str, cache: str, caching: str, expected: tuple[bool | None, bool | None]
 ) -> None:
-    """The controller tells its state and the share of writes, the array whether it takes part."""
+    """The controller has its state and the share of writes, the array whether it uses the cache."""
     properties = f"   {RULE}\n   Cache Properties\n   Cache Status : {cache}\n"
     properties += f"   Write Cache Percentage : {share}\n"
     found = parsed(
@@ -393,7 +393,7 @@ def test_caching_of_new_cards(
     ],
 )
 def test_whether_writes_are_cached_without_a_battery(setting: str, forced: bool | None) -> None:
-    """Somebody chose that, or left it to the battery."""
+    """Configured by a user, or dependent on the battery."""
     policy = parsed(WHOLE.replace("On when protected by battery/ZMM", setting)).arrays[0].policy
     assert policy is not None
     assert policy.forced is forced
@@ -409,7 +409,7 @@ def test_whether_writes_are_cached_without_a_battery(setting: str, forced: bool 
     ],
 )
 def test_disks_that_cache_writes_themselves(words: tuple[str, str], expected: bool | None) -> None:
-    """One of an array's is enough; a disk of which that is not known is not one that does not."""
+    """One disk of an array is enough; a disk with an unknown state is not a disabled one."""
     text = WHOLE.replace(disk(0), disk(0) + f"         Write Cache : {words[0]}\n")
     text = text.replace(disk(1), disk(1) + f"         Write Cache : {words[1]}\n")
     spare = disk(2, "Hot Spare") + "         Write Cache : Enabled (write-back)\n"
@@ -423,14 +423,14 @@ def test_disks_that_cache_writes_themselves(words: tuple[str, str], expected: bo
 def test_new_cards_have_one_setting_for_the_disks_of_arrays(
     word: str, expected: bool | None
 ) -> None:
-    """What it is by default depends on the disk."""
+    """The default depends on the disk."""
     policy = "Physical Drive Write Cache Policy Information"
     lines = f"   {RULE}\n   {policy}\n   {RULE}\n   Configured Drives : {word}\n"
     assert parsed(WHOLE.replace(LOGICAL, lines + LOGICAL)).arrays[0].disk_cache is expected
 
 
 def test_an_array_of_a_new_card_that_has_failed_leaves_the_rest_to_its_members() -> None:
-    """'Failed' may be a spare that died: then no data are lost."""
+    """'Failed' may be a failed spare: then no data are lost."""
     text = f"{RULE}\nArray Information\n{RULE}\nArray Number 0\n   Name : A\n   Status : Failed\n"
     (found,) = parsed(text + DONE).arrays
     assert (found.name, found.label, found.state.health) == ("array 0", "A", Health.ATTENTION)
@@ -451,7 +451,7 @@ def test_an_array_of_a_new_card_that_has_failed_leaves_the_rest_to_its_members()
 def test_what_runs_at_an_array(
     array_status: str, operation: str, status: str, health: Health
 ) -> None:
-    """A task makes nothing better than it is, and what does not get on needs somebody."""
+    """A task does not improve a state, and a task without progress needs attention."""
     tasks = arcconf_status.parse_tasks(TASK.format(operation=operation, status=status) + DONE)
     text = WHOLE.replace(
         "logical device                 : Optimal", f"logical device : {array_status}"
@@ -522,7 +522,7 @@ def test_errors_counted_by_the_controller(text: str) -> None:
     ],
 )
 def test_a_disk_without_an_entry_has_no_count_of_0_where_that_may_be_lost(text: str) -> None:
-    """There was no room for it, or whose an entry is, is not known, or the log does not tell."""
+    """There was no room for it, or an entry's disk is unknown, or the log does not report it."""
     config = arcconf.parse_config(WHOLE, "adaptec 1")
     found = arcconf_status.with_errors(
         config.controller, arcconf_status.parse_device_log(text + DONE), config
@@ -531,7 +531,7 @@ def test_a_disk_without_an_entry_has_no_count_of_0_where_that_may_be_lost(text: 
 
 
 def test_a_disk_whose_entry_says_that_it_is_going_to_fail() -> None:
-    """And a log that has no room left."""
+    """And a log without room."""
     config = arcconf.parse_config(WHOLE, "adaptec 1")
     log = arcconf_status.parse_device_log(TABULAR.format(full="true", smart="true") + DONE)
     found = arcconf_status.with_errors(config.controller, log, config)
@@ -540,7 +540,7 @@ def test_a_disk_whose_entry_says_that_it_is_going_to_fail() -> None:
 
 
 def test_error_counters_of_new_cards_are_those_that_count_errors() -> None:
-    """What the drive corrected, and how much it read, is none."""
+    """Errors that the drive corrected, and its amount of reads, are no errors."""
     counters = "      Device Error Counters\n" + "".join(
         f"         {name} : 4\n"
         for name in (
@@ -570,7 +570,7 @@ def test_error_counters_of_new_cards_are_those_that_count_errors() -> None:
     ],
 )
 def test_what_is_no_configuration_is_no_controller_without_disks(text: str) -> None:
-    """Cut off, wrong words, a card that is too new for the tool: it says that it succeeded."""
+    """Truncated, wrong words, a card that is too new for the tool: it reports success."""
     with pytest.raises(ParseError, match="arcconf"):
         arcconf.parse_config(text, "adaptec 1")
 
@@ -584,7 +584,7 @@ def test_more_than_a_controller_can_have_is_refused() -> None:
 
 @given(st.text(max_size=300))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    """In the middle of a good one, too."""
+    """In the middle of a valid one, too."""
     for given_text in (text + DONE, WHOLE.replace("Present", text), WHOLE.replace(": ", text)):
         for parse in (
             parsed,
@@ -608,7 +608,7 @@ ANSWERS = {
 
 
 def test_a_machine_with_one_controller() -> None:
-    """Its only host is its own; nothing else is asked."""
+    """Its only host is its own; nothing else is queried."""
     found = asked(ADAPTEC, {AACRAID: None}, ANSWERS)
     (one,) = found.controllers
     assert (one.name, one.host, found.problems) == ("adaptec 1", "host2", ())
@@ -617,7 +617,7 @@ def test_a_machine_with_one_controller() -> None:
 
 
 def test_two_controllers_are_told_apart_by_their_serial_numbers() -> None:
-    """The driver shows the last digits, as old versions of it do, or all."""
+    """The driver shows the last digits, as its old versions do, or all."""
     other = WHOLE.replace("7A001122334", "7A009988776")
     files = {
         AACRAID: None,
@@ -641,7 +641,7 @@ def test_two_controllers_are_told_apart_by_their_serial_numbers() -> None:
 
 
 def smartpqi(vendor: str) -> dict[str, str | None]:
-    """Return two hosts of the driver smartpqi of a maker."""
+    """Return two hosts of the driver smartpqi of one vendor."""
     return {
         f"{DRIVERS}/smartpqi/0000:3c:00.0/host0": None,
         f"{DRIVERS}/smartpqi/0000:5e:00.0/host1": None,
@@ -651,7 +651,7 @@ def smartpqi(vendor: str) -> dict[str, str | None]:
 
 
 def test_a_new_card_tells_its_pci_address() -> None:
-    """In hexadecimal digits; smartctl has no such way to its disks."""
+    """In hexadecimal digits; smartctl has no such device type for its disks."""
     about = "   PCI Address (Domain:Bus:Device:Function)   : 0:5e:0:0\n"
     text = WHOLE.replace("   Installed memory", about + "   Installed memory")
     answers = {**ANSWERS, "arcconf GETCONFIG 1 AL": text}
@@ -660,13 +660,13 @@ def test_a_new_card_tells_its_pci_address() -> None:
 
 
 def test_a_controller_that_hp_sells_is_not_asked_by_arcconf() -> None:
-    """Nobody is told to install arcconf there."""
+    """The user is not told to install arcconf there."""
     found = asked(ADAPTEC, smartpqi("0x1590\n"), {"arcconf LIST": ""})
     assert (found.controllers, found.problems) == ((), ())
 
 
 def test_a_part_that_cannot_be_read_is_told_with_the_rest() -> None:
-    """A log that this card has not is none; one that is cut off is a problem."""
+    """A log that this card does not have is no problem; a truncated one is."""
     tasks = "Controllers found: 1\n   Current oper"
     log = "The requested feature is not supported on this controller.\n\nCommand aborted.\n"
     answers = {
@@ -682,7 +682,7 @@ def test_a_part_that_cannot_be_read_is_told_with_the_rest() -> None:
 
 
 def test_headings_that_are_not_known_lose_no_disk_and_no_array_in_silence() -> None:
-    """A later version may call them otherwise; a whole answer of before has both."""
+    """A later version may name them differently; a complete older answer has both."""
     for heading, why in (
         ("Physical Device information", "expected 'Physical Device information'"),
         ("Logical device number", "expected 1 logical devices, got none"),
@@ -694,7 +694,7 @@ def test_headings_that_are_not_known_lose_no_disk_and_no_array_in_silence() -> N
 
 
 def test_a_word_for_a_write_cache_that_is_not_known_is_told() -> None:
-    """Whether the cache needs its battery is not known then; without a cache there is nothing."""
+    """Whether the cache needs its battery is unknown then; without a cache there is no problem."""
     for word, told in (("Perhaps", True), ("Not supported", False), ("Off", False)):
         text = re.sub(r"Write-cache s(?:etting|tatus) +: .*", f"Write-cache mode : {word}", WHOLE)
         answers = {**ANSWERS, "arcconf GETCONFIG 1 AL": text}
@@ -715,7 +715,7 @@ def test_a_second_controller_that_is_not_listed_is_a_problem() -> None:
 
 
 def test_a_card_that_shows_drives_alone_need_not_be_listed() -> None:
-    """Containers are on channel 0, drives that the card lets through behind it."""
+    """Containers are on channel 0, pass-through drives of the card after it."""
     answers = {"arcconf GETVERSION": "Controllers found: 0\n" + DONE}
     for channel, told in (("1", False), ("0", True)):
         path = f"/sys/class/scsi_device/2:{channel}:0:0/device"
@@ -725,7 +725,7 @@ def test_a_card_that_shows_drives_alone_need_not_be_listed() -> None:
 
 
 def test_a_controller_that_is_there_and_not_listed_is_a_problem() -> None:
-    """It may have died; without such hosts there is nothing to tell."""
+    """It may have died; without such hosts there is no problem."""
     answers = {"arcconf GETVERSION": "Controllers found: 0\n" + DONE}
     found = asked(ADAPTEC, {AACRAID: None}, answers)
     (problem,) = found.problems

@@ -1,4 +1,4 @@
-"""A disk behind an Areca to which smartctl has no way: the maker's program tells what it can."""
+"""A disk behind an Areca that smartctl cannot read: the vendor's program reads it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ SECOND = behind("areca,2", "channel 2")
 
 
 def smartctl(target: Target, output: str = REFUSED) -> Files:
-    """Return what smartctl says of a disk: that there is no such way, if not something else."""
+    """Return smartctl's output for a disk: by default that it cannot read it."""
     return said(*smartctl_runner.command(target, "full"), stdout=output, status=2)
 
 
@@ -69,7 +69,7 @@ def table(number: int, pending: int = 193) -> str:
 
 
 def detail(serial: str, temperature: str = "34 C") -> str:
-    """Return who a disk is."""
+    """Return the identity of a disk."""
     return (
         f"Model Name                         : {MODEL}\n"
         f"Serial Number                      : {serial}\n"
@@ -80,12 +80,12 @@ def detail(serial: str, temperature: str = "34 C") -> str:
 
 
 def cli(command: str, text: str, program: str = "cli64") -> Files:
-    """Return what Areca's program prints."""
+    """Return the output of Areca's program."""
     return said(program, *command.split(), stdout=text)
 
 
 def told(number: int = 2, serial: str = "WD-9002", pending: int = 193) -> Files:
-    """Return all that Areca's program tells of a disk."""
+    """Return all outputs of Areca's program for a disk."""
     return {
         **cli(f"disk smart drv={number}", table(number, pending)),
         **cli(f"disk info drv={number}", detail(serial)),
@@ -96,7 +96,7 @@ class Played:
     """A recorded machine with such a card, its poller, and a clock."""
 
     def __init__(self, machine: MachineMaker, *targets: Target) -> None:
-        """Begin with disks that have said nothing."""
+        """Start with disks that were not polled."""
         self._machine = machine
         self.now = 100.0
         self.root: Root = machine({**CARD, "/.probe": None})
@@ -105,13 +105,13 @@ class Played:
         )
 
     def look(self, files: Mapping[str, str | bytes | None], seconds: float = 15.0) -> Disks:
-        """Let time pass, and return what is known then."""
+        """Advance the clock, and return the disks."""
         self.now += seconds
         self._machine(files)
         return self.poller.read(self.root)
 
     def only(self, files: Mapping[str, str | bytes | None], seconds: float = 15.0) -> Disk:
-        """Return the one disk there is."""
+        """Return the only disk."""
         (disk,) = self.look(files, seconds).by_key.values()
         return disk
 
@@ -119,7 +119,7 @@ class Played:
 def test_where_smartctl_is_refused_the_makers_program_reads_the_disk(
     machine: MachineMaker,
 ) -> None:
-    """An old firmware: attributes without raw values, and who the disk is."""
+    """An old firmware: attributes without raw values, and the identity of the disk."""
     disk = Played(machine).only({**smartctl(SECOND), **told()})
     polled, drive = disk.polled, disk.polled.drive
     assert drive is not None
@@ -137,7 +137,7 @@ def test_where_smartctl_is_refused_the_makers_program_reads_the_disk(
 
 
 def test_coverage_says_by_what_a_disk_is_read_and_what_is_missing(machine: MachineMaker) -> None:
-    """It is read, in another way than the others, and not all of it."""
+    """It is read, with another access method than the others, and with fewer data."""
     disks = Played(machine).look({**smartctl(SECOND), **told()})
     (covered,) = inventory.look(disks, None).values()
     assert covered.cover is Cover.READ
@@ -153,7 +153,7 @@ def test_coverage_says_by_what_a_disk_is_read_and_what_is_missing(machine: Machi
 
 
 def test_smartctl_comes_first(machine: MachineMaker) -> None:
-    """It reads the disk: what the other program says is not even looked at, though it is worse."""
+    """smartctl reads the disk: the other program is not run, although its data are worse."""
     heard = json.dumps(
         {
             "json_format_version": [1, 0],
@@ -179,7 +179,7 @@ def test_smartctl_comes_first(machine: MachineMaker) -> None:
 def test_another_answer_of_the_program_is_heard_while_smartctl_says_the_same(
     machine: MachineMaker,
 ) -> None:
-    """Of a recorded machine: the disk lost seven points between two polls."""
+    """From a recorded machine: the disk lost seven points between two polls."""
     played = Played(machine)
     played.look({**smartctl(SECOND), **told(pending=200)})
     drive = played.only(told(pending=193)).polled.drive
@@ -202,7 +202,7 @@ def test_another_answer_of_the_program_is_heard_while_smartctl_says_the_same(
 def test_a_program_that_refuses_adds_its_reason(
     machine: MachineMaker, answer: str, reason: str
 ) -> None:
-    """Smartctl's reason stays ahead of it, and the disk is not read."""
+    """smartctl's reason comes first, and the disk is not read."""
     disk = Played(machine).only({**smartctl(SECOND), **cli("disk smart drv=2", answer)})
     assert (disk.polled.cover, disk.polled.drive) == (Cover.NO_PASS_THROUGH, None)
     before, _, after = disk.polled.reason.partition("; Areca's program: ")
@@ -211,7 +211,7 @@ def test_a_program_that_refuses_adds_its_reason(
 
 
 def test_a_disk_that_does_not_say_who_it_is_is_read_all_the_same(machine: MachineMaker) -> None:
-    """It is called by its place, and the reason says so."""
+    """It is named by its slot, and the reason says so."""
     disk = Played(machine).only(
         {
             **smartctl(SECOND),
@@ -226,7 +226,7 @@ def test_a_disk_that_does_not_say_who_it_is_is_read_all_the_same(machine: Machin
 def test_a_disk_in_an_enclosure_is_asked_by_the_number_the_list_gives_it(
     machine: MachineMaker,
 ) -> None:
-    """Slot 2 of enclosure 2 is drive 10; an empty place is nobody's."""
+    """Slot 2 of enclosure 2 is drive 10; an empty slot is not used."""
     listed = (
         f"  # Enc# Slot#   ModelName                        Capacity  Usage\n{RULE}\n"
         f"  8  01  Slot#8  {MODEL:<32}1500.3GB  JBOD\n"
@@ -245,7 +245,7 @@ def test_a_disk_in_an_enclosure_is_asked_by_the_number_the_list_gives_it(
 
 
 def test_of_two_controllers_none_is_asked(machine: MachineMaker) -> None:
-    """Which of them is 'ctrl=1' is not known: better nothing than the disk of another card."""
+    """It is unknown which of them is 'ctrl=1': no data are better than another disk's data."""
     second: Files = {"/sys/bus/pci/drivers/arcmsr/0000:04:0e.0/host1": None}
     disk = Played(machine).only({**second, **smartctl(SECOND), **told()})
     assert disk.polled.cover is Cover.NO_PASS_THROUGH
@@ -253,7 +253,7 @@ def test_of_two_controllers_none_is_asked(machine: MachineMaker) -> None:
 
 
 def test_beside_smartd_no_program_is_run(machine: MachineMaker) -> None:
-    """Each would lose answers of the other; that it was so is played as it was recorded."""
+    """Each would lose answers of the other; the replay has the recorded result."""
     clash = json.dumps({"cover": "failed", "reason": "'smartd' asks this controller, too"})
     name = probe_path("run", smartctl_runner.command(SECOND, "full"))
     disk = Played(machine).only({name: clash, **told()})
@@ -265,7 +265,7 @@ def test_beside_smartd_no_program_is_run(machine: MachineMaker) -> None:
 def test_a_disk_whose_controller_hangs_is_not_asked_by_another_program(
     machine: MachineMaker,
 ) -> None:
-    """smartctl is in the kernel and does not come back: no second program beside it."""
+    """smartctl is stuck in the kernel: no second program is started."""
     name = probe_path("run", smartctl_runner.command(SECOND, "full"))
     disk = Played(machine).only({name: json.dumps({"cover": "stuck", "reason": "x"}), **told()})
     assert (disk.polled.cover, disk.polled.reason) == (Cover.STUCK, "x")
@@ -281,7 +281,7 @@ def test_a_disk_behind_another_maker_is_not_asked_by_arecas_program(machine: Mac
 
 
 def test_without_smartctl_the_program_reads_what_it_knows(machine: MachineMaker) -> None:
-    """Of the two disks of the machine the one behind the card is read, and the reason is said."""
+    """Of the two disks of the host the one behind the card is read, and the reason is reported."""
     direct = Target("/dev/sdb", "sat", "sdb", "host1", "ahci")
     version = probe_path("run", ("smartctl", "--json=c", "-V"))
     lacking = {version: json.dumps({"cover": "no_smartctl", "reason": "'smartctl': got none"})}
@@ -297,7 +297,7 @@ def test_without_smartctl_the_program_reads_what_it_knows(machine: MachineMaker)
 
 
 def incident(name: str, number: int) -> Files:
-    """Return what the tools said of a disk of the incident: smartctl nothing."""
+    """Return the outputs for a disk with pending sectors: smartctl has none."""
     attributes = corpus(f"reference/areca-cli-disk-smart-{name}.txt").read_text()
     return {
         **smartctl(behind(f"areca,{number}")),
@@ -307,7 +307,7 @@ def incident(name: str, number: int) -> Files:
 
 
 def alerts(machine: MachineMaker, name: str, number: int) -> set[tuple[str, str]]:
-    """Return alert and attribute of all that fires of one disk, polled four times."""
+    """Return alert and attribute of all firing alerts of one disk, polled four times."""
     played, host = Played(machine, behind(f"areca,{number}")), Machine()
     files = incident(name, number)
     for _ in range(4):
@@ -323,7 +323,7 @@ def alerts(machine: MachineMaker, name: str, number: int) -> set[tuple[str, str]
 def test_the_dying_disk_that_smartctl_never_saw_alerts_at_first_sight(
     machine: MachineMaker,
 ) -> None:
-    """Drive 2 alone, read by nothing but the card's program: 197 and 198, and nothing else."""
+    """Drive 2 alone, read only by the card's program: 197 and 198, and no others."""
     assert alerts(machine, "drv2-failing", 2) == {("DiskValueLow", "197"), ("DiskValueLow", "198")}
 
 

@@ -1,4 +1,4 @@
-"""What Areca's command line tool says of its disks."""
+"""SMART data from Areca's command line tool."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GuiErrMsg<0x00>: Success.
 
 
 def test_a_table_without_raw_values_has_none() -> None:
-    """Normalised values and thresholds are there, a raw value is not known and not 0."""
+    """Normalised values and thresholds exist, a raw value is unknown and not 0."""
     five, pending = parse_disk_smart(TABLE)
     assert (five.id, five.name, five.value, five.threshold) == (
         5,
@@ -34,7 +34,7 @@ def test_a_table_without_raw_values_has_none() -> None:
 
 
 def test_the_newer_table_has_raw_values_and_names_that_end_in_words() -> None:
-    """Parsed from the right: names have blanks."""
+    """Parsed from the right: names contain blanks."""
     (row,) = parse_disk_smart("199 Ultra DMA CRC Error Count   200  200   0   131   OK\n")
     assert (row.name, row.value, row.worst, row.threshold, row.raw) == (
         "Ultra DMA CRC Error Count",
@@ -58,7 +58,7 @@ def test_no_table_is_no_healthy_disk(text: str) -> None:
 
 
 def test_a_state_other_than_ok_is_a_failure() -> None:
-    """Healthy words are an allow-list."""
+    """OK states are an allow-list."""
     (row,) = parse_disk_smart("5 Reallocated Sector Count 0x33 139 140 FAIL\n")
     assert row.failed == "now"
 

@@ -1,4 +1,4 @@
-"""MegaRAID controllers as MegaCli tells of them, with everything that can be wrong."""
+"""MegaRAID controllers read with MegaCli, with all possible faults."""
 
 from __future__ import annotations
 
@@ -120,12 +120,12 @@ def disk(
 
 
 def volumes(text: str) -> tuple[Array, ...]:
-    """Return what is read of virtual drives."""
+    """Return the parsed virtual drives."""
     return megacli.parse_volumes(f"Adapter 0 -- Virtual Drive Information:\n{text}{DONE}")
 
 
 def disks(text: str) -> tuple[PhysicalDisk, ...]:
-    """Return what is read of disks."""
+    """Return the parsed disks."""
     return megacli.parse_disks(f"Adapter #0\n\n{text}{DONE}")
 
 
@@ -217,7 +217,7 @@ def test_an_adapter_tells_who_it_is() -> None:
 def test_an_adapter_with_bad_memory_or_data_nobody_took_needs_attention(
     damage: tuple[str, str],
 ) -> None:
-    """It works meanwhile."""
+    """It is active meanwhile."""
     state = megacli.parse_adapters(ADAPTERS.replace(*damage))[0].controller.state
     assert state is not None
     assert (state.health, damage[1][-1] in state.word) == (Health.ATTENTION, True)
@@ -241,13 +241,13 @@ def test_where_an_adapter_is() -> None:
     ],
 )
 def test_states_of_a_virtual_drive(word: str, health: Health) -> None:
-    """Words that are not known need attention, none at all too."""
+    """Unknown states need attention, a missing one too."""
     (found,) = volumes(volume(word))
     assert (found.state.health, found.state.word) == (health, word)
 
 
 def test_a_virtual_drive_says_where_the_host_sees_it() -> None:
-    """Its target tells; a name may be anything; a stripe of mirrors has a span depth."""
+    """Its target identifies it; a name may be anything; a stripe of mirrors has a span depth."""
     ten = volume(number=130, Name="State: Failed", Span_Depth="3")
     zero, found = volumes(volume() + ten)
     assert (zero.name, zero.level, zero.address, zero.size_bytes) == (
@@ -262,7 +262,7 @@ def test_a_virtual_drive_says_where_the_host_sees_it() -> None:
 
 
 def test_the_cache_is_written_through_though_it_was_set_to_write_back() -> None:
-    """Its battery is not well: 'No Write Cache if Bad BBU'."""
+    """Its battery is not OK: 'No Write Cache if Bad BBU'."""
     now = "WriteThrough, ReadAdaptive, Direct, No Write Cache if Bad BBU"
     policy = volumes(volume(Current_Cache_Policy=now))[0].policy
     assert policy is not None
@@ -277,7 +277,7 @@ def test_the_cache_is_written_through_though_it_was_set_to_write_back() -> None:
     ("word", "expected"), [("Enabled", True), ("Disabled", False), ("Disk's Default", None)]
 )
 def test_the_caches_of_the_disks_themselves(word: str, expected: bool | None) -> None:
-    """What a disk does by default is not known here."""
+    """The disk's default is unknown here."""
     assert volumes(volume(Disk_Cache_Policy=word))[0].disk_cache is expected
 
 
@@ -293,7 +293,7 @@ def test_a_cache_that_is_forced_on(word: str, forced: bool | None) -> None:
 
 
 def test_what_runs_at_a_virtual_drive() -> None:
-    """A check of a whole one keeps it busy; of a degraded one it does not make it better."""
+    """A check makes an optimal one busy; it does not improve a degraded one."""
     runs = "Ongoing Progresses:\n  Check Consistency        : Completed 4%, Taken 616 min.\n"
     (busy,) = volumes(volume(more=runs))
     assert (busy.state.health, busy.state.done_ratio) == (Health.BUSY, 0.04)
@@ -307,7 +307,7 @@ def test_what_runs_at_a_virtual_drive() -> None:
 
 
 def test_bad_blocks_need_attention() -> None:
-    """Data are lost, though all disks are there."""
+    """Data are lost, although all disks are present."""
     (found,) = volumes(volume(more="Bad Blocks Exist: Yes\n"))
     assert (found.state.health, found.state.word) == (
         Health.ATTENTION,
@@ -316,7 +316,7 @@ def test_bad_blocks_need_attention() -> None:
 
 
 def test_members_of_virtual_drives_are_below_them() -> None:
-    """A disk may be of two: it is listed twice, and is one."""
+    """A disk may belong to two: it is listed twice, and is one."""
     text = volume() + disk(slot=0) + disk(slot=1) + volume(number=1) + disk(slot=1)
     assert [each.slots for each in volumes(text)] == [
         ("enclosure 252 slot 0", "enclosure 252 slot 1"),
@@ -355,7 +355,7 @@ def test_no_virtual_drives_and_no_disks_are_answers() -> None:
     ],
 )
 def test_states_of_a_disk(word: str, health: Health, usage: str) -> None:
-    """What its motor does counts as well, when it is not known."""
+    """An unknown state of its spindle counts as well."""
     (found,) = disks(disk(word))
     assert (found.state.health, found.state.word, found.usage) == (health, word, usage)
 
@@ -370,7 +370,7 @@ def test_states_of_a_disk(word: str, health: Health, usage: str) -> None:
     ],
 )
 def test_a_disk_that_is_online_may_be_dying(told: dict[str, str], health: Health) -> None:
-    """Counts of errors are told as such: whether they grow is judged elsewhere."""
+    """Error counts are reported unchanged: rules evaluate their increase."""
     assert disks(disk(**told))[0].state.health is health
     assert disks(disk("Failed", **told))[0].state.health is Health.FAILED
     if health is Health.OK:
@@ -382,7 +382,7 @@ def test_a_disk_that_is_online_may_be_dying(told: dict[str, str], health: Health
 
 
 def test_who_a_disk_is() -> None:
-    """Columns of what it says of itself: SAS, SATA, and SATA as an old firmware shows it."""
+    """Columns of its identity: SAS, SATA, and SATA in an old firmware's format."""
     (sas,) = disks(disk())
     assert (sas.slot, sas.kind, sas.model, sas.serial, sas.firmware) == (
         "enclosure 252 slot 3",
@@ -401,7 +401,7 @@ def test_who_a_disk_is() -> None:
 
 
 def test_a_disk_without_an_enclosure_has_a_slot_and_none_is_lost() -> None:
-    """'N/A' is no number; of two that claim one place both are told."""
+    """'N/A' is no number; of two disks with one slot both are reported."""
     told = disk(enclosure="N/A") + disk(**{"Device Id": "77"}) + disk(**{"Device Id": "78"})
     none = disk(**{"Slot Number": "N/A", "Device Id": "9"})
     assert [each.slot for each in disks(told + none)] == [
@@ -413,7 +413,7 @@ def test_a_disk_without_an_enclosure_has_a_slot_and_none_is_lost() -> None:
 
 
 def test_a_battery_that_is_well() -> None:
-    """What its gauge answers is no alarm."""
+    """The answers of its fuel gauge are no alarms."""
     found = megacli.parse_battery(BATTERY)
     assert (found.state.health, found.state.word, found.ready) == (Health.OK, "Optimal", True)
     assert (found.charge_ratio, found.temperature_celsius) == (0.98, 34.0)
@@ -448,7 +448,7 @@ def test_a_battery_that_is_well() -> None:
     ],
 )
 def test_states_of_a_battery(change: tuple[str, str], health: Health) -> None:
-    """A question that is not known and answered Yes needs attention."""
+    """An unknown question with the answer Yes needs attention."""
     assert change[0] in BATTERY
     found = megacli.parse_battery(BATTERY.replace(*change))
     assert found.state.health is health
@@ -456,7 +456,7 @@ def test_states_of_a_battery(change: tuple[str, str], health: Health) -> None:
 
 
 def test_no_battery_is_no_fault_and_a_failure_is_no_answer() -> None:
-    """Old versions say only that they failed: then nobody knows."""
+    """Old versions report only a failure: then the state is unknown."""
     told = "Adapter 0: Get BBU Status Failed.\n\nFW error description: \n"
     absent = f"{told} The required hardware component is not present.\n\nExit Code: 0x22\n"
     found = megacli.parse_battery(absent)
@@ -466,7 +466,7 @@ def test_no_battery_is_no_fault_and_a_failure_is_no_answer() -> None:
 
 
 def test_how_far_a_rebuild_is() -> None:
-    """Of several disks each; one that is not rebuilt says so."""
+    """Of several disks each; one that is not rebuilding is reported so."""
     text = (
         "Rebuild Progress on Device at Enclosure 252, Slot 3 Completed 38% in 12 Minutes.\n"
         "Device(Encl-252 Slot-4) is not in rebuild process\n"
@@ -516,14 +516,14 @@ def test_events_are_those_of_the_log_by_their_numbers() -> None:
 def test_an_output_that_is_none_is_refused(
     read: Callable[[str], object], text: str, says: str
 ) -> None:
-    """It says what was expected; half an output shows fewer disks, and is none."""
+    """The error has the expected text; half an output has fewer disks, and is refused."""
     with pytest.raises(ParseError, match=re.escape(says)):
         read(text)
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=300), st.integers(0, 1500))
 def test_no_damage_is_anything_but_a_refusal(junk: str, at: int) -> None:
-    """Whatever stands in the middle of an output: it is read, or refused."""
+    """Any text in the middle of an output: it is parsed, or refused."""
     everything = f"Adapter #0\n{volume()}{disk()}{DONE}"
     for read, text in (
         (megacli.parse_adapters, ADAPTERS),
@@ -553,10 +553,10 @@ MAKER = Backend(
 
 
 class Machine(Root):
-    """Our machine with a MegaRAID card, and a probe that answers from a table."""
+    """The test host with a MegaRAID card, and a probe with canned answers."""
 
     def __init__(self, cards: dict[str, str]) -> None:
-        """Have cards: their directories in sysfs, with the number of their kind."""
+        """Create the cards: their directories in sysfs, with their PCI device number."""
         super().__init__("/", probe=self.answer)
         files: dict[str, str | bytes | None] = {}
         for number, (card, kind) in enumerate(cards.items()):
@@ -566,11 +566,11 @@ class Machine(Root):
         self.asked: list[str] = []
 
     def names(self, path: str) -> list[str]:
-        """Return what the other machine has there."""
+        """Return the names of the other machine."""
         return self.there.names(path)
 
     def read(self, path: str) -> str:
-        """Return what the other machine has there."""
+        """Return the text of the other machine."""
         return self.there.read(path)
 
     def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
@@ -579,10 +579,10 @@ class Machine(Root):
         return self
 
     def close(self) -> None:
-        """Keep it: it is for several threads."""
+        """Do nothing: several threads use it."""
 
     def answer(self, _: str, arguments: Sequence[str], __: float) -> str:
-        """Answer as the probe does."""
+        """Answer like the probe."""
         command = " ".join(arguments)
         self.asked.append(command)
         assert command.endswith(" -NoLog")
@@ -594,7 +594,7 @@ class Machine(Root):
         return json.dumps({"status": 0, "signal": None, "stdout": found, "stderr": ""})
 
     def look(self) -> Controllers:
-        """Return what a run came to."""
+        """Return the result of a poll."""
         poller = ControllerPoller([MAKER], lambda: 0.0)
         poller.read(self)
         assert poller.settled(DEADLINE_SECONDS)
@@ -609,7 +609,7 @@ LOG = "MegaCli -AdpEventLog -GetLatest 512 -f /dev/stdout -a0"
 
 @pytest.fixture
 def machine() -> Machine:
-    """Return a machine with a card whose mirror is being rebuilt."""
+    """Return a machine with a card whose mirror is rebuilding."""
     found = Machine({CARD: "0x0079"})
     found.answers = {
         "MegaCli -AdpGetPciInfo -aALL": ADDRESSES,
@@ -627,14 +627,14 @@ def machine() -> Machine:
 
 
 def one(value: Controllers) -> Controller:
-    """Return the controller of a run without problems."""
+    """Return the controller of a poll without problems."""
     assert value.problems == ()
     (found,) = value.controllers
     return found
 
 
 def test_a_card_is_asked_for_all_it_has(machine: Machine) -> None:
-    """The program is the first that is installed; the host is that of the PCI address."""
+    """The program is the first installed one; the host is that of the PCI address."""
     found = one(machine.look())
     assert (found.name, found.host, found.serial) == ("megaraid c0", "host0", "SV00000001")
     assert [(a.name, a.state.health) for a in found.arrays] == [
@@ -652,7 +652,7 @@ def test_a_card_is_asked_for_all_it_has(machine: Machine) -> None:
 
 @pytest.mark.parametrize("kind", ["0x10e2", "0x10E6", "", "79"])
 def test_a_card_that_megacli_may_crash_is_never_asked_by_it(kind: str) -> None:
-    """Nor one beside it, nor one of which nobody knows."""
+    """Nor one next to it, nor one of an unknown kind."""
     found = Machine({CARD: "0x0079", f"{PCI}/0000:3b:00.0": kind})
     (problem,) = found.look().problems
     assert "MegaCli" in problem.reason
@@ -696,7 +696,7 @@ Physical Devices  : 4
 def test_what_an_adapter_counts_and_does_not_list_is_not_known(
     machine: Machine, counts: dict[str, int], expected: list[str]
 ) -> None:
-    """Each answer ends well, and one of them leaves out what the other counts."""
+    """Each answer ends correctly, and one of them lacks what the other counts."""
     told = {"drives": 1, "degraded": 1, "disks": 3, "failed": 1, **counts}
     whole = machine.answers["MegaCli -AdpAllInfo -a0"]
     assert isinstance(whole, str)
@@ -706,7 +706,7 @@ def test_what_an_adapter_counts_and_does_not_list_is_not_known(
 
 
 def test_a_part_that_cannot_be_read_leaves_the_others(machine: Machine) -> None:
-    """What is not known is said."""
+    """What is unknown is reported."""
     machine.answers["MegaCli -LdPdInfo -a0"] = "Segmentation fault\n"
     value = machine.look()
     (found,) = value.controllers
@@ -719,7 +719,7 @@ def test_a_part_that_cannot_be_read_leaves_the_others(machine: Machine) -> None:
 def test_a_disk_that_is_listed_twice_is_as_bad_as_the_worse_of_both(
     machine: Machine, word: str
 ) -> None:
-    """Below its virtual drive it has failed, or a word nobody knows; the list of disks is well."""
+    """Below its virtual drive it has failed, or has an unknown state; the list of disks is good."""
     tree = f"Adapter #0\n\n{volume('Degraded')}{disk('Rebuild', slot=0)}{disk(word, slot=1)}{DONE}"
     machine.answers["MegaCli -LdPdInfo -a0"] = tree
     value = machine.look()
@@ -735,14 +735,14 @@ def test_a_disk_that_is_listed_twice_is_as_bad_as_the_worse_of_both(
 
 
 def test_a_virtual_drive_that_lists_fewer_disks_than_it_has_needs_attention() -> None:
-    """It says that it is optimal, and one of its two disks is not there."""
+    """It reports optimal, and one of its two disks is missing."""
     (short,) = volumes(volume() + disk(slot=1))
     assert short.state.health is Health.ATTENTION
     assert "Number Of Drives: 2, 1 listed" in short.state.word
 
 
 def test_a_card_without_a_battery_is_not_asked_for_one(machine: Machine) -> None:
-    """Old versions would say that it failed. A cache that is forced on is known to keep nothing."""
+    """Old versions would report a failure. A forced cache is known to be unprotected."""
     without = ADAPTERS.replace("BBU              : Present", "BBU              : Absent")
     machine.answers["MegaCli -AdpAllInfo -a0"] = without
     (battery,) = one(machine.look()).batteries
@@ -767,7 +767,7 @@ def test_after_a_question_that_hangs_none_follows(machine: Machine) -> None:
 
 
 def test_without_a_program_or_a_probe_that_is_said(machine: Machine) -> None:
-    """Each of the names it may have is tried; without a probe none is."""
+    """Each of its possible names is tried; without a probe none is."""
     machine.answers = {}
     (problem,) = machine.look().problems
     assert "'MegaCli64': install it" in problem.reason

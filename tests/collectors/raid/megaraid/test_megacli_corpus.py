@@ -1,7 +1,7 @@
-"""What MegaCli printed on machines of others: each file read, and judged.
+"""Published outputs of MegaCli: each file parsed, with expected results.
 
-The expectations were written after reading each file. Where only a part of an output was kept, it
-lacks the line that says it is whole: that is refused, and read once the line is added.
+The expectations were written after reading each file. A partial output lacks the line that marks it
+as complete: it is refused, and parsed once the line is added.
 """
 
 from __future__ import annotations
@@ -85,17 +85,17 @@ PARTS: dict[str, set[str]] = {
     "elatov+elatov.github.io/AdpEventLog-GetEvents-tail.txt": {"log"},
     "elatov+elatov.github.io/vmkernel-megasas-aen.txt": set(),  # another system's kernel
 }
-"""Files without 'Exit Code', and what they are with one."""
+"""Files without 'Exit Code', and their result with one."""
 
 
 def text(name: str) -> str:
-    """Return a file of the corpus; a part of an output with its end."""
+    """Return a file of the corpus; a partial output with its end."""
     told = corpus(f"megacli/{name}").read_text(errors="surrogateescape")
     return told + WHOLE if name in PARTS else told
 
 
 def verdicts(told: str) -> set[str]:
-    """Return as what a text can be read."""
+    """Return the parsers that accept a text."""
     found = set()
     for name, read in READ.items():
         try:
@@ -109,7 +109,7 @@ def verdicts(told: str) -> set[str]:
 
 @needs_corpus
 def test_every_file_is_read_as_what_it_is_or_refused() -> None:
-    """None is skipped, and none is taken for something else."""
+    """No file is skipped, and none is accepted as another output."""
     folder = CORPUS / "megacli"
     there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert there == FILES.keys() | PARTS.keys()
@@ -151,7 +151,7 @@ def test_every_file_is_read_as_what_it_is_or_refused() -> None:
 def test_adapters_are_well(
     name: str, model: str, serial: str, pci_device: str, megabytes: int, degrees: list[float]
 ) -> None:
-    """Each has a battery, and no error of its memory."""
+    """Each has a battery, and no memory error."""
     found = megacli.parse_adapters(text(name))
     assert [*found] == [0]
     told = found[0].controller
@@ -164,7 +164,7 @@ def test_adapters_are_well(
 
 
 def test_where_an_adapter_is() -> None:
-    """One machine has kept it."""
+    """One machine has saved it."""
     assert megacli.parse_addresses(text(ZABBIX + "controllers.txt")) == {0: "0000:06:00.0"}
 
 
@@ -212,7 +212,7 @@ def test_where_an_adapter_is() -> None:
     ],
 )
 def test_virtual_drives_are_well(name: str, told: list[tuple[str, str, bool, bool]]) -> None:
-    """All of them are optimal; whether they cache writes, and whether they are set to."""
+    """All are optimal; whether they cache writes, and whether they are configured to."""
     found = megacli.parse_volumes(text(name))
     assert {each.state.health for each in found} <= {Health.OK}
     assert [
@@ -294,7 +294,7 @@ def test_members_are_below_their_virtual_drive() -> None:
     ],
 )
 def test_disks_are_well(name: str, slots: str, serials: list[str] | None) -> None:
-    """Members, spares, unused ones and JBOD; counts of errors make none of them worse."""
+    """Members, spares, unused ones and JBOD; error counts lower no state."""
     found = megacli.parse_disks(text(name))
     places = [each.partition(":") for each in slots.split()]
     assert [each.slot for each in found] == [
@@ -308,7 +308,7 @@ def test_disks_are_well(name: str, slots: str, serials: list[str] | None) -> Non
 
 
 def test_disks_that_are_no_members() -> None:
-    """Four unused ones that sleep, one spare; a card that shows its disks as they are."""
+    """Four unused ones in standby, one spare; a card with pass-through disks."""
     used = [each.usage for each in megacli.parse_disks(text(CHECK_RAID + "megacli.pdlist.2"))]
     assert (used.count("member"), used.count("unused"), used.count("hot spare")) == (6, 4, 1)
     jbod = megacli.parse_disks(text(CHECK_RAID + "megacli.pdlist.jbod"))
@@ -316,7 +316,7 @@ def test_disks_that_are_no_members() -> None:
 
 
 def test_counts_of_errors_are_told() -> None:
-    """Three of the medium on one disk; 16548 others on each of two that work."""
+    """Three media errors on one disk; 16548 other errors on each of two active ones."""
     medium = megacli.parse_disks(text(CHECK_RAID + "issue65/pdlist"))
     assert [each.errors_total["media error"] for each in medium] == [0, 3, 0, 0, 0, 0]
     others = megacli.parse_disks(text(CHECK_RAID + "issue85/pdlist"))
@@ -324,7 +324,7 @@ def test_counts_of_errors_are_told() -> None:
 
 
 def test_a_disk_that_was_lost_is_bad_although_it_counted_no_error() -> None:
-    """What it has is of another configuration by then."""
+    """Its data are of another configuration by then."""
     (found,) = megacli.parse_disks(text(WIKI + "pdinfo-unconfigured-bad-foreign.txt"))
     assert (found.slot, found.state.health, found.usage) == (
         "enclosure 14 slot 5",
@@ -350,20 +350,20 @@ def test_a_disk_that_was_lost_is_bad_although_it_counted_no_error() -> None:
     ],
 )
 def test_batteries_are_well(name: str, word: str, charge: float, degrees: float) -> None:
-    """Of one its gauge says that it discharges, which is no alarm."""
+    """The fuel gauge of one reports discharging, which is no alarm."""
     found = megacli.parse_battery(text(name))
     assert (found.state.health, found.state.word, found.ready) == (Health.OK, word, True)
     assert (found.charge_ratio, found.temperature_celsius) == (charge, degrees)
 
 
 def test_a_card_without_a_battery() -> None:
-    """The newer version says why it has no answer."""
+    """The newer version reports why it has no answer."""
     found = megacli.parse_battery(text(CHECK_RAID + "issue32/bbustatus.MegaCli-8.07.10-1"))
     assert (found.state.health, found.ready) == (Health.ABSENT, None)
 
 
 def test_logs() -> None:
-    """A battery that is off for two hours; a disk that comes back."""
+    """A battery that is off for two hours; a disk that is inserted again."""
     battery = megacli.parse_log(text("blog-915993589/AdpEventLog-bbu.txt"), "megaraid c0")
     assert [(each.sequence, each.kind) for each in battery.events] == [
         (0xE06, "megaraid_check_progress"),

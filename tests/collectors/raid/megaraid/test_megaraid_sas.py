@@ -1,4 +1,4 @@
-"""MegaRAID controllers asked by storcli: which program, which host, what is new in the log."""
+"""MegaRAID controllers polled with storcli: program, host, new log entries."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def answer(data: Any, number: int | None = 0, status: str = "Success", why: str 
 
 
 def listed(*numbers: int) -> str:
-    """What 'show J' says of so many controllers."""
+    """Return the output of 'show J' with this number of controllers."""
     rows = [{"Ctl": n, "Model": "ACME 9000"} for n in numbers]
     return answer({"Number of Controllers": len(rows), "System Overview": rows}, None)
 
@@ -53,7 +53,7 @@ def drive(
 
 
 def card(number: int = 0, bus: str = "3b", driver: str = "megaraid_sas", **more: Any) -> str:  # noqa: ANN401 - JSON
-    """What 'show all J' says of a card with two disks."""
+    """Return the output of 'show all J' of a card with two disks."""
     row = {"DG": 0, "Arr": "-", "Row": "-", "EID:Slot": "-", "Type": "RAID1", "State": "Optl"}
     data = {
         "Basics": {
@@ -74,7 +74,7 @@ def card(number: int = 0, bus: str = "3b", driver: str = "megaraid_sas", **more:
 
 
 def details(*slots: int, place: str = "/e252", errors: int = 0) -> str:
-    """What 'show all J' says of each disk."""
+    """Return the output of 'show all J' for each disk."""
     data: dict[str, Any] = {}
     for slot in slots:
         name = f"Drive /c0{place}/s{slot}"
@@ -85,14 +85,14 @@ def details(*slots: int, place: str = "/e252", errors: int = 0) -> str:
 
 
 def volumes() -> str:
-    """What 'show all J' says of the array."""
+    """Return the output of 'show all J' for the array."""
     row = {"DG/VD": "0/0", "TYPE": "RAID1", "State": "Optl", "Access": "RW", "Cache": "RWBD"}
     told = {"Write Cache(initial setting)": "WriteBack", "SCSI NAA Id": "6a00"}
     return answer({"/c0/v0": [row], "VD0 Properties": told})
 
 
 def patrol() -> str:
-    """What 'show patrolread J' says."""
+    """Return the output of 'show patrolread J'."""
     row = {"Ctrl_Prop": "PR Current State", "Value": "Stopped"}
     return answer({"Controller Properties": [row]})
 
@@ -115,7 +115,7 @@ SHOW_EVENTS = f"/c0 show events type=latest={EVENTS} nolog"
 
 
 def answers(program: str = "storcli64") -> dict[str, str | Exception | Callable[[], str]]:
-    """What a healthy card says to each question."""
+    """Return the answers of a healthy card to each query."""
     said = {
         "show J nolog": listed(0),
         "/c0 show all J nolog": card(),
@@ -128,10 +128,10 @@ def answers(program: str = "storcli64") -> dict[str, str | Exception | Callable[
 
 
 class Machine(Root):
-    """A live machine with PCI drivers of its own, and programs that answer from a table."""
+    """A live machine with PCI drivers of its own, and programs with canned answers."""
 
     def __init__(self, *drivers: str) -> None:
-        """Have a host of each driver."""
+        """Create a host for each driver."""
         super().__init__("/", probe=self.answer)
         self.there = Memory(dict.fromkeys(drivers))
         self.answers: dict[str, str | Exception | Callable[[], str]] = {}
@@ -140,11 +140,11 @@ class Machine(Root):
         self.told: dict[str, bytes] = {}
 
     def names(self, path: str) -> list[str]:
-        """Return what the other machine has there."""
+        """Return the names of the other machine."""
         return self.there.names(path)
 
     def read(self, path: str) -> str:
-        """Return what the other machine has there."""
+        """Return the text of the other machine."""
         return self.there.read(path)
 
     def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
@@ -155,11 +155,11 @@ class Machine(Root):
         return found
 
     def tell(self, texts: object) -> None:
-        """Keep what a recorder would be told."""
+        """Store what a recorder would get."""
         self.told.update(texts)  # type: ignore[call-overload]
 
     def answer(self, verb: str, arguments: Sequence[str], _deadline_seconds: float) -> str:
-        """Answer as the probe does, which runs nothing that is not allowed."""
+        """Answer like the probe, which runs only allowed programs."""
         assert verb == "run"
         allowed.match(tuple(arguments))
         command = " ".join(arguments)
@@ -176,11 +176,11 @@ class Machine(Root):
         return json.dumps({"status": 0, "signal": None, "stdout": text, "stderr": ""})
 
     def poller(self, *makers: Backend) -> ControllerPoller:
-        """Return what asks them."""
+        """Return their poller."""
         return ControllerPoller(makers or (MEGARAID,), lambda: self.now)
 
     def look(self, poller: ControllerPoller, after_seconds: float = EVENT_SECONDS) -> Controllers:
-        """Let time pass, and return what all runs came to."""
+        """Advance the clock, and return the results of all polls."""
         self.now += after_seconds
         first = poller.read(self)
         assert poller.settled(DEADLINE_SECONDS)
@@ -202,7 +202,7 @@ def machine() -> Machine:
 
 
 def test_a_card_is_read_with_its_host_and_its_clock(machine: Machine) -> None:
-    """Array, disks with serial numbers, what is set, the regular read; nothing is unread."""
+    """Array, disks with serial numbers, policy, patrol read; nothing is unread."""
     found = machine.look(machine.poller())
     (own,) = found.controllers
     assert (own.name, own.host, own.serial, own.unread) == ("megaraid c0", "host6", "SV0", ())
@@ -219,7 +219,7 @@ def test_a_card_is_read_with_its_host_and_its_clock(machine: Machine) -> None:
 
 
 def test_only_what_runs_is_asked_for(machine: Machine) -> None:
-    """A disk that is rebuilt, one that is copied, an array that is checked; one more disk alone."""
+    """A disk with a rebuild, one with a copyback, an array with a check; one more disk alone."""
     rows = [drive(0, "Rbld"), drive(1, "Cpybck"), drive(5, "UGood", "F", " :")]
     task = {"DG": 0, "Arr": "-", "Row": "-", "Type": "RAID1", "State": "Dgrd", "BT": "Y"}
     machine.answers["storcli64 /c0 show all J nolog"] = card(
@@ -266,7 +266,7 @@ def test_the_questions_to_a_healthy_card_are_few(machine: Machine) -> None:
 
 
 def test_two_cards_are_each_at_their_own_host() -> None:
-    """The numbers of the program are not those of the kernel: the PCI address tells."""
+    """The program's numbers are not the kernel's: the PCI address identifies the host."""
     found = Machine(FIRST, SECOND)
     found.answers = {
         **answers(),
@@ -286,7 +286,7 @@ def test_two_cards_are_each_at_their_own_host() -> None:
 
 
 def test_a_card_that_the_program_does_not_list_is_a_problem() -> None:
-    """Of two hosts one is listed: the other is not watched, which is told."""
+    """Of two hosts one is listed: the other is not monitored, which is reported."""
     found = Machine(FIRST, SECOND)
     found.answers = answers()
     value = found.look(found.poller())
@@ -299,7 +299,7 @@ def test_a_card_that_the_program_does_not_list_is_a_problem() -> None:
 
 
 def test_the_older_program_is_asked_where_there_is_no_other() -> None:
-    """Not beside storcli, and never where it would crash the card."""
+    """Not together with storcli, and never where it would crash the card."""
     found = Machine(FIRST)
     found.there.write({f"{FIRST.rpartition('/')[0]}/device": "0x005d\n"})
     question = "MegaCli64 -AdpGetPciInfo -aALL -NoLog"
@@ -328,7 +328,7 @@ def test_whichever_program_is_installed_is_taken(program: str) -> None:
 
 
 def test_a_program_that_sees_no_card_is_not_the_last_word() -> None:
-    """Dell's sees only Dell's cards."""
+    """Dell's program lists only Dell's cards."""
     found = Machine(FIRST)
     nothing = answer({}, None, "Failure", "No Controller found")
     found.answers = {**answers(), "perccli64 show J nolog": nothing}
@@ -340,7 +340,7 @@ def test_a_program_that_sees_no_card_is_not_the_last_word() -> None:
 
 
 def test_without_a_program_nobody_knows() -> None:
-    """The card is there, so that is told, and names what to install."""
+    """The card exists, so that is reported, with the program to install."""
     found = Machine(FIRST)
     found.there.write({f"{FIRST.rpartition('/')[0]}/device": "0x005d\n"})
     value = found.look(found.poller())
@@ -350,7 +350,7 @@ def test_without_a_program_nobody_knows() -> None:
 
 
 def test_a_program_that_hangs_is_asked_nothing_more(machine: Machine) -> None:
-    """The next question, and the next program, would hang as well."""
+    """The next query, and the next program, would hang as well."""
     machine.answers = dict.fromkeys(answers("perccli64"), LateError("killed after 90 s"))
     value = machine.look(machine.poller())
     assert machine.asked == ["perccli64 show J nolog"]
@@ -358,7 +358,7 @@ def test_a_program_that_hangs_is_asked_nothing_more(machine: Machine) -> None:
 
 
 def test_json_that_is_damaged_is_asked_for_as_text(machine: Machine) -> None:
-    """A name with a quotation mark in it; the text says the same."""
+    """A name with a quotation mark in it; the text has the same data."""
     text = (
         f"{DONE}\n\nBasics :\n======\nModel = ACME 9000\nSerial Number = SV7\n"
         "PCI Address = 00:3b:00:00\n"
@@ -369,7 +369,7 @@ def test_json_that_is_damaged_is_asked_for_as_text(machine: Machine) -> None:
 
 
 def test_a_part_that_cannot_be_read_is_told_and_hides_no_other(machine: Machine) -> None:
-    """Without what each disk says; a card that has no regular read is no problem."""
+    """Without the details of each disk; a card without a patrol read is no problem."""
     for form in ("J nolog", "nolog"):
         machine.answers[f"storcli64 /c0/eall/sall show all {form}"] = "Segmentation fault\n"
     del machine.answers["storcli64 /c0 show patrolread J nolog"]
@@ -381,7 +381,7 @@ def test_a_part_that_cannot_be_read_is_told_and_hides_no_other(machine: Machine)
 
 
 def test_a_cache_whose_word_is_not_known_is_a_part_that_is_not_read(machine: Machine) -> None:
-    """Two arrays with one word are told once; the alert of the cache would say nothing."""
+    """Two arrays with one state are reported once; the alert of the cache would have no data."""
     rows = [
         {"DG/VD": f"0/{n}", "TYPE": "RAID1", "State": "Optl", "Access": "RW", "Cache": "RXWBD"}
         for n in (0, 1)
@@ -399,7 +399,7 @@ EMPTY: dict[str, list[Any]] = {"TOPOLOGY": [], "VD LIST": [], "PD LIST": []}
 
 
 def test_a_card_that_lists_nothing_any_more_is_not_read_for_a_week(machine: Machine) -> None:
-    """What was wrong with it is unknown, not over; that holds over a restart."""
+    """Its former faults are unknown, not resolved; also after a restart."""
     whole = card()
     poller = machine.poller()
     machine.look(poller)
@@ -423,7 +423,7 @@ def test_a_card_that_lists_nothing_any_more_is_not_read_for_a_week(machine: Mach
 
 
 def test_a_row_of_the_list_that_is_spoilt_hides_no_other_card(machine: Machine) -> None:
-    """Two cards: one is read, and that the other one is not is said."""
+    """Two cards: one is read, and the other is reported as not read."""
     other = Machine(FIRST, SECOND)
     rows = [{"Ctl": 0, "Model": "ACME 9000"}, {"Ctl": "?", "Model": "ACME 9000"}]
     two = answer({"Number of Controllers": 2, "System Overview": rows}, None)
@@ -436,7 +436,7 @@ def test_a_row_of_the_list_that_is_spoilt_hides_no_other_card(machine: Machine) 
 
 
 def test_a_card_without_disks_that_had_some_is_not_read_as_a_whole(machine: Machine) -> None:
-    """Its arrays are told; another card in its place need not have any."""
+    """Its arrays are reported; another card in its place need not have any."""
     poller = machine.poller()
     machine.look(poller)
     machine.answers["storcli64 /c0 show all J nolog"] = card(**{"PD LIST": []})
@@ -450,7 +450,7 @@ def test_a_card_without_disks_that_had_some_is_not_read_as_a_whole(machine: Mach
 def test_a_question_that_the_program_does_not_know_is_no_part_that_cannot_be_read(
     machine: Machine,
 ) -> None:
-    """While something runs at an array; a question each card knows is a part."""
+    """While a task runs at an array; a query that each card supports is a part."""
     task = {"DG": 0, "Arr": "-", "Row": "-", "Type": "RAID1", "State": "Optl", "BT": "Y"}
     machine.answers["storcli64 /c0 show all J nolog"] = card(TOPOLOGY=[task])
     unknown = "Status = Failure\nDescription = syntax error, unexpected TOKEN_UNKNOWN\n"
@@ -468,7 +468,7 @@ def test_a_question_that_the_program_does_not_know_is_no_part_that_cannot_be_rea
 
 
 def test_the_second_generation_has_its_own_program() -> None:
-    """Another driver; its log may be refused by the small build, and its state is read."""
+    """Another driver; the small build may refuse its log, and its state is read."""
     found = Machine(NEWER)
     found.answers = {
         "storcli2 show J nolog": listed(0),
@@ -482,7 +482,7 @@ def test_the_second_generation_has_its_own_program() -> None:
 def shown(
     address: str, vendor: str, model: str, sas_address: str = "", kind: str = "0"
 ) -> dict[str, str | None]:
-    """What the kernel shows of a SCSI device with a block device."""
+    """Return a SCSI device with a block device as the kernel shows it."""
     path = f"/sys/class/scsi_device/{address}/device"
     texts = {"type": kind, "vendor": vendor, "model": model, "sas_address": sas_address}
     return {f"{path}/block": None, **{f"{path}/{name}": text for name, text in texts.items()}}
@@ -493,7 +493,7 @@ VOLUME = shown("9:1:0:0", "ACME", "RAID 9000")
 
 
 def test_a_plain_adapter_without_a_program_is_nothing_to_tell() -> None:
-    """Its drives are asked themselves; a volume, or nothing at all, is another matter."""
+    """Its drives are polled directly; with a volume, or nothing at all, it is a problem."""
     enclosure = shown("9:0:9:0", "ACME", "EXPANDER", kind="13")
     for name, drives, told in (
         ("sas", {**SAS, **enclosure, **shown("9:0:1:0", "ATA", "ACME-4000")}, False),
@@ -511,7 +511,7 @@ def test_a_plain_adapter_without_a_program_is_nothing_to_tell() -> None:
 
 
 def test_a_plain_adapter_that_was_read_is_expected_to_be() -> None:
-    """Somebody removed the program: that is told, and the card is not gone; for a week."""
+    """The program was removed: that is reported, and the card is not missing; for a week."""
     found = Machine(NEWER)
     found.there.write(SAS)
     found.answers = {
@@ -529,7 +529,7 @@ def test_a_plain_adapter_that_was_read_is_expected_to_be() -> None:
 
 
 def test_volumes_of_a_newer_card_that_is_not_listed_are_told() -> None:
-    """The program is too old, or died; a plain adapter beside it need not be listed."""
+    """The program is too old, or died; a plain adapter next to it need not be listed."""
     plain = "/sys/bus/pci/drivers/mpi3mr/0000:02:00.0/host4"
     drives = shown("4:0:0:0", "ATA", "ACME-4000")
     nothing = Machine(NEWER, plain)
@@ -550,7 +550,7 @@ def test_volumes_of_a_newer_card_that_is_not_listed_are_told() -> None:
 
 
 def test_new_entries_are_told_once_by_their_numbers(machine: Machine) -> None:
-    """The first sight is a baseline; the numbers are those of the log."""
+    """The first listing is a baseline; the numbers are those of the log."""
     poller = machine.poller()
     first = machine.look(poller)
     assert [event.sequence for event in first.baseline] == [7, 8]
@@ -566,7 +566,7 @@ def test_new_entries_are_told_once_by_their_numbers(machine: Machine) -> None:
 
 
 def test_events_go_on_where_a_former_run_ended(machine: Machine) -> None:
-    """The cursor is kept as JSON."""
+    """The cursor is stored as JSON."""
     cursors = machine.look(machine.poller()).cursors
     kept = json.loads(json.dumps({n: [c.listing, c.serial] for n, c in cursors.items()}))
     machine.answers[f"storcli64 {SHOW_EVENTS}"] = log(entry(7), entry(8), entry(9))
@@ -576,7 +576,7 @@ def test_events_go_on_where_a_former_run_ended(machine: Machine) -> None:
 
 
 def test_a_log_whose_numbers_begin_anew_is_a_gap_that_is_told_once(machine: Machine) -> None:
-    """Somebody deleted the events: the first ones after that are told."""
+    """A user deleted the events: the first ones after that are reported."""
     machine.answers[f"storcli64 {SHOW_EVENTS}"] = log(entry(700), entry(701))
     poller = machine.poller()
     machine.look(poller)
@@ -601,7 +601,7 @@ def test_more_entries_than_are_listed_are_a_gap(machine: Machine) -> None:
 
 
 def test_a_spare_card_brings_its_own_log(machine: Machine) -> None:
-    """Another serial number: its past is a baseline, whatever its numbers."""
+    """Another serial number: its events are a baseline, whatever their numbers."""
     cursors = machine.look(machine.poller()).cursors
     machine.answers["storcli64 /c0 show all J nolog"] = card().replace("SV0", "SV9")
     machine.answers[f"storcli64 {SHOW_EVENTS}"] = log(entry(3), entry(4))
@@ -613,7 +613,7 @@ def test_a_spare_card_brings_its_own_log(machine: Machine) -> None:
 
 
 def test_a_recording_plays_what_was_told(machine: Machine) -> None:
-    """What a recorder is told of is enough to find the same again, but for the clock."""
+    """A recorder gets enough to reproduce the result, except for the clock."""
     live = machine.look(machine.poller(), STATE_SECONDS)
     assert probe_path("run", ("storcli64", "show", "J", "nolog")) in machine.told
     there = Memory({FIRST: None, **machine.told})

@@ -1,4 +1,4 @@
-"""State as storcli prints it, in JSON and text, with everything that can be wrong."""
+"""State from storcli, in JSON and text, with all possible faults."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GB = 2**30
 
 
 def answer(data: Any, *, status: str = "Success", number: int = 0, **more: Any) -> str:  # noqa: ANN401 - JSON
-    """An answer as '... J' prints it."""
+    """Return an answer in the format of '... J'."""
     about = {"Controller": number, "Status": status, "Description": "None", **more}
     return json.dumps({"Controllers": [{"Command Status": about, "Response Data": data}]}, indent=1)
 
@@ -54,7 +54,7 @@ def volume(place: str, state: str = "Optl", **more: Any) -> dict[str, Any]:  # n
 
 
 def shown(**more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    """What '/c0 show all' answers for a card with four disks, one array and a capacitor."""
+    """Return '/c0 show all' of a card with four disks, one array and a capacitor."""
     data = {
         "Basics": {
             "Controller": 0,
@@ -91,12 +91,12 @@ def shown(**more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
 
 
 def told(data: dict[str, Any]) -> storcli.Told:
-    """What is read of a card's '/c0 show all J'."""
+    """Return the parsed '/c0 show all J' of a card."""
     return storcli.parse_controllers(answer(data))[0]
 
 
 def test_a_healthy_card_is_read_with_all_its_parts() -> None:
-    """Model, firmware, array, disks, capacitor, temperature; where it is, what its clock shows."""
+    """Model, firmware, array, disks, capacitor, temperature; its address, its clock."""
     found = told(shown())
     card = found.controller
     assert (card.name, card.vendor, card.model, card.serial, card.firmware) == (
@@ -130,7 +130,7 @@ def test_a_healthy_card_is_read_with_all_its_parts() -> None:
 
 
 def test_text_is_read_like_json() -> None:
-    """An old version; a disk in no enclosure, one that is missing, a name that is empty."""
+    """An old version; a disk in no enclosure, a missing one, an empty name."""
     found = storcli.parse_controllers(TEXT)[0]
     card = found.controller
     assert (card.model, card.firmware, card.memory_bytes) == ("ACME 9000", "24.21.0-0076", 2 * GB)
@@ -171,7 +171,7 @@ def test_text_is_read_like_json() -> None:
     ],
 )
 def test_the_state_of_a_disk_by_its_word(word: str, health: Health) -> None:
-    """A word that is not known is not well."""
+    """An unknown state is not OK."""
     disks, _ = storcli_disks.parse_disks(
         answer({"Drive Information": [drive("8:3", 1, word, "-")]})
     )
@@ -194,7 +194,7 @@ def test_the_state_of_a_disk_by_its_word(word: str, health: Health) -> None:
     ],
 )
 def test_the_second_generation_tells_health_apart(state: str, status: str, health: Health) -> None:
-    """State is how a disk is configured, Status how it is; both have to be words for well."""
+    """State is the configuration of a disk, Status its health; both must be known OK states."""
     row = drive("306:4", 0, state, 0, Status=status, PID=293)
     del row["DID"]
     detail = {
@@ -215,7 +215,7 @@ def test_the_second_generation_tells_health_apart(state: str, status: str, healt
 
 
 def detailed(place: str, **counts: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    """What '/eall/sall show all' has of one disk."""
+    """Return one disk in '/eall/sall show all'."""
     enclosure, slot = place.split(":")
     name = f"Drive /c0/e{enclosure}/s{slot}"
     state = {
@@ -237,7 +237,7 @@ def detailed(place: str, **counts: Any) -> dict[str, Any]:  # noqa: ANN401 - JSO
 
 
 def test_a_disk_tells_its_counts_its_serial_number_and_how_warm_it_is() -> None:
-    """Each with its own name; what is not told is not 0."""
+    """Each with its own name; a missing value is not 0."""
     counts = {
         "Media Error Count": 7,
         "Other Error Count": 16_548,
@@ -254,7 +254,7 @@ def test_a_disk_tells_its_counts_its_serial_number_and_how_warm_it_is() -> None:
     [("S.M.A.R.T alert flagged by drive", "Yes"), ("Predictive Failure Count", 3)],
 )
 def test_a_disk_that_says_it_is_going_to_fail_is_failing(key: str, value: str | int) -> None:
-    """Though its state is still 'Onln': that of the list does not hide it."""
+    """Although its state is still 'Onln': the list's state does not hide it."""
     disks, _ = storcli_disks.parse_disks(answer(detailed("252:0", **{key: value})))
     assert disks[0].state.health is Health.FAILING
     card = storcli_disks.with_details(told(shown()).controller, disks)
@@ -263,7 +263,7 @@ def test_a_disk_that_says_it_is_going_to_fail_is_failing(key: str, value: str | 
 
 
 def test_one_dying_disk_makes_the_answer_fail_and_hides_no_other() -> None:
-    """The whole answer says 'Failure'; the other disk is read, and the error names the drive."""
+    """The whole answer is 'Failure'; the other disk is read, and the error names the drive."""
     errors = [{"Drive": "/c0/e252/s5", "Status": "Failure", "ErrCd": 46, "ErrMsg": "-"}]
     status = {"status": "Failure", "Detailed Status": errors}
     disks, unread = storcli_disks.parse_disks(answer(detailed("252:0"), **status))
@@ -274,7 +274,7 @@ def test_one_dying_disk_makes_the_answer_fail_and_hides_no_other() -> None:
 
 
 def test_a_feature_that_the_card_has_not_is_no_problem() -> None:
-    """'Failure' and 'command invalid' on a card in order."""
+    """'Failure' and 'command invalid' on a healthy card."""
     errors = [{"Ctrl": 0, "Status": "Failed", "ErrCd": 2, "ErrMsg": "command invalid"}]
     text = answer(shown(), status="Failure", **{"Detailed Status": errors})
     card = storcli.parse_controllers(text)[0].controller
@@ -292,7 +292,7 @@ def test_a_feature_that_the_card_has_not_is_no_problem() -> None:
     ],
 )
 def test_a_card_in_trouble_of_its_own_says_which(change: dict[str, Any], word: str) -> None:
-    """Its memory, data that wait in its cache, a word that is not known."""
+    """Its memory, preserved data in its cache, an unknown state."""
     state = told(shown(Status=shown()["Status"] | change)).controller.state
     assert state
     assert state.health is Health.ATTENTION
@@ -300,7 +300,7 @@ def test_a_card_in_trouble_of_its_own_says_which(change: dict[str, Any], word: s
 
 
 def test_an_error_that_is_not_known_to_be_harmless_needs_attention() -> None:
-    """A configuration of other disks that is not whole."""
+    """An incomplete foreign configuration."""
     errors = [
         {"Ctrl": 0, "Status": "Failed", "ErrCd": 59, "ErrMsg": "Incomplete foreign configuration"}
     ]
@@ -336,7 +336,7 @@ def test_an_error_that_is_not_known_to_be_harmless_needs_attention() -> None:
 def test_a_battery_is_well_only_when_it_says_so(
     change: dict[str, Any], expected: tuple[Health, bool | None]
 ) -> None:
-    """None is no fault; one that is there and of which nothing is told is not well."""
+    """A missing one is no fault; a present one without further data is not OK."""
     (battery,) = told(shown(**change)).controller.batteries
     assert (battery.state.health, battery.ready) == expected
 
@@ -353,14 +353,14 @@ def test_a_battery_is_well_only_when_it_says_so(
     ],
 )
 def test_how_an_array_caches(cache: str, expected: tuple[bool | None, bool | None]) -> None:
-    """A word that is not known is not 'no'."""
+    """An unknown value is not 'no'."""
     policy = told(shown(**{"VD LIST": [volume("0/0", Cache=cache)]})).controller.arrays[1].policy
     assert policy
     assert (policy.write_back, policy.read_cache, policy.word) == (*expected, cache)
 
 
 def test_an_array_that_left_its_write_cache_by_itself_is_seen() -> None:
-    """It is set to write back, and writes through."""
+    """It is configured as write-back, and is in write-through."""
     properties = {
         "Write Cache(initial setting)": "WriteBack",
         "SCSI NAA Id": "6a0042bb0000000000000000000000a1",
@@ -401,7 +401,7 @@ def test_an_array_that_left_its_write_cache_by_itself_is_seen() -> None:
 def test_the_caches_of_the_disks_themselves(
     listed: str, told_later: str, expected: bool | None
 ) -> None:
-    """The topology has them for a drive group, the second generation tells them of a volume."""
+    """The topology has them for a drive group, the second generation reports them for a volume."""
     rows = [{**group(0, "Optl"), "PDC": listed}, {**group(0, "Optl"), "Arr": 0, "PDC": listed}]
     card = told(shown(TOPOLOGY=rows, **{"VD LIST": [volume("0/0")]})).controller
     for key in ("Disk Cache Policy", "Drive Write Cache Policy"):
@@ -415,7 +415,7 @@ def test_the_caches_of_the_disks_themselves(
     [("RWBD", False), ("RAWBD", True), ("RaWBD", False), ("NRFWBC", True), ("Weird", None)],
 )
 def test_a_cache_that_is_forced_on(cache: str, forced: bool | None) -> None:
-    """'AWB': always, whether or not there is a battery."""
+    """'AWB': always, with or without a battery."""
     policy = told(shown(**{"VD LIST": [volume("0/0", Cache=cache)]})).controller.arrays[1].policy
     assert policy
     assert policy.forced is forced
@@ -439,7 +439,7 @@ def test_volumes_behind_the_128th_are_on_the_next_channel() -> None:
     ],
 )
 def test_the_state_of_an_array_by_its_words(state: str, access: str, health: Health) -> None:
-    """Blocked is not well, whatever its state."""
+    """Blocked is not OK, whatever its state."""
     found = told(shown(**{"VD LIST": [volume("0/0", state, Access=access)]}))
     assert found.controller.arrays[1].state.health is health
 
@@ -470,7 +470,7 @@ def test_disks_of_another_configuration_need_attention() -> None:
 
 
 def test_a_list_that_is_shorter_than_it_says_is_told() -> None:
-    """Nobody knows the ones that are not listed."""
+    """The ones that are not listed are unknown."""
     card = told(shown(**{"Physical Drives": 6})).controller
     assert card.unread == ("expected 6 disks, got 4: the others are unknown",)
     card = told(shown(**{"Virtual Drives": 2})).controller
@@ -478,7 +478,7 @@ def test_a_list_that_is_shorter_than_it_says_is_told() -> None:
 
 
 def test_how_far_a_rebuild_and_a_check_are() -> None:
-    """Of the one disk and the one array that something runs at."""
+    """Of the only disk and the only array with a running task."""
     rows = [
         {"Drive-ID": "/c0/e252/s0", "Progress%": "-", "Status": "Not in progress"},
         {"Drive-ID": "/c0/e252/s1", "Progress%": 42, "Status": "In progress"},
@@ -511,7 +511,7 @@ def test_how_far_a_rebuild_and_a_check_are() -> None:
 
 
 def test_the_regular_read_of_all_disks() -> None:
-    """It runs, or not; a word that is not known needs attention."""
+    """It runs, or not; an unknown state needs attention."""
     for word, health in (
         ("Stopped", Health.OK),
         ("Active", Health.BUSY),
@@ -538,7 +538,7 @@ def test_the_regular_read_of_all_disks() -> None:
 
 
 def test_only_raid_controllers_are_listed() -> None:
-    """Plain adapters have a table of their own; none at all is said."""
+    """Plain adapters have a table of their own; an empty list is reported."""
     data = {
         "Number of Controllers": 3,
         "System Overview": [{"Ctl": 0, "Model": "A"}, {"Ctl": 2, "Model": "B"}],
@@ -555,7 +555,7 @@ def test_only_raid_controllers_are_listed() -> None:
 
 
 def test_several_controllers_in_one_answer_are_apart() -> None:
-    """One answers, one fails wholly: it is left out, and the other is read."""
+    """One answers, one fails completely: it is left out, and the other is read."""
     first = json.loads(answer(shown()))
     second = json.loads(answer(shown(**{"PD LIST": [], "Physical Drives": 0}), number=3))
     failed = {"Command Status": {"Controller": 1, "Status": "Failure", "Description": "Timeout"}}
@@ -581,7 +581,7 @@ def test_several_controllers_in_one_answer_are_apart() -> None:
     ],
 )
 def test_what_is_no_answer_is_no_healthy_card(text: str) -> None:
-    """It is refused with a reason, which is short."""
+    """It is refused with a short reason."""
     with pytest.raises(ParseError, match="storcli") as caught:
         storcli.parse_controllers(text)
     assert len(str(caught.value)) < 700
@@ -596,7 +596,7 @@ def test_what_is_no_answer_is_no_healthy_card(text: str) -> None:
     ],
 )
 def test_a_row_that_does_not_fit_its_table_takes_no_other_away(before: str, after: str) -> None:
-    """Half a row, a stray letter: it is said, and the drive group is degraded all the same."""
+    """A truncated row, a stray letter: it is reported, and the drive group is degraded even so."""
     assert before in TEXT
     found = storcli.parse_controllers(TEXT.replace(before, after))[0].controller
     assert any("expected a row of" in reason for reason in found.unread)
@@ -604,7 +604,7 @@ def test_a_row_that_does_not_fit_its_table_takes_no_other_away(before: str, afte
 
 
 def test_a_table_that_is_cut_off_is_said() -> None:
-    """The program died amid the list of disks: those ahead are known, and that more were."""
+    """The program died within the list of disks: the parsed ones are kept, the rest reported."""
     cut = TEXT[: TEXT.index(" :1       9 Rbld")]
     found = storcli.parse_controllers(cut)[0].controller
     assert any("below a table" in reason for reason in found.unread)
@@ -613,13 +613,13 @@ def test_a_table_that_is_cut_off_is_said() -> None:
 
 
 def test_a_section_with_the_name_of_a_table_takes_nothing_away() -> None:
-    """A line between two headings is lost: pairs stand below the name of a table that was read."""
+    """A line between two headings is lost: pairs are below the name of a table that was parsed."""
     doubled = TEXT + "\nPD LIST :\n=======\n\nSafe ID = ABC\n"
     assert storcli.parse_controllers(doubled) == storcli.parse_controllers(TEXT)
 
 
 def test_what_a_controller_prints_reaches_nobody_unescaped() -> None:
-    """Names and words may hold anything."""
+    """Names and states may contain anything."""
     rows = [drive("252:0", 8, "On\u202eln", 0, Model="a\u202eb")]
     card = told(shown(**{"PD LIST": rows, "Physical Drives": 1})).controller
     assert (card.disks[0].model, card.disks[0].state.word) == ("a\\u202eb", "On\\u202eln")
@@ -651,7 +651,7 @@ def test_ends_of_lines_and_escape_sequences_change_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", READERS)
 def test_any_text_is_read_or_refused(name: str) -> None:
-    """A text cut anywhere, a word exchanged anywhere, anything at all."""
+    """A text truncated anywhere, a word replaced anywhere, any text at all."""
     read, text = READERS[name]
     words = sorted({*re.findall(r"\S+", text), "", "\n", "9" * 400, "٣", "-1", "\x00", "[", "{}"})
 
@@ -667,7 +667,7 @@ def test_any_text_is_read_or_refused(name: str) -> None:
 
 
 def test_a_table_of_many_columns_of_any_text_is_refused() -> None:
-    """Else a row that does not fit would take for ever to be told so."""
+    """Otherwise a row that does not fit would take very long to be refused."""
     rule = "-" * 60
     header = "EID:Slt " + " ".join(["Model"] * 12)
     body = f"{rule}\n{header}\n{rule}\n252:0 {'a ' * 250}!\n{rule}\n"
@@ -676,12 +676,12 @@ def test_a_table_of_many_columns_of_any_text_is_refused() -> None:
 
 
 def disk_states(disks: tuple[PhysicalDisk, ...]) -> list[Health]:
-    """What is told of disks."""
+    """Return the reported states of disks."""
     return [disk.state.health for disk in disks]
 
 
 def test_a_plain_adapter_has_no_words_for_its_disks() -> None:
-    """They are shown to the host as they are: nothing is wrong, and they are of no array."""
+    """They are exposed to the host: no fault, and they belong to no array."""
     data = {
         "Product Name": "ACME HBA",
         "Driver Name": "mpt3sas",
@@ -720,5 +720,5 @@ def test_a_pci_address_is_that_of_sysfs(told_as: str, address: str) -> None:
     ],
 )
 def test_the_clock_in_each_of_its_shapes(text: str, seconds: float | None) -> None:
-    """What is no time is none."""
+    """An invalid time is None."""
     assert storcli.clock_seconds(text) == seconds

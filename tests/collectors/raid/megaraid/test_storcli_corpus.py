@@ -1,4 +1,4 @@
-"""What storcli and perccli printed on machines of others: each file read, and judged.
+"""Published outputs of storcli and perccli: each file parsed, with expected results.
 
 The expectations were written after reading each file.
 """
@@ -92,11 +92,11 @@ EXPECTED = {
     f"{STEVEH}showtemperature.json": "",  # nothing that is asked for
     "wbollock+storcli_logger/readme-logfmt.txt": "",  # another program's form of it
 }
-"""As what each file can be read; as nothing means refused, with a reason."""
+"""The parsers that accept each file; none means refused, with a reason."""
 
 
 def text_of(name: str) -> str:
-    """Return what a file says."""
+    """Return the text of a file."""
     return corpus(f"storcli/{name}").read_text(errors="surrogateescape")
 
 
@@ -109,13 +109,13 @@ def files() -> list[Path]:
 
 @needs_corpus
 def test_every_file_is_expected() -> None:
-    """None is skipped."""
+    """No file is skipped."""
     assert {str(path.relative_to(CORPUS / "storcli")) for path in files()} == set(EXPECTED)
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_file_is_read_as_what_it_is_or_refused(name: str) -> None:
-    """And as nothing else."""
+    """And by no other parser."""
     text = text_of(name)
     found = set()
     for what, read in READ.items():
@@ -134,7 +134,7 @@ def cards(name: str) -> dict[int, Controller]:
 
 
 def troubles(card: Controller) -> list[tuple[str, str, str]]:
-    """Return all that is not well at a controller: what, how, in which word."""
+    """Return all faults of a controller: component, class, state."""
     parts = [
         ("controller", card.state),
         *((each.name, each.state) for each in card.arrays),
@@ -162,12 +162,12 @@ HEALTHY = {
     f"{STEVEH}show.json": {0: (0, 26)},
     f"{STEVEH}showall.json": {0: (0, 26)},
 }
-"""Arrays and disks of each controller; nothing is wrong with any of these."""
+"""Arrays and disks of each controller; none of these has a fault."""
 
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_healthy_machines_raise_nothing(name: str) -> None:
-    """Though some answers say 'Failure', for what a card has not."""
+    """Although some answers have 'Failure', for features that a card lacks."""
     found = cards(name)
     assert [trouble for card in found.values() for trouble in troubles(card)] == []
     told = {n: (len(card.arrays), len(card.disks)) for n, card in found.items()}
@@ -242,7 +242,7 @@ def test_healthy_machines_raise_nothing(name: str) -> None:
 def test_what_is_wrong_is_seen_and_nothing_else(
     name: str, number: int, expected: list[tuple[str, str, str]]
 ) -> None:
-    """Arrays without redundancy or data, the disks that went, a configuration that is not whole."""
+    """Arrays without redundancy or data, the removed disks, an incomplete configuration."""
     found = cards(name)
     assert troubles(found.pop(number)) == expected
     assert [trouble for card in found.values() for trouble in troubles(card)] == []
@@ -256,7 +256,7 @@ def test_what_is_wrong_is_seen_and_nothing_else(
     ],
 )
 def test_a_refusal_says_what_does_not_fit(name: str, reason: str) -> None:
-    """What an answer begins with."""
+    """Beginning of an answer."""
     with pytest.raises(ParseError) as caught:
         storcli.parse_controllers(text_of(name))
     assert reason in str(caught.value)
@@ -268,7 +268,7 @@ def test_a_refusal_says_what_does_not_fit(name: str, reason: str) -> None:
 def test_a_row_that_was_spoilt_is_said_and_hides_no_other(
     what: str, row: str, health: Health
 ) -> None:
-    """Disks that cannot be read beside an offline array; an offline array that cannot be read."""
+    """Unreadable disks in addition to an offline array; an offline array that is unreadable."""
     (told,) = storcli.parse_controllers(
         text_of(f"{MTIK}single-controller-offline-{what}-not-parsed.txt")
     ).values()
@@ -277,7 +277,7 @@ def test_a_row_that_was_spoilt_is_said_and_hides_no_other(
 
 
 def test_a_controller_as_a_whole() -> None:
-    """Model, firmware, memory, place, clock, temperature and capacitor of one machine."""
+    """Model, firmware, memory, address, clock, temperature and capacitor of one machine."""
     found = storcli.parse_controllers(text_of(f"{PROMETHEUS}storcli_-cALL_show_all.json"))[0]
     card = found.controller
     assert (card.model, card.serial, card.firmware) == (
@@ -298,7 +298,7 @@ def test_a_controller_as_a_whole() -> None:
 
 
 def test_the_same_disks_one_by_one() -> None:
-    """Serial number, firmware, temperature and counts; the place is the same as in the list."""
+    """Serial number, firmware, temperature and counts; the slot is the same as in the list."""
     disks, unread = storcli_disks.parse_disks(
         text_of(f"{PROMETHEUS}storcli_-cALL-eALL-sALL_show_all.json")
     )
@@ -317,7 +317,7 @@ def test_the_same_disks_one_by_one() -> None:
 
 
 def test_three_controllers_have_three_places() -> None:
-    """Each where its driver has it; the battery of one, none in the other."""
+    """Each with its driver's address; the battery of one, none in the other."""
     found = storcli.parse_controllers(text_of(f"{MTIK}mutli-controller.txt"))
     assert [told.address for told in found.values()] == [
         "0000:04:00.0",
@@ -333,7 +333,7 @@ def test_three_controllers_have_three_places() -> None:
 
 
 def test_disks_in_no_enclosure_have_slots_alone() -> None:
-    """Sixteen drives behind a backplane that does not tell."""
+    """Sixteen drives behind a backplane without reports."""
     found = storcli.parse_controllers(text_of(f"{MTIK}single-controller-ssd.txt"))[0]
     assert found.bare
     assert [d.slot for d in found.controller.disks] == [f"slot {n}" for n in range(25, 41)]
@@ -351,7 +351,7 @@ def test_disks_of_plain_adapters_have_serial_numbers() -> None:
 
 
 def test_a_virtual_drive_by_itself() -> None:
-    """What it is set to, and how the host knows it."""
+    """Its configured policy, and its identity for the host."""
     for number in (0, 234):
         found = storcli_volumes.parse_volumes(
             text_of(f"{JCPUNK}storcli_call_show_vdisk{number}.json")
@@ -368,7 +368,7 @@ def test_a_virtual_drive_by_itself() -> None:
 
 
 def test_tables_of_the_second_generation() -> None:
-    """With the head that is missing: its disks are well, and three of eight are not listed."""
+    """With the missing head: its disks are OK, and three of eight are not listed."""
     head = (
         "Controller = 0\nStatus = Success\nDescription = None\n\nProduct Name = PERC H965i Front\n"
         f"Driver Name = mpi3mr\n\nVD LIST :\n=======\n\n{'-' * 67}\n"
@@ -410,7 +410,7 @@ def test_adapters_are_no_raid_controllers_and_none_is_none() -> None:
     ],
 )
 def test_an_array_that_lost_two_disks(name: str) -> None:
-    """Degraded, offline, and degraded again as one came back."""
+    """Degraded, offline, and degraded again as one was inserted again."""
     log = storcli_events.parse_events(text_of(MTIK + name), "megaraid c2")
     assert [(e.sequence, e.kind, e.word, e.place, e.clock_seconds) for e in log.events] == [
         (0xCF1A, "megaraid_vd_degraded", "CRITICAL", "virtual drive 0", 1_433_268_128.0),

@@ -1,4 +1,4 @@
-"""Events of MegaRAID controllers as storcli prints them, with everything that can be wrong."""
+"""Events of MegaRAID controllers from storcli, with all possible faults."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_log_is_told_oldest_first_by_its_numbers() -> None:
     ],
 )
 def test_what_an_event_is_and_where(description: str, code: int, kind: str, place: str) -> None:
-    """By its code; changes of state by where they lead; what is not known is not dropped."""
+    """By its code; changes of state by the new state; unknown ones are not dropped."""
     found = event(description, code)
     assert (found.kind, found.place) == (f"megaraid_{kind}", place)
 
@@ -110,7 +110,7 @@ def test_what_an_event_is_and_where(description: str, code: int, kind: str, plac
     ],
 )
 def test_sense_data_tell_what_it_is(sense: str, kind: str) -> None:
-    """To the firmware all are informational; the block is where the command begins."""
+    """For the firmware all are informational; the block is the start of the command."""
     command = "28 00 12 34 56 78 00 00 08 00"
     found = event(
         f"Unexpected sense: PD 02(e0x20/s6) Path 1a, CDB: {command}, Sense: {sense}", 0x71
@@ -139,7 +139,7 @@ def test_the_block_that_was_corrected_or_lost_is_told() -> None:
 
 
 def test_the_second_generation_is_known_by_its_words_alone() -> None:
-    """Nobody says that its codes are the same; what its words do not tell is not known."""
+    """It is not published that its codes are the same; an unknown text is an unknown kind."""
     record = (
         "Sequence Number: 815\nTime: 2026/06/01 08:00:05\nCode: 0x00000060\nClass: Critical\n"
         "Event Description: {}\nEvent Data:\n===\nNone\n\n"
@@ -153,7 +153,7 @@ def test_the_second_generation_is_known_by_its_words_alone() -> None:
 
 
 def test_an_empty_log_is_one_and_a_refusal_is_none() -> None:
-    """The small build of storcli2 cannot read it, which is no quiet log."""
+    """The small build of storcli2 cannot read it, which is not an empty log."""
     done = "Controller = 0\nStatus = {}\nDescription = {}\n"
     assert storcli_events.parse_events(done.format("Success", "None"), "c").events == ()
     refused = done.format("Failure", "Un-supported command")
@@ -177,7 +177,7 @@ def test_a_log_that_ends_within_a_line_is_cut() -> None:
 
 
 def test_a_record_without_a_description_is_not_dropped() -> None:
-    """It keeps what it has; lines of the program's own are no part of it."""
+    """It has its own lines; those of the program do not belong to it."""
     text = "seqNum: 0x00000007\nCode: 0x00000999\nClass: 9\nStatus = Success\nDescription = None\n"
     (found,) = storcli_events.parse_events(text, "c").events
     assert (found.kind, found.sequence, found.word) == ("megaraid_other", 7, "9")
@@ -185,7 +185,7 @@ def test_a_record_without_a_description_is_not_dropped() -> None:
 
 
 def test_an_entry_that_is_listed_twice_is_one_and_numbers_may_begin_anew() -> None:
-    """At 2^32 the log goes on with 0."""
+    """At 2^32 the numbering continues with 0."""
     log = storcli_events.parse_events(RECORDS + RECORDS, "c")
     assert len(log.events) == 3
     record = "seqNum: {}\nEvent Description: {}\nEvent Data:\nNone\n"
@@ -196,7 +196,7 @@ def test_an_entry_that_is_listed_twice_is_one_and_numbers_may_begin_anew() -> No
 
 
 def test_each_code_has_one_kind() -> None:
-    """None stands in two of them, and none is beyond what the firmware has."""
+    """No code is in two kinds, and none exceeds the firmware's."""
     codes = [code for _, own in NAMES.values() for code in own]
     assert len(codes) == len(set(codes))
     assert all(0 <= code <= 0x25E for code in codes)

@@ -1,4 +1,4 @@
-"""LSI's adapters that mirror disks, as sas2ircu and mpt-status tell of them, and plain adapters."""
+"""LSI's adapters with mirrors, read with sas2ircu and mpt-status, and plain adapters."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_adapters_are_listed_with_their_pci_address() -> None:
 
 
 def test_a_volume_and_its_disks() -> None:
-    """Sizes are of 2^20 bytes; a volume is called by the number that stays."""
+    """Sizes are of 2^20 bytes; a volume is named by its persistent number."""
     found = sasircu.parse_display(WHOLE, "sas2ircu 0")
     (mirror,) = found.arrays
     assert (mirror.name, mirror.level, mirror.size_bytes) == ("volume 286", "RAID1", 1000 << 20)
@@ -168,7 +168,7 @@ def test_a_volume_and_its_disks() -> None:
     ],
 )
 def test_states_of_a_volume(word: str, health: Health) -> None:
-    """Words that are not known need attention, whatever they begin with."""
+    """Unknown states need attention, whatever they begin with."""
     (found,) = sasircu.parse_display(display(volume(word), disk("1:0") + disk("1:1")), "x").arrays
     assert found.state.health is health
 
@@ -190,13 +190,13 @@ def test_states_of_a_volume(word: str, health: Health) -> None:
     ],
 )
 def test_states_of_a_disk(word: str, health: Health) -> None:
-    """'Standby' is what is no disk, so a disk that says so needs attention."""
+    """'Standby' means a device that is no disk, so a disk with it needs attention."""
     (found,) = sasircu.parse_display(display(volume(), disk("1:0", word)), "x").disks
     assert (found.state.health, found.state.word) == (health, word.partition(" (")[0])
 
 
 def test_disks_that_are_missing_are_all_at_one_place_and_each_is_told() -> None:
-    """The program puts them at 0:0; an enclosure is no disk, what may be one is."""
+    """The program puts them at 0:0; an enclosure is no disk, a device that may be one is kept."""
     text = display(
         volume("Degraded (DGD)", "1:0", "0:0", "0:0"),
         disk("1:0")
@@ -228,7 +228,7 @@ def test_disks_that_are_missing_are_all_at_one_place_and_each_is_told() -> None:
 def test_what_runs_at_a_volume(
     state: str, operation: str, status: str, health: Health, done: float | None
 ) -> None:
-    """What makes it whole again, and what does not."""
+    """Tasks that restore redundancy, and others."""
     (mirror,) = sasircu.parse_display(display(volume(state), disk("1:0") + disk("1:1")), "x").arrays
     tasks = sasircu.parse_status(STATUS.format(operation=operation, status=status))
     found = sasircu.with_task(mirror, tasks["volume 286"]).state
@@ -237,7 +237,7 @@ def test_what_runs_at_a_volume(
 
 
 def test_no_volumes_is_an_answer() -> None:
-    """The program calls it an error; firmware without RAID does not know the question."""
+    """The program reports an error; firmware without RAID does not support the query."""
     assert sasircu.parse_status(NO_VOLUMES) == {}
     unknown = "SAS2IRCU: The STATUS command is not supported by the firmware currently loaded\n"
     assert sasircu.parse_status(unknown) == {}
@@ -268,7 +268,7 @@ def test_no_volumes_is_an_answer() -> None:
 def test_an_output_of_sas2ircu_that_is_none_is_refused(
     read: Callable[[str], object], text: str, says: str
 ) -> None:
-    """It says what was expected."""
+    """The error has the expected text."""
     with pytest.raises(ParseError, match=re.escape(says)):
         read(text)
 
@@ -311,13 +311,13 @@ def test_mirrors_of_mpt_status() -> None:
     ],
 )
 def test_states_of_mirrors(told: dict[str, str], array: Health, first: Health) -> None:
-    """Each fault its own; a disk that predicts its failure is still online."""
+    """Each has its own fault; a disk that predicts its failure is still online."""
     found = mpt_status.parse_status(MPT.format(**{**WELL, **told}))
     assert (found.arrays[0].state.health, found.disks[0].state.health) == (array, first)
 
 
 def test_a_mirror_that_is_synchronised_says_how_far_it_is() -> None:
-    """That of the disk which is behind; a number that is left over is none."""
+    """The progress of the disk that is behind; a leftover number is none."""
     told = {"state": "DEGRADED", "flags": "ENABLED RESYNC_IN_PROGRESS", "set": "OUT_OF_SYNC"}
     found = mpt_status.parse_status(MPT.format(**{**WELL, **told}))
     assert (found.arrays[0].state.health, found.arrays[0].state.done_ratio) == (
@@ -330,7 +330,7 @@ def test_a_mirror_that_is_synchronised_says_how_far_it_is() -> None:
 
 
 def test_the_old_and_the_short_style_are_read_as_well() -> None:
-    """Of a shorter one less is known."""
+    """A shorter one has fewer data."""
     old = (
         "ioc0 vol_id 3 type IME, 2 phy, 73 GB, state DEGRADED, flags ENABLED RESYNC_IN_PROGRESS\n"
         "ioc0 phy 0 scsi_id 1 ATA      Hitachi HUA72101 AJ0A, 931 GB, state ONLINE, flags NONE\n"
@@ -351,7 +351,7 @@ def test_the_old_and_the_short_style_are_read_as_well() -> None:
 
 
 def test_an_output_of_mpt_status_that_is_none_is_refused() -> None:
-    """A missing module has a cure; a line that is none may hide a disk."""
+    """For a missing module the remedy is reported; an invalid line may hide a disk."""
     with pytest.raises(ParseError, match="load the module 'mptctl'"):
         mpt_status.parse_status("open /dev/mptctl: No such device\n")
     with pytest.raises(ParseError, match="You seem to have no SCSI disks"):
@@ -366,7 +366,7 @@ def test_an_output_of_mpt_status_that_is_none_is_refused() -> None:
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=300), st.integers(0, 2000))
 def test_no_damage_is_anything_but_a_refusal(junk: str, at: int) -> None:
-    """Whatever stands in the middle of an output: it is read, or refused."""
+    """Any text in the middle of an output: it is parsed, or refused."""
     for read, text in (
         (sasircu.parse_list, LIST),
         (sasircu.parse_status, STATUS),
@@ -387,17 +387,17 @@ SPI = "/sys/bus/pci/drivers/mptspi/0000:08:00.0/host3"
 
 
 def shown(address: str, *, block: bool = True, kind: int = 0, wwid: str = "") -> dict[str, str]:
-    """Return what sysfs has of a SCSI device."""
+    """Return a SCSI device as in sysfs."""
     path = f"/sys/class/scsi_device/{address}/device"
     files = {f"{path}/type": f"{kind}\n"} | ({f"{path}/wwid": f"{wwid}\n"} if wwid else {})
     return files | ({f"{path}/block/sda/size": "1\n"} if block else {})
 
 
 class Machine(Root):
-    """Our machine with other adapters, and a probe that answers from a table."""
+    """The test host with other adapters, and a probe with canned answers."""
 
     def __init__(self, hosts: Sequence[str], *devices: dict[str, str]) -> None:
-        """Have adapters, and SCSI devices at them; `answers` are texts or errors."""
+        """Create adapters, and SCSI devices at them; `answers` are texts or errors."""
         super().__init__("/", probe=self.answer)
         files: dict[str, str | bytes | None] = dict.fromkeys(hosts)
         for each in devices:
@@ -408,11 +408,11 @@ class Machine(Root):
         self.now = 0.0
 
     def names(self, path: str) -> list[str]:
-        """Return what the other machine has there."""
+        """Return the names of the other machine."""
         return self.there.names(path)
 
     def read(self, path: str) -> str:
-        """Return what the other machine has there."""
+        """Return the text of the other machine."""
         return self.there.read(path)
 
     def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
@@ -421,10 +421,10 @@ class Machine(Root):
         return self
 
     def close(self) -> None:
-        """Keep it: it is for several threads."""
+        """Do nothing: several threads use it."""
 
     def answer(self, _: str, arguments: Sequence[str], __: float) -> str:
-        """Answer as the probe does."""
+        """Answer like the probe."""
         command = " ".join(arguments)
         self.asked.append(command)
         found = self.answers.get(command, MissingError(f"'{arguments[0]}': install it"))
@@ -433,7 +433,7 @@ class Machine(Root):
         return json.dumps({"status": 1, "signal": None, "stdout": found, "stderr": ""})
 
     def look(self) -> Controllers:
-        """Return what a run came to."""
+        """Return the result of a poll."""
         poller = ControllerPoller(mptsas.BACKENDS, lambda: self.now)
         self.now += EVENT_SECONDS
         poller.read(self)
@@ -442,14 +442,14 @@ class Machine(Root):
 
 
 def one(value: Controllers) -> Controller:
-    """Return the controller of a run without problems."""
+    """Return the controller of a poll without problems."""
     assert value.problems == ()
     (found,) = value.controllers
     return found
 
 
 def test_a_plain_adapter_is_not_asked_and_is_no_problem() -> None:
-    """24 disks, each with its block device, an enclosure, and no program: nothing to tell."""
+    """24 disks, each with its block device, an enclosure, and no program: no problem."""
     disks = [shown(f"5:0:{number}:0") for number in range(24)]
     machine = Machine([HBA], *disks, shown("5:0:24:0", block=False, kind=13))
     assert machine.look() == controller.Controllers()
@@ -478,7 +478,7 @@ def test_a_mirror_is_asked_for_by_the_name_a_person_uses() -> None:
 
 
 def test_an_adapter_that_both_programs_list_is_read_once() -> None:
-    """Two of it would be two alerts for one fault, and twice the questions."""
+    """Both would give two alerts for one fault, and twice the queries."""
     machine = Machine([HBA], shown("5:1:0:0"))
     for program in ("sas2ircu", "sas3ircu"):
         machine.answers |= {
@@ -490,7 +490,7 @@ def test_an_adapter_that_both_programs_list_is_read_once() -> None:
 
 
 def test_a_volume_that_cannot_be_told_from_another_has_no_address() -> None:
-    """One alone is the one there is; of two, none is guessed."""
+    """A single one is the volume; of two, none is assumed."""
     machine = Machine([HBA], shown("5:1:0:0"))
     machine.answers = {
         "sas2ircu LIST": LIST,
@@ -503,7 +503,7 @@ def test_a_volume_that_cannot_be_told_from_another_has_no_address() -> None:
 
 
 def test_a_volume_without_the_program_is_a_problem() -> None:
-    """There is a mirror, and nobody knows how it is."""
+    """There is a mirror, and its state is unknown."""
     machine = Machine([HBA], shown("5:1:0:0"))
     value = machine.look()
     assert value.controllers == ()
@@ -520,7 +520,7 @@ def test_an_adapter_that_is_not_listed_is_a_problem() -> None:
 
 
 def test_a_mirror_that_failed_is_seen_by_the_disks_it_leaves() -> None:
-    """The kernel takes the volume away; its disks stay without block devices."""
+    """The kernel removes the volume; its disks remain without block devices."""
     machine = Machine([HBA], shown("5:0:0:0", block=False))
     assert machine.look() == controller.Controllers()  # no program: no volume is known
     machine.answers = {
@@ -533,7 +533,7 @@ def test_a_mirror_that_failed_is_seen_by_the_disks_it_leaves() -> None:
 
 
 def test_a_row_of_the_list_that_is_spoilt_hides_no_other_adapter() -> None:
-    """The mirror of the first is read, and that of the second nobody knows."""
+    """The mirror of the first is read, and that of the second is unknown."""
     machine = Machine([HBA, SECOND], shown("5:1:0:0"), shown("6:1:0:0"))
     machine.answers = {
         "sas3ircu LIST": NO_ADAPTER,
@@ -547,7 +547,7 @@ def test_a_row_of_the_list_that_is_spoilt_hides_no_other_adapter() -> None:
 
 
 def test_a_status_that_cannot_be_read_leaves_the_state() -> None:
-    """What runs is not known then, and that is told."""
+    """The running task is unknown then, and that is reported."""
     machine = Machine([HBA], shown("5:1:0:0"))
     machine.answers = {
         "sas2ircu LIST": LIST,
@@ -560,7 +560,7 @@ def test_a_status_that_cannot_be_read_leaves_the_state() -> None:
 
 
 def test_after_a_program_that_hangs_no_other_is_run() -> None:
-    """Nor is the next question asked."""
+    """Nor is the next query started."""
     machine = Machine([HBA], shown("5:1:0:0"))
     machine.answers = {"sas3ircu LIST": LateError("killed after 60 s")}
     assert [each.reason for each in machine.look().problems] == [
@@ -570,7 +570,7 @@ def test_after_a_program_that_hangs_no_other_is_run() -> None:
 
 
 def test_without_a_probe_that_is_said_once() -> None:
-    """It is no program that is missing."""
+    """It is no missing program."""
     machine = Machine([HBA], shown("5:1:0:0"))
     machine.answers = {"sas3ircu LIST": AbsentError("no probe")}
     assert [each.reason for each in machine.look().problems] == [
@@ -602,7 +602,7 @@ def test_older_adapters_are_asked_for_each_volume_the_kernel_shows() -> None:
 
 
 def test_parallel_scsi_has_its_volumes_on_channel_0() -> None:
-    """The disks of a mirror are on channel 1, so its number is looked for."""
+    """The disks of a mirror are on channel 1, so its number is searched."""
     ids = {
         "/sys/class/scsi_host/host2/unique_id": "0\n",
         "/sys/class/scsi_host/host3/unique_id": "1\n",
@@ -624,7 +624,7 @@ def test_parallel_scsi_has_its_volumes_on_channel_0() -> None:
 
 
 def test_older_adapters_without_the_module_say_so() -> None:
-    """Nothing is loaded by us."""
+    """iowarden does not load modules."""
     machine = Machine([OLD], shown("2:1:0:0"))
     machine.answers = {"mpt-status -n -i 0": "open /dev/mptctl: No such file or directory\n"}
     (problem,) = machine.look().problems

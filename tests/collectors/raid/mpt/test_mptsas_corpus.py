@@ -1,6 +1,6 @@
-"""What sas2ircu and mpt-status printed on machines of others: each file read, and judged.
+"""Published outputs of sas2ircu and mpt-status: each file parsed, with expected results.
 
-The expectations were written after reading each file. All of these machines are well.
+The expectations were written after reading each file. All of these machines are healthy.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def text(name: str) -> str:
 
 
 def verdicts(told: str) -> set[str]:
-    """Return as what a text can be read."""
+    """Return the parsers that accept a text."""
     found = set()
     for name, read in READ.items():
         try:
@@ -71,7 +71,7 @@ def verdicts(told: str) -> set[str]:
 
 @needs_corpus
 def test_every_file_is_read_as_what_it_is() -> None:
-    """None is skipped, and none is taken for something else."""
+    """No file is skipped, and none is accepted as another output."""
     folder = CORPUS / "mpt"
     there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert there == set(FILES)
@@ -141,7 +141,7 @@ def test_volumes_and_disks_are_well(
     ],
 )
 def test_nothing_runs_at_the_volumes(name: str, display: str, volumes: set[str]) -> None:
-    """Both answers call a volume the same."""
+    """Both answers have the same name for a volume."""
     tasks = sasircu.parse_status(text(name))
     assert set(tasks) == volumes
     for each in sasircu.parse_display(text(display), "x").arrays:
@@ -149,7 +149,7 @@ def test_nothing_runs_at_the_volumes(name: str, display: str, volumes: set[str])
 
 
 def test_probed_numbers_are_those_of_the_volumes() -> None:
-    """'-p' stops at the first: of a machine with volumes 0 and 2 it tells 0."""
+    """'-p' stops at the first: of a machine with volumes 0 and 2 it reports 0."""
     assert mpt_status.parse_ids(text(CHECK_RAID + "pr36/getctrlno1")) == (1,)
     assert mpt_status.parse_ids(text(CHECK_RAID + "pr57/getctrlno13")) == (13,)
     assert mpt_status.parse_ids(text(CHECK_RAID + "pr177/mpt-status-p")) == (0,)
@@ -169,7 +169,7 @@ def test_probed_numbers_are_those_of_the_volumes() -> None:
     ],
 )
 def test_mirrors_of_older_adapters_are_well(name: str, volume: str, disks: list[str]) -> None:
-    """Models with blanks, vendors that are none, the short style without models."""
+    """Models with blanks, invalid vendors, the short format without models."""
     found = mpt_status.parse_status(text(CHECK_RAID + name))
     (mirror,) = found.arrays
     assert (mirror.name, mirror.state.health) == (volume, Health.OK)

@@ -1,4 +1,4 @@
-"""What HP's programs and 'cciss_vol_status' say, with everything that can be wrong."""
+"""HP's programs and 'cciss_vol_status', with all possible faults."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_a_controller_in_detail() -> None:
     ],
 )
 def test_words_for_a_logical_drive(told: str, health: Health, done_ratio: float | None) -> None:
-    """The state may have commas; a word nobody knows is no 'OK'."""
+    """The state may contain commas; an unknown state is not 'OK'."""
     found = volume(f"logicaldrive 1 (1.09 TB, RAID 6 (ADG), {told})")
     assert (found.state.health, found.state.done_ratio) == (health, done_ratio)
     assert (found.level, found.size_bytes, found.parent) == (
@@ -228,13 +228,13 @@ def test_words_for_a_logical_drive(told: str, health: Health, done_ratio: float 
     ],
 )
 def test_words_for_a_disk(told: str, health: Health, usage: str) -> None:
-    """The state is what comes behind the size; without one nothing is known."""
+    """The state comes after the size; without one it is unknown."""
     found = disk(f"physicaldrive 1I:1:7 (port 1I:box 1:bay 7, {told})")
     assert (found.slot, found.state.health, found.usage) == ("port 1I box 1 bay 7", health, usage)
 
 
 def test_disks_and_volumes_as_older_commands_list_them() -> None:
-    """Parallel SCSI has no boxes; 'show status' tells the state behind the bracket."""
+    """Parallel SCSI has no boxes; 'show status' has the state after the bracket."""
     old = disk("physicaldrive 1:0 (port 1:id 0 , Parallel SCSI, --- GB, Failed)")
     assert (old.slot, old.state.health, old.size_bytes) == ("port 1 id 0", Health.FAILED, None)
     status = disk("physicaldrive 2E:1:3 (port 2E:box 1:bay 3, 600 GB): Predictive Failure")
@@ -243,7 +243,7 @@ def test_disks_and_volumes_as_older_commands_list_them() -> None:
 
 
 def test_disks_of_an_array_with_two_logical_drives_are_of_both() -> None:
-    """Where no mirrors are told, each has all disks but the spare."""
+    """Without mirrors in the output, each has all disks but the spare."""
     found = one(
         "Smart Array P9 in Slot 1    (sn: PDNL1)\n\n   array B (SAS, Unused Space: 0  MB)\n\n"
         "      logicaldrive 1 (1 TB, RAID 5, OK)\n      logicaldrive 2 (1 TB, RAID 5, OK)\n\n"
@@ -258,7 +258,7 @@ def test_disks_of_an_array_with_two_logical_drives_are_of_both() -> None:
 
 
 def test_an_array_that_failed_because_its_spare_did() -> None:
-    """The header says 'Failed', its logical drive is whole: that is for somebody to look at."""
+    """The header has 'Failed', its logical drive is OK: that needs attention."""
     found = one(
         "Smart Array P9 in Slot 1\n\n   array A (Failed)\n\n"
         "      logicaldrive 1 (1 TB, RAID 5, OK)\n"
@@ -292,7 +292,7 @@ def test_sectors_that_cannot_be_read_under_a_logical_drive_that_is_ok() -> None:
     ],
 )
 def test_who_caches_writes(old: str, new: str, expected: tuple[bool, bool]) -> None:
-    """The controller has memory for writes, its cache works, the logical drive takes part."""
+    """The controller has memory for writes, its cache works, the logical drive uses it."""
     policy = one(DETAIL.replace(old, new)).arrays[1].policy
     assert policy is not None
     assert (policy.write_back, policy.default_write_back) == expected
@@ -312,14 +312,14 @@ def test_who_caches_writes(old: str, new: str, expected: tuple[bool, bool]) -> N
 def test_caches_that_no_battery_keeps(
     line: str, disk_cache: bool | None, forced: bool | None
 ) -> None:
-    """Those of the disks, by one setting of the controller; its own, where it is forced."""
+    """Those of the disks, by one setting of the controller; its own, if it is forced."""
     found = one(DETAIL.replace("   Cache Status: OK", f"   Cache Status: OK\n   {line}")).arrays[1]
     assert found.policy is not None
     assert (found.disk_cache, found.policy.forced) == (disk_cache, forced)
 
 
 def test_an_ssd_that_is_worn_out() -> None:
-    """Its status is OK all the same."""
+    """Its status is OK even so."""
     found = one(DETAIL.replace("Wearout: Not Supported", "Wearout: True"))
     assert found.disks[0].state.health is Health.FAILING
 
@@ -342,7 +342,7 @@ def test_an_ssd_that_is_worn_out() -> None:
 def test_cache_and_battery(
     cache: str, battery: str, expected: tuple[Health, Health, bool | None]
 ) -> None:
-    """A cache that waits for its battery comes back by itself, any other does not."""
+    """A cache that waits for its battery recovers by itself, any other does not."""
     found = one(STATUS.format(cache=cache, battery=battery))
     (sensor,), (one_battery,) = found.sensors, found.batteries
     assert sensor.state is not None
@@ -350,7 +350,7 @@ def test_cache_and_battery(
 
 
 def test_a_cache_for_writes_without_a_battery() -> None:
-    """Somebody may have it on all the same; a short list tells of neither."""
+    """A user may have enabled it even so; a short list reports neither."""
     count = "Battery/Capacitor Count: 0\n   No-Battery Write Cache: Enabled"
     found = one(DETAIL.replace("Battery/Capacitor Status: OK", count))
     assert [(b.state.health, b.ready) for b in found.batteries] == [(Health.ABSENT, None)]
@@ -389,7 +389,7 @@ def test_banners_prompts_and_controllers_of_one_name() -> None:
     ],
 )
 def test_no_controller_is_not_a_controller_without_disks(text: str) -> None:
-    """An error, another program that runs, a banner alone."""
+    """An error, another running instance, a banner alone."""
     with pytest.raises(ParseError, match="ssacli"):
         ssacli.parse_controllers(text)
 
@@ -403,7 +403,7 @@ def test_no_controller_is_not_a_controller_without_disks(text: str) -> None:
     ],
 )
 def test_what_cannot_be_read_is_said_beside_the_rest(before: str, after: str, reason: str) -> None:
-    """A spoilt line of a disk, an error amid the answer, half a line at its end."""
+    """An invalid line of a disk, an error within the answer, half a line at its end."""
     assert before in DETAIL
     found = one(DETAIL.replace(before, after))
     (said,) = found.unread
@@ -414,7 +414,7 @@ def test_what_cannot_be_read_is_said_beside_the_rest(before: str, after: str, re
 
 
 def test_more_disks_than_a_controller_can_have_are_refused() -> None:
-    """Nor more controllers than a machine."""
+    """Nor more controllers than a host."""
     many = "".join(f"   physicaldrive 1I:1:{n} (port 1I, SAS, 6 GB, OK)\n" for n in range(3000))
     with pytest.raises(ParseError, match="at most"):
         ssacli.parse_controllers("Smart Array P9 in Slot 1\n" + many)
@@ -469,7 +469,7 @@ def vol_status(
 
 
 def test_a_controller_by_cciss_vol_status() -> None:
-    """It names the volume's file, the controller's one and each disk by its place."""
+    """It names the volume's file, the controller's file and each disk by its slot."""
     found = vol_status()
     assert (found.name, found.model, found.firmware) == ("cciss sda", "Smart Array P99", "5.20")
     assert [(each.name, each.level, each.state.health) for each in found.arrays] == [
@@ -498,12 +498,12 @@ def test_a_controller_by_cciss_vol_status() -> None:
     ],
 )
 def test_words_for_a_volume(state: str, more: str, health: Health) -> None:
-    """A spare that took over leaves a disk that failed."""
+    """A spare in use leaves a failed disk."""
     assert vol_status(state, more).arrays[0].state.health is health
 
 
 def test_what_else_cciss_vol_status_tells() -> None:
-    """A disk, an enclosure, a cache that went off; no cache is no fault."""
+    """A disk, an enclosure, a disabled cache; a missing cache is no fault."""
     assert vol_status(disk="PREDICTIVE FAILURE").disks[0].state.health is Health.FAILING
     assert vol_status(disk="?").disks[0].state.health is Health.ATTENTION
     hot = vol_status(enclosure="Temperature problem").sensors[1]
@@ -522,7 +522,7 @@ def test_what_else_cciss_vol_status_tells() -> None:
 
 
 def test_a_cache_that_is_not_there_caches_no_writes() -> None:
-    """Then nothing need be said of writes; of one that is there nobody would know."""
+    """Then no cache state is needed; that of an existing cache would be unknown."""
     for configured, expected in (("No", False), ("Yes", None)):
         text = VOLUME_STATUS.replace("                Write cache enabled: Yes{disabled}\n", "")
         told = text.format(state="OK", more="", disk="OK", enclosure="OK", configured=configured)
@@ -532,7 +532,7 @@ def test_a_cache_that_is_not_there_caches_no_writes() -> None:
 
 
 def test_disks_that_a_volume_lists_as_failed() -> None:
-    """Under a volume that a spare made whole again."""
+    """Below a volume that a spare has restored."""
     listed = "        " + DISK.format(bay=3, model="HP", serial="S3", firmware="HPD9")
     more = f"\n  Failed drives:\n{listed}\n    Total of 1 failed physical drives detected on it."
     found = vol_status(more=f" {more}")
@@ -545,7 +545,7 @@ def test_disks_that_a_volume_lists_as_failed() -> None:
 
 
 def test_a_line_of_a_disk_that_cannot_be_read_is_not_left_out() -> None:
-    """It is said, and so is one that is missing: disks are counted."""
+    """It is reported, and so is a missing one: disks are counted."""
     good = {"state": "OK", "more": "", "disk": "OK", "enclosure": "OK", "configured": "Yes"}
     text = VOLUME_STATUS.format(**good, disabled="")
     (found,) = cciss_vol_status.parse_volume_status(text.replace("bay 2 ", "bay two "))
@@ -557,7 +557,7 @@ def test_a_line_of_a_disk_that_cannot_be_read_is_not_left_out() -> None:
 
 @given(st.text(max_size=300))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    """In the middle of a good one, too."""
+    """In the middle of a valid one, too."""
     for given_text in (text, DETAIL.replace("OK", text), f"{DETAIL}\n{text}"):
         try:
             ssacli.parse_controllers(given_text)
@@ -608,9 +608,9 @@ Smart Array P999i in Slot 0 (Embedded)    (sn: PXYZ1)
 
 @pytest.mark.parametrize("line", range(len(DETAIL.splitlines())))
 def test_an_answer_that_ends_early_hides_no_disk(line: int) -> None:
-    """Behind each of its lines: the short list has the spare that failed, and the disk that will.
+    """After each of its lines: the short list has the failed spare, and the failing disk.
 
-    Ahead of the controller's name it is refused; what it lacks is said.
+    Before the controller's name it is refused; what it lacks is reported.
     """
     cut = "".join(each + "\n" for each in DETAIL.splitlines()[:line])
     answers = {**ANSWERS, "ssacli ctrl slot=0 show config": SHORT}
@@ -637,14 +637,14 @@ def test_a_second_controller_that_is_not_listed_is_a_problem() -> None:
 
 
 def test_an_older_program_will_do() -> None:
-    """The newest that is installed is asked."""
+    """The newest installed one is run."""
     older = {name.replace("ssacli", "hpacucli"): text for name, text in ANSWERS.items()}
     found = asked(HP, {HPSA: None, **HOSTS}, older)
     assert [(c.name, c.program) for c in found.controllers] == [("hp slot 0", "hpacucli")]
 
 
 def test_controllers_without_a_slot_are_counted() -> None:
-    """All are asked, and each takes its own."""
+    """All are run, and each lists its own."""
     second = DETAIL.replace("PXYZ1", "PXYZ2").replace("Slot 0 (Embedded)", "Slot unknowable")
     status = STATUS.replace("Slot 0 (Embedded)", "Slot ATTR_VALUE_SLOT_UNKNOWN")
     detail = DETAIL.replace("Slot 0 (Embedded)", "Slot ATTR_VALUE_SLOT_UNKNOWN")
@@ -660,7 +660,7 @@ def test_controllers_without_a_slot_are_counted() -> None:
 
 
 def smartpqi(vendor: str) -> dict[str, str | None]:
-    """Return a host of the driver smartpqi of a maker."""
+    """Return a host of the driver smartpqi of one vendor."""
     return {
         f"{DRIVERS}/smartpqi/0000:5c:00.0/host1": None,
         f"{DEVICES}/0000:5c:00.0/subsystem_vendor": vendor,
@@ -669,7 +669,7 @@ def smartpqi(vendor: str) -> dict[str, str | None]:
 
 
 def test_a_card_of_the_driver_smartpqi_is_hps_if_hp_sells_it() -> None:
-    """Nobody is told to install ssacli for a card of Adaptec's."""
+    """The user is not told to install ssacli for a card of Adaptec's."""
     own = asked(HP, smartpqi("0x1590\n"), ANSWERS)
     assert [each.host for each in own.controllers] == ["host1"]
     other = asked(HP, smartpqi("0x9005\n"), ANSWERS)
@@ -677,7 +677,7 @@ def test_a_card_of_the_driver_smartpqi_is_hps_if_hp_sells_it() -> None:
 
 
 def drive(raid_level: str, address: str = "1:0:0:0", **other: str) -> dict[str, str]:
-    """What the kernel shows of a disk or a volume."""
+    """Return a disk or a volume as the kernel shows it."""
     path = f"/sys/class/scsi_device/{address}/device"
     texts = {"type": "0\n", "vendor": "HP", "model": "EG0300FBDBR", "raid_level": raid_level}
     texts |= {"block/sda/size": "586072368\n"} | other
@@ -694,7 +694,7 @@ def drive(raid_level: str, address: str = "1:0:0:0", **other: str) -> dict[str, 
 def test_a_card_in_hba_mode_is_no_controller_that_nobody_reads(
     vendor: str, maker: Backend, command: str
 ) -> None:
-    """Its disks are asked themselves; where a volume may be, its program is missed."""
+    """Its disks are polled directly; if there may be a volume, its missing program is reported."""
     hidden = drive("N/A\n", "1:0:1:0")
     del hidden["/sys/class/scsi_device/1:0:1:0/device/block/sda/size"]
     for name, shown, told in (
@@ -713,7 +713,7 @@ def test_a_card_in_hba_mode_is_no_controller_that_nobody_reads(
 
 
 def test_a_plain_adapter_beside_a_controller_need_not_be_listed() -> None:
-    """One controller is expected where one host hides disks."""
+    """One controller is expected if one host hides disks."""
     other = f"{DRIVERS}/hpsa/0000:5d:00.0/host2"
     files = {HPSA: None, other: None, **HOSTS, **drive("N/A\n", "2:0:0:0")}
     found = asked(HP, files, ANSWERS)
@@ -739,18 +739,18 @@ def test_without_the_makers_programs_the_free_one_is_asked() -> None:
 
 
 class Machine(Root):
-    """A live machine with one controller of HP's, and programs that answer in turn."""
+    """A live machine with one controller of HP's, and programs with answers in turn."""
 
     def __init__(self, answers: dict[str, list[str]]) -> None:
-        """Have the last answer of a command stay."""
+        """The last answer of a command is repeated."""
         super().__init__("/", probe=self.answer)
         self.there = Memory({HPSA: None, **HOSTS})
         self.answers = answers
         self.signal: int | None = None
-        """What ended the programs."""
+        """How the programs ended."""
 
     def names(self, path: str) -> list[str]:
-        """Return what the machine has there."""
+        """Return the names of the machine."""
         return self.there.names(path)
 
     def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
@@ -758,7 +758,7 @@ class Machine(Root):
         return self
 
     def answer(self, verb: str, arguments: Sequence[str], _deadline_seconds: float) -> str:
-        """Answer as the probe does."""
+        """Answer like the probe."""
         allowed.match(tuple(arguments))
         told = self.answers.get(" ".join(arguments), [])
         if verb != "run" or not told:
@@ -772,7 +772,7 @@ BUSY = "Another instance of ssacli is running! Stop it first.\n"
 
 @pytest.mark.parametrize(("busy", "controllers"), [(2, 1), (3, 0)])
 def test_another_program_that_runs_is_waited_for(busy: int, controllers: int) -> None:
-    """For a while; then that is the problem."""
+    """It is retried for a while; then that is the problem."""
     answers = {**ANSWERS, "ssacli ctrl slot=0 show config": SHORT}
     machine = Machine({name: [text] for name, text in answers.items()})
     machine.answers["ssacli ctrl all show status"][:0] = [BUSY] * busy
@@ -786,7 +786,7 @@ def test_another_program_that_runs_is_waited_for(busy: int, controllers: int) ->
 
 
 def test_a_program_that_crashed_half_way_shows_no_fewer_disks() -> None:
-    """Nothing in its text says that it is cut."""
+    """Nothing in its text shows that it is truncated."""
     machine = Machine({name: [text] for name, text in ANSWERS.items()})
     cut = DETAIL[: DETAIL.index("      physicaldrive 1I:1:3")]
     machine.answers["ssacli ctrl slot=0 show config detail"] = [cut]
@@ -800,7 +800,7 @@ def test_a_program_that_crashed_half_way_shows_no_fewer_disks() -> None:
 
 
 def test_no_program_at_all_is_a_problem() -> None:
-    """It says what to install."""
+    """The reason has the program to install."""
     machine = Machine({})
     poller = ControllerPoller((hpsa.maker(()),), lambda: 0.0)
     poller.read(machine)

@@ -1,4 +1,4 @@
-"""What HP's programs printed on machines of others, and other programs: each file read, and judged.
+"""Published outputs of HP's and other programs: each file parsed, with expected results.
 
 The expectations were written after reading each file.
 """
@@ -51,7 +51,7 @@ def files(folder: str) -> list[Path]:
 
 
 def verdicts(path: Path, readers: dict[str, Callable[[str], object]]) -> frozenset[str]:
-    """Return as what a file can be read."""
+    """Return the parsers that accept a file."""
     text = path.read_text(errors="surrogateescape")
     found = set()
     for name, read in readers.items():
@@ -77,7 +77,7 @@ def vol_status(name: str) -> dict[str, Controller]:
 
 
 def ill(found: Controller) -> dict[str, tuple[Health, str]]:
-    """Return what is not well."""
+    """Return the components that are not OK."""
     told = {
         **({"controller": found.state} if found.state else {}),
         **{each.name: each.state for each in (*found.arrays, *found.batteries)},
@@ -91,7 +91,7 @@ def ill(found: Controller) -> dict[str, tuple[Health, str]]:
 
 @needs_corpus
 def test_every_file_is_read_as_one_thing_or_refused() -> None:
-    """Refused: errors, versions, what the driver cciss and lsscsi list, smartctl."""
+    """Refused: errors, versions, lists of the driver cciss and of lsscsi, smartctl."""
     assert Counter(verdicts(path, READERS) for path in files("hp")) == {
         frozenset({"ssacli"}): 24,
         frozenset({"cciss"}): 11,
@@ -133,7 +133,7 @@ def test_every_file_is_read_as_one_thing_or_refused() -> None:
 def test_controllers_their_caches_and_batteries(
     name: str, expected: list[tuple[str, str, bool | None]]
 ) -> None:
-    """All are well, or wait for a battery that is charged."""
+    """All are OK, or wait for a battery that is charging."""
     found = printed(name)
     assert [
         (
@@ -293,7 +293,7 @@ def test_volumes_disks_and_caches(name: str, expected: dict[str, tuple[object, .
 
 
 def test_a_controller_with_two_volumes_and_an_enclosure() -> None:
-    """What it writes it does not keep, because its batteries are low."""
+    """Its write cache is unprotected, because its batteries are low."""
     found = vol_status("cciss_vol_status.lupus")["cciss c0"]
     assert [(a.name, a.level) for a in found.arrays] == [("volume 0", "1"), ("volume 1", "6")]
     policy = found.arrays[0].policy
@@ -302,7 +302,7 @@ def test_a_controller_with_two_volumes_and_an_enclosure() -> None:
 
 
 def test_other_ways_to_ask() -> None:
-    """By '/dev/sgN', one of which is none; parallel SCSI; a wider column."""
+    """By '/dev/sgN', one of which is no controller; parallel SCSI; a wider column."""
     many = vol_status("issue149/cciss_vol_status-V")
     assert [(name, len(each.disks), ill(each)) for name, each in many.items()] == [
         ("cciss sda", 4, {})
@@ -323,7 +323,7 @@ def test_other_ways_to_ask() -> None:
 
 
 def test_smartctl_behind_a_controller() -> None:
-    """Past the last disk the driver says so: that ends the list, and is no fault."""
+    """After the last disk the driver reports the end: that ends the list, and is no fault."""
     text = corpus(f"{CHECK_RAID}smartctl.cciss.8").read_text()
     assert members.parse_cciss(text) == "end"
     for number in (0, 7):
@@ -333,7 +333,7 @@ def test_smartctl_behind_a_controller() -> None:
 
 @needs_corpus
 def test_what_other_programs_print_is_refused() -> None:
-    """Of drivers that the kernel has no more, or software RAID that is asked otherwise.
+    """Of drivers that the kernel no longer has, or software RAID that is read otherwise.
 
     gdth, megarc, afacli: removed with Linux 5.10, or older than any system with a Python 3.11.
     dmsetup, dmraid, lsraid: no controllers. mvcli: Marvell's, which root may not run here.
