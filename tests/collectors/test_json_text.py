@@ -15,7 +15,7 @@ from iowarden.collectors.json_text import MOST_DEPTH, is_deep
     ("depth", "deep"), [(MOST_DEPTH, False), (MOST_DEPTH + 1, True), (200_000, True)]
 )
 def test_brackets_are_counted_in_each_other(depth: int, deep: bool) -> None:
-    """Such a depth can be parsed by json on a small stack, and one more is refused without trying."""
+    """Such a depth can be parsed on a small stack, and one more is refused without trying."""
     assert is_deep("[" * depth + "]" * depth) is deep
     assert is_deep('{"a":' * depth + "0" + "}" * depth) is deep
 

@@ -187,7 +187,7 @@ def test_a_process_that_ended_meanwhile_is_left_out(
     root = Root(str(tmp_path))
     with open(f"/proc/{named.pid}/comm", encoding="utf-8") as file:
         Path(root.path, "proc/501/comm").unlink()
-        # Opened anew by its number the file is there, although nothing stands behind it.
+        # Reopened by its number the file exists, although the process has ended.
         Path(root.path, "proc/501/comm").symlink_to(f"/proc/self/fd/{file.fileno()}")
         assert running(read_monitors(root)).keys() == {"smartd", "archttp"}
         named.communicate()
@@ -200,7 +200,7 @@ def test_a_process_that_ended_meanwhile_is_left_out(
 
 
 def test_a_process_of_this_machine(named: subprocess.Popen[bytes]) -> None:
-    """The kernel tells its name and its group."""
+    """The kernel reports its name and its group."""
     mine = {process.pid for process in read_monitors(Root()).running.get("archttp", ())}
     assert mine
     assert min(mine) <= named.pid

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MEMINFO = next(source for source in SOURCES if source.name == "meminfo")
 PATHS = {
-    # What a source reads first; of one that is not named here, the PATH of its module.
+    # What a collector reads first; of one that is not named here, the PATH of its module.
     **{s.name: getattr(sys.modules[s.read.__module__], "PATH", "") for s in SOURCES},
     "meminfo": "/proc/meminfo",
     "vmstat": "/proc/vmstat",

@@ -194,7 +194,7 @@ def test_psutil_sees_the_same_sensors_here() -> None:
         for entry in entries
     }
     names = {(chip, label) for chip, label, _ in theirs}
-    # It leaves out what it cannot read, and takes one limit for another that is missing.
+    # It omits what it cannot read, and uses one limit for another that is missing.
     assert {(t.chip, t.label) for t in ours if t.celsius is not None} <= names
     assert names <= {(t.chip, t.label) for t in ours}
     whole = [t for t in ours if None not in {t.celsius, t.maximum_celsius, t.critical_celsius}]

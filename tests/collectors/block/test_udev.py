@@ -139,7 +139,7 @@ def test_a_machine_without_udev_shows_its_disks_without(machine: MachineMaker) -
 
 @given(st.text() | st.lists(st.from_regex(r"E:[A-Z_]+=.*")).map("\n".join))
 def test_any_text_is_some_properties(text: str) -> None:
-    """A property stands in the text as it is returned."""
+    """A property is returned unchanged."""
     for key, value in parse_properties(text).items():
         assert f"E:{key}={value}" in text
 

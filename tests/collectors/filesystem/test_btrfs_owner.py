@@ -162,7 +162,7 @@ def test_what_is_printed_beside_the_tree_does_not_matter_when_it_is_whole() -> N
 
 
 def test_the_owners_of_an_address() -> None:
-    """Files, no file any more, a free address; and an invalid answer."""
+    """Files, no longer a file, a free address; and an invalid answer."""
     text = "inode 260 offset 5000 root 5\ninode 257 offset 0 root 256\n"
     assert parse_references(text) == (Reference(5, 260, 5000), Reference(256, 257, 0))
     assert parse_references("") == ()

@@ -196,7 +196,7 @@ def test_any_text_is_understood_or_refused(parse: Callable[[str], object], text:
         parse(text)
 
 
-# --- what sysfs tells
+# --- sysfs
 
 
 def test_devices_stand_on_each_other_as_sysfs_says(machine: MachineMaker) -> None:

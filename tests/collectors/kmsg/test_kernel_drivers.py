@@ -110,7 +110,7 @@ def test_messages_of_two_kernels_alarm_or_stay_quiet(table: Table) -> None:
             "sd 0:2:1:0: [sdb] tag#7 task abort FAILED!!",
             {"kind": "scsi_reset_failed", "device": "sdb", "place": "0:2:1:0"},
         ),
-        # any name may stand first
+        # it may begin with any name
         (
             "dm-3: writeback error on inode 131, offset 4096, sector 2056",
             {"kind": "lost_write", "device": "dm-3", "sector": 2056},

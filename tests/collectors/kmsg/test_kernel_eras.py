@@ -1,6 +1,6 @@
 """Storage messages of kernels before 6.1, in their own formats.
 
-Each line is written from its format in the source; beside it stand file and version. The versions:
+Each line is written from its format in the source; next to it are file and version. The versions:
 2.6.9 (RHEL 4), 2.6.18 (RHEL 5), 2.6.27, 2.6.32 (RHEL 6), 3.6, 3.10 (RHEL 7), 4.4, 4.15, 4.18 (RHEL
 8), 4.19, 5.4, 5.10, 5.14, 5.15 and 6.8 (Debian, Ubuntu), and as the newest 7.2.
 """

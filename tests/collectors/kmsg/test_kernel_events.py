@@ -588,7 +588,7 @@ def story(command: str, *, key: str = "Hardware Error", words: str = WORDS, tag:
 def test_a_question_that_fails_is_no_error_of_the_disk(command: str, key: str) -> None:
     """For any sense key: a SAT layer without a command, a disk in standby, a bridge."""
     assert told(story(command, key=key)) == []
-    # What the disk was asked at the same time is another matter, on either side of it.
+    # Another command to the disk at the same time is independent, on either side of it.
     for parts in ((MEANT[0], command), (command, MEANT[0])):
         text = "\n".join(story(each, key=key, tag=tag) for tag, each in enumerate(parts))
         kinds = [event.kind for event in told(text)]

@@ -168,7 +168,7 @@ def test_disks_of_the_other_captures() -> None:
         "Pass Through",
         750_200_000_000,
     )
-    # Nobody said that 'data2' is a raid set, and it is no word for a use.
+    # It is not stated that 'data2' is a RAID set, and it is no word for a use.
     assert through["enclosure 2 slot 7"].state.health is Health.ATTENTION
 
 
@@ -322,7 +322,7 @@ def test_a_controller_as_a_whole() -> None:
     (battery,) = found.batteries
     assert (battery.state.health, battery.ready) == (Health.OK, True)
     assert tw("bohr/info.c0.bbustatus").batteries == (battery,)
-    # SAS disks: smartctl has no way to them.
+    # SAS disks: smartctl cannot read them.
     assert {disk.kind for disk in found.disks} == {""}
     enclosure = tw("bootc-enc/c0.e0.show.all").sensors
     assert Counter(s.state.health for s in enclosure if s.state) == {

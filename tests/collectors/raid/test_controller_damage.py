@@ -325,7 +325,7 @@ def _machine(
     text = answers[damaged]
     return Case(
         text,
-        # What is damaged as JSON is asked for as text, which is damaged as well.
+        # Damaged JSON is queried again as text, which is damaged as well.
         lambda text: asked(
             maker, files, {**answers, damaged: text, damaged.replace(" J ", " "): text}
         ),

@@ -73,7 +73,7 @@ def test_an_archive_is_the_directory_to_tar(suffix: str, tmp_path: Path) -> None
     assert list(steps(str(unpacked))) == plain
     for step, same in zip(steps(str(tmp_path / f"packed{suffix}")), plain, strict=True):
         assert (step.frame, step.gone) == (same.frame, same.gone)
-        # A directory above a file need not be told.
+        # A directory above a file need not be listed.
         assert step.files.items() <= same.files.items()
         assert {p for p in same.files.items() if p[1] is not None} <= step.files.items()
 

@@ -121,7 +121,7 @@ def test_types_that_write_to_the_disk_are_never_taken(kind: str) -> None:
         parse_configured({"path": "/dev/sda", "type": kind})
 
 
-# What the kernel tells
+# Data from the kernel
 
 PLAIN = (
     host("host0", "ahci")
@@ -614,7 +614,7 @@ def listed_by_lsscsi(name: str) -> Files:
 
 
 def test_a_captured_smart_array(machine: MachineMaker) -> None:
-    """A P410i is asked by its own '/dev/sg0', not by the volume's '/dev/sg1'."""
+    """A P410i is polled through its own '/dev/sg0', not by the volume's '/dev/sg1'."""
     files = host("host0", "hpsa") | listed_by_lsscsi("lsscsi-with-sg-module")
     result = found(machine, files | cciss("/dev/sg0", DISK, DISK))
     assert ways(result) == ["/dev/sg0 -d cciss,0", "/dev/sg0 -d cciss,1"]

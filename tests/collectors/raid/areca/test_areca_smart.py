@@ -148,7 +148,7 @@ def test_coverage_says_by_what_a_disk_is_read_and_what_is_missing(machine: Machi
     )
     shown = {name for name, _, _ in smart_series.emit(disks)}
     assert "iowarden_smart_attribute_value" in shown
-    # Of smartctl, which said nothing, nothing is told.
+    # smartctl printed nothing, so nothing of it is shown.
     assert not shown & {"iowarden_smart_exit_status", "iowarden_smart_disagreements"}
 
 

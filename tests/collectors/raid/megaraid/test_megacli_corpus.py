@@ -37,7 +37,7 @@ ZABBIX = "ps78674+zabbix-raidstat/megacli/"
 FILES: dict[str, set[str]] = {
     CHECK_RAID + "cmdtool2/CmdTool2.adapter-0": {"volumes", "disks"},
     CHECK_RAID + "cmdtool2/CmdTool2.adapters": {"adapters"},
-    CHECK_RAID + "issue32/bbustatus.MegaCli-8.01.06-1": set(),  # it failed, and says not why
+    CHECK_RAID + "issue32/bbustatus.MegaCli-8.01.06-1": set(),  # it failed without a reason
     CHECK_RAID + "issue32/bbustatus.MegaCli-8.07.10-1": {"battery"},
     CHECK_RAID + "issue41/ldinfo": {"volumes"},
     CHECK_RAID + "issue41/pdlist": {"disks"},

@@ -57,7 +57,7 @@ EXPECTED = {
     f"{SETS}spindown_disk_00/__c0_e35_s12_spindown_J.json": "",  # no question
     "agent-doc/event-battery-relearn.txt": "events",
     "check_lsi_raid-41/perccli2-c0-show-tables.txt": "",  # its head is missing
-    "ibm-cloud-docs+bare-metal/eall-sall-show-all-grep.txt": "",  # lines that somebody chose
+    "ibm-cloud-docs+bare-metal/eall-sall-show-all-grep.txt": "",  # lines that a user selected
     f"{JCPUNK}perccli_call_show_fail.json": LIST,
     f"{JCPUNK}storcli_call_show.json": WHOLE,
     f"{JCPUNK}storcli_call_show_cc.json": "",  # a schedule
@@ -89,7 +89,7 @@ EXPECTED = {
     f"{STEVEH}list.json": LIST,
     f"{STEVEH}show.json": "controllers disks",
     f"{STEVEH}showall.json": "controllers disks",
-    f"{STEVEH}showtemperature.json": "",  # nothing that is asked for
+    f"{STEVEH}showtemperature.json": "",  # no data that is used
     "wbollock+storcli_logger/readme-logfmt.txt": "",  # another program's form of it
 }
 """The parsers that accept each file; none means refused, with a reason."""
