@@ -78,17 +78,18 @@ FAMILIES = (
     Family(
         "iowarden_other_monitor_running",
         "gauge",
-        "1 while another program that polls disks or controllers is running on this host.",
+        "1 while a competing monitor, a program that polls disks or controllers, runs on this"
+        " host.",
     ),
     Family(
         "iowarden_other_monitor_pid",
         "gauge",
-        "Process of such a program; unit is its systemd service, empty without one.",
+        "Process number of a competing monitor; unit is its systemd service, empty without one.",
     ),
     Family(
         "iowarden_other_monitor_clash",
         "gauge",
-        "1 while such a program runs on a host with a controller that cannot serve two programs.",
+        "1 while a competing monitor runs next to a controller that cannot serve two programs.",
     ),
 )
 

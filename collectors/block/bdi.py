@@ -39,7 +39,7 @@ class Bdi:
         int | None, Metric("gauge", "Maximum share of the write-back cache, in percent.")
     ]
     max_bytes: Annotated[
-        int | None, Metric("gauge", "Largest part of the write-back cache (6.2+).")
+        int | None, Metric("gauge", "Maximum size of the write-back cache (6.2+).")
     ]
     strict_limit: Annotated[
         bool | None,

@@ -104,7 +104,7 @@ FAMILIES = (
         "gauge",
         "1 when the kernel treats the device's write cache as enabled.",
     ),
-    Family("iowarden_device_scheduler_info", "gauge", "1; the I/O scheduler in force."),
+    Family("iowarden_device_scheduler_info", "gauge", "1; the active I/O scheduler."),
     Family("iowarden_partition_start_bytes", "gauge", "Where a partition begins on its device."),
     Family("iowarden_partition_size_bytes", "gauge", "Size of a partition."),
     Family(

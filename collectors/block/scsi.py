@@ -101,7 +101,8 @@ class ScsiDevice:
     requests_total: Annotated[int | None, Metric("counter", "SCSI commands sent to a device.")]
     completions_total: Annotated[int | None, Metric("counter", "SCSI commands completed.")]
     errors_total: Annotated[
-        int | None, Metric("counter", "SCSI commands that failed; harmless unsupported ones count.")
+        int | None,
+        Metric("counter", "SCSI commands that failed, including harmless unsupported ones."),
     ]
     """Includes harmless unsupported commands."""
     timeouts_total: Annotated[int | None, Metric("counter", "SCSI commands that timed out (6.1+).")]

@@ -91,7 +91,11 @@ class Filesystems:
 
 FAMILIES = (
     Family("iowarden_filesystem_size_bytes", "gauge", "Size of a file system."),
-    Family("iowarden_filesystem_free_bytes", "gauge", "Free space, root's reserve included."),
+    Family(
+        "iowarden_filesystem_free_bytes",
+        "gauge",
+        "Free space, including the part that is reserved for root.",
+    ),
     Family("iowarden_filesystem_available_bytes", "gauge", "Free space for users other than root."),
     Family("iowarden_filesystem_files", "gauge", "Inodes; none where their number is not fixed."),
     Family("iowarden_filesystem_files_free", "gauge", "Free inodes."),

@@ -32,9 +32,7 @@ class TransparentHugepage:
     """'always', 'defer', 'defer+madvise', 'madvise' or 'never'; None: no such file."""
 
 
-FAMILIES = (
-    Family("iowarden_thp_info", "gauge", "Settings of transparent huge pages that are in force."),
-)
+FAMILIES = (Family("iowarden_thp_info", "gauge", "Active settings of transparent huge pages."),)
 
 
 def parse_choice(text: str, path: str) -> str:

@@ -133,7 +133,7 @@ FAMILIES = (
     Family("iowarden_md_chunk_bytes", "gauge", "Chunk of an array."),
     Family("iowarden_md_size_bytes", "gauge", "Size of an array."),
     Family("iowarden_md_member_state", "gauge", _STATED + "a member, one series for each state."),
-    Family("iowarden_md_member_slot", "gauge", "Place of a member that has one."),
+    Family("iowarden_md_member_slot", "gauge", "Slot of a member that has one."),
     Family("iowarden_md_member_errors_total", "counter", "Read errors of a member, corrected."),
     Family("iowarden_md_member_bad_blocks", "gauge", "Bad block ranges of a member."),
     Family(

@@ -38,7 +38,8 @@ class Meminfo:
         int, Metric("gauge", "Data under write-back: being written to disk.")
     ]
     unstable_bytes: Annotated[
-        int | None, Metric("gauge", "Sent to an NFS server, not yet committed (0 from 5.8 on).")
+        int | None,
+        Metric("gauge", "Data sent to an NFS server and not yet committed (0 from 5.8 on)."),
     ]
     active_bytes: int | None
     inactive_bytes: int | None
@@ -46,7 +47,7 @@ class Meminfo:
     inactive_file_bytes: int | None
     anon_bytes: Annotated[int | None, Metric("gauge", "Anonymous memory mapped by programs.")]
     mapped_bytes: Annotated[int | None, Metric("gauge", "File pages mapped by programs.")]
-    slab_bytes: Annotated[int | None, Metric("gauge", "Data structures of the kernel.")]
+    slab_bytes: Annotated[int | None, Metric("gauge", "Slab: data structures of the kernel.")]
     swap_total_bytes: Annotated[int | None, Metric("gauge", "Size of all swap areas.")]
     swap_free_bytes: Annotated[int | None, Metric("gauge", "Unused part of all swap areas.")]
     raw: Mapping[str, int]

@@ -32,7 +32,8 @@ class Vmstat:
         int, Metric("gauge", "Data under write-back: being written to disk.")
     ]
     unstable_bytes: Annotated[
-        int | None, Metric("gauge", "Sent to an NFS server, not yet committed (0 from 5.8 on).")
+        int | None,
+        Metric("gauge", "Data sent to an NFS server and not yet committed (0 from 5.8 on)."),
     ]
     dirtied_bytes_total: Annotated[int | None, Metric("counter", "Data made dirty.")]
     written_bytes_total: Annotated[
@@ -52,7 +53,8 @@ class Vmstat:
         int | None, Metric("counter", "Page faults that needed a read from disk (major faults).")
     ]
     refaulted_file_pages_total: Annotated[
-        int | None, Metric("counter", "File pages read again soon after they were evicted (3.15+).")
+        int | None,
+        Metric("counter", "Refaults: file pages read again soon after they were evicted (3.15+)."),
     ]
     direct_reclaims_total: Annotated[
         int | None,

@@ -234,7 +234,7 @@ def scsi_address(host: str, address: str) -> str:
 LOG_PROBLEM = "its log: "
 """Prefix of the reason why a controller's log could not be read."""
 _MOST_REASON_CHARACTERS = 200
-_TOLD = "1; in labels the classified state and the vendor's term for it, of "
+_TOLD = "1; state, classified and in the vendor's term, of "
 FAMILIES = (
     Family(
         "iowarden_controller_info",

@@ -229,12 +229,12 @@ _COUNTER = (
 _SELF_TEST_PASSED = Family(
     "iowarden_smart_self_test_passed",
     "gauge",
-    "Result of the newest self-test that has one, by kind.",
+    "Result of the newest self-test that has one, by kind: 1 passed, 0 failed.",
 )
 _SELF_TEST_AGE = Family(
     "iowarden_smart_self_test_age_seconds",
     "gauge",
-    "Powered time since the newest self-test with a result, by kind.",
+    "Power-on time since the newest self-test with a result, by kind.",
 )
 
 _POLL = (
