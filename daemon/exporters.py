@@ -28,7 +28,7 @@ class Exporter:
     program: str | None
     """'node_exporter' or 'smartctl_exporter'; None: it did not show its metrics, or is another."""
     answer: str
-    """What it said: '200 OK', '401 Unauthorized' ..., or '200 OK, cut short'."""
+    """What it said: '200 OK', '401 Unauthorized' ..., or '200 OK, truncated'."""
 
 
 def found(ports: Iterable[int] = PORTS, host: str = "127.0.0.1") -> tuple[Exporter, ...]:
@@ -52,10 +52,10 @@ def _ask(host: str, port: int) -> Exporter | None:
             while chunk := response.read1(_CHUNK_BYTES):
                 content += chunk
                 if len(content) > LIMIT_BYTES or time.monotonic() > end:
-                    answer += ", cut short"
+                    answer += ", truncated"
                     break
         except (OSError, http.client.HTTPException):
-            answer += ", cut short"
+            answer += ", truncated"
     except (OSError, http.client.HTTPException):
         return None  # nobody, or nobody who speaks HTTP
     finally:

@@ -110,7 +110,8 @@ class Log:
         if self._lost_untold:
             lost = self._lost_untold
             text = (
-                f"journal: {lost} messages lost, because the journal or standard error took no more"
+                f"journal: {lost} log messages were lost: the journal or standard error accepted no"
+                " more"
             )
             if self._take(MESSAGES_LOST, LEVELS["warning"], text, {}):
                 self._lost_untold -= lost
@@ -257,7 +258,7 @@ class _Writer:
 MOST_RETURNS = 2
 SETTLED_SECONDS = 600.0
 _COMES_AND_GOES = (
-    "it comes and goes, which is said again once it has stayed away for"
+    "this error is intermittent and is logged again only after an absence of"
     f" {duration(SETTLED_SECONDS)}"
 )
 
@@ -312,7 +313,7 @@ class Once:
             return None
         lasted = duration(self._now() - said.since_seconds)
         times = "once" if said.times == 1 else f"{said.times} times"
-        return f"{key}: works again after {lasted} ({times}); it was: {said.text}"
+        return f"{key}: works again after {lasted} ({times}); last error: {said.text}"
 
     def wrong(self) -> dict[str, str]:
         """Return what is wrong now: key and text."""

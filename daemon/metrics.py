@@ -14,56 +14,62 @@ from iowarden.rules.incidents import silences
 # --- daemon/notify/delivery.py
 
 MAILS = Family(
-    "iowarden_mails_total", "counter", "Mails taken by the server, or attempts that failed."
+    "iowarden_mails_total",
+    "counter",
+    "Mails accepted by the server, and failed attempts, by outcome.",
 )
-MAILS_WAITING = Family("iowarden_mails_waiting", "gauge", "Mails in the outbox.")
+MAILS_WAITING = Family(
+    "iowarden_mails_waiting", "gauge", "Mails in the outbox, including refused ones."
+)
 MAILS_REFUSED = Family(
-    "iowarden_mails_refused", "gauge", "Mails kept because everybody left refused them for good."
+    "iowarden_mails_refused", "gauge", "Mails that all remaining recipients refused permanently."
 )
 MAIL_OLDEST_UNSENT = Family(
-    "iowarden_mail_oldest_unsent_seconds", "gauge", "Age of the oldest mail still tried, or 0."
+    "iowarden_mail_oldest_unsent_seconds",
+    "gauge",
+    "Age of the oldest mail waiting for delivery, or 0.",
 )
 STATE_UNWRITTEN = Family(
     "iowarden_state_unwritten_seconds",
     "gauge",
-    "Seconds that something has waited to be written to state.db, or 0.",
+    "How long a change has waited to be written to state.db, or 0.",
 )
 
 # --- daemon/service
 
-INCIDENTS_OPEN = Family("iowarden_incidents_open", "gauge", "Incidents that are not closed.")
+INCIDENTS_OPEN = Family("iowarden_incidents_open", "gauge", "Incidents that are not closed yet.")
 INCIDENTS_UNRESOLVED = Family(
     "iowarden_incidents_unresolved",
     "gauge",
-    "Incidents that are not over, by severity; what only events tell of until it is closed.",
+    "Unresolved incidents, by severity; incidents of events only count until they are closed.",
 )
-LOG_LOST = Family("iowarden_log_lost_total", "counter", "Log lines that nobody took.")
+LOG_LOST = Family("iowarden_log_lost_total", "counter", "Log messages that could not be written.")
 RELOAD_SUCCESSFUL = Family(
     "iowarden_config_last_reload_successful",
     "gauge",
-    "1 when the last attempt to read the configuration succeeded.",
+    "Whether the last reload of the configuration succeeded (1) or failed (0).",
 )
 RELOAD_SUCCESS_TIMESTAMP = Family(
     "iowarden_config_last_reload_success_timestamp_seconds",
     "gauge",
-    "Unix time at which the configuration in force was read.",
+    "When the configuration in force was read, as Unix time.",
 )
 STATE_UNREAD = Family(
     "iowarden_state_unread",
     "gauge",
-    "What of a document of state.db is not used: texts with what could not be read (unreadable), or"
-    " 1 where a newer version wrote it (newer).",
+    "Parts of state.db that are not used, by document: files with unreadable parts (unreadable),"
+    " or 1 if a newer version wrote it (newer).",
 )
-UEVENTS = Family("iowarden_uevents_total", "counter", "Announcements of block devices.")
+UEVENTS = Family("iowarden_uevents_total", "counter", "Uevents of block devices received.")
 UEVENTS_LOST = Family(
     "iowarden_uevents_lost_total",
     "counter",
-    "Times that announcements of block devices were lost; the devices are then listed anew.",
+    "How often uevents of block devices were lost; all devices are then listed again.",
 )
 HISTORY_LOST = Family(
     "iowarden_history_lost_total",
     "counter",
-    "Values of drives and storage events that were given up: history.db could not be written.",
+    "Drive values and storage events discarded because history.db could not be written.",
 )
 
 FAMILIES = (

@@ -26,8 +26,7 @@ def lock() -> str:
         if libc.mlockall(flags):
             error = os.strerror(ctypes.get_errno())
             return (
-                f"memory: expected mlockall to succeed, got '{error}'; with the root disk"
-                " hung iowarden may stop with it. Set LimitMEMLOCK=infinity, as the shipped"
-                " unit does, or run as root"
+                f"memory: mlockall failed: {error}; if the root disk hangs, iowarden may hang with"
+                " it. Set LimitMEMLOCK=infinity, as the shipped unit does, or run as root"
             )
     return ""

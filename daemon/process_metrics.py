@@ -14,13 +14,13 @@ FAMILIES = (
     Family(
         "iowarden_process_cpu_seconds_total", "counter", "Processor time used, user and system."
     ),
-    Family(
-        "iowarden_process_resident_bytes", "gauge", "Resident memory, with code shared with others."
-    ),
+    Family("iowarden_process_resident_bytes", "gauge", "Resident memory, including shared code."),
     Family("iowarden_process_private_bytes", "gauge", "Anonymous resident memory (RssAnon)."),
     Family("iowarden_process_open_descriptors", "gauge", "Open file descriptors."),
     Family("iowarden_process_threads", "gauge", "Threads."),
-    Family("iowarden_process_start_time_seconds", "gauge", "When the program started, Unix time."),
+    Family(
+        "iowarden_process_start_time_seconds", "gauge", "When the process started, as Unix time."
+    ),
 )
 
 Content = tuple[Group, ...]

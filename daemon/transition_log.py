@@ -178,7 +178,7 @@ class Telling:
         """Say which programs hang in the kernel now, and which do no more."""
         for each in now:
             if each not in before:
-                self._program(each, 4, "was killed and lives on")
+                self._program(each, 4, "was killed and hangs in the kernel")
         for each in before:
             if each not in now:
                 self._program(each, 5, "has ended")

@@ -27,6 +27,9 @@ def _run(post: Callable[[Batch], object]) -> None:
                 post(uevents.wait())
         except (OSError, ImportError) as error:  # pyudev says so late that there is no libudev
             post(
-                Batch((), f"no socket for uevents: {error}; trying again in {RETRY_SECONDS:.0f} s")
+                Batch(
+                    (),
+                    f"cannot open the uevent socket: {error}; will retry in {RETRY_SECONDS:.0f} s",
+                )
             )
         pause.wait(RETRY_SECONDS)

@@ -106,7 +106,7 @@ class _CatchUp:
             problem = f"bug: {trace(error)}"
         with self._lock:
             if problem:
-                text = f"lines of the kernel before this are lost: {problem}"
+                text = f"older kernel messages could not be read from the journal: {problem}"
                 gap = log_gap(_one_line(text), wanted.boot_id, 0, wanted.first_seconds)
                 self._caught.add(gap)
             self._problem, self.journal, self.busy = problem, "" if problem else at, False
@@ -283,7 +283,7 @@ class KernelLogPoller:
             if number <= position:
                 return False
             lost = number - position - 1
-            text = f"{lost} lines of the kernel's log are lost: {position + 1} to {number - 1}"
+            text = f"{lost} kernel messages were lost: {position + 1} to {number - 1}"
             self._lost(text, number, line.monotonic_seconds)
         self._position = number
         return True

@@ -58,10 +58,10 @@ class _Parts:
         """Note that the worker's thread goes to a part; return why it must not, or ''."""
         with self._lock:
             if worker.left:
-                return "left to another thread"
+                return "another thread polls it"
             since = self._stuck.get(part)
             if since is not None:
-                return f"silent for {self._clock() - since:.0f} s"
+                return f"no answer for {self._clock() - since:.0f} s"
             worker.at = (part, self._clock())
             return ""
 
@@ -217,7 +217,7 @@ def _stuck(source: str, since: float, now: float) -> Reading[object]:
         monotonic_seconds=now,
         duration_seconds=now - since,
         error=(
-            f"silent for {now - since:.0f} s; no second call until it returns, its last values are"
-            " held for 3 periods"
+            f"no answer for {now - since:.0f} s; not polled again until this poll returns, its last"
+            " values stay valid for 3 poll intervals"
         ),
     )

@@ -169,7 +169,7 @@ def look(
         topology = block_devices.read_block(root)
         return Looked(find(root, topology, drives), topology, "", unusable, seen)
     except (AbsentError, ReadError) as error:
-        problem = f"drives could not be looked for: {error}"
+        problem = f"drive discovery failed: {error}"
     except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the poller
-        problem = f"drives could not be looked for: bug: {trace(error)}"
+        problem = f"drive discovery failed: bug: {trace(error)}"
     return Looked(None, topology, problem, unusable, seen)

@@ -33,7 +33,7 @@ def disks(
     problems: tuple[str, ...] = (looked.problem,) if looked.problem else ()
     volumes: tuple[str, ...] = ()
     if discovery.hangs:
-        problems += ("what looks for drives hangs; those that come are not noticed",)
+        problems += ("drive discovery hangs; new drives are not detected",)
     if looked.found is not None:
         problems += (*looked.found.problems, *_others_in_place(looked.found, methods))
         merged = {**_missing(looked.found, methods, period_seconds), **merged}
@@ -49,8 +49,8 @@ def _others_in_place(found: Found, methods: Methods) -> Iterator[str]:
         got = "" if method is None else identity.serial_number(method.known.serial)
         if drive.serial and got and got != identity.serial_number(drive.serial):
             yield (
-                f"'{drive.path}': expected the drive with serial number '{drive.serial}', as"
-                f" configured, got '{got}'; if it was replaced, change 'smart.drives'"
+                f"'{drive.path}': expected the drive with the configured serial number"
+                f" '{drive.serial}', got '{got}'; if it was replaced, change 'smart.drives'"
             )
 
 
@@ -66,7 +66,7 @@ def _missing(found: Found, methods: Methods, period_seconds: float) -> dict[str,
         if drive.ignore or not unseen:
             continue
         way = Target(drive.path, drive.kind, slot=drive.slot, origin="configuration")
-        reason = "it is configured, and neither kernel nor smartctl nor a controller tells of it"
+        reason = "it is configured, but neither kernel, smartctl nor a controller reports it"
         key = serial or drive.slot or str(way)
         missing[key] = Disk(key, Polled(way, Cover.MISSING, reason, period_seconds=period_seconds))
     return missing

@@ -145,9 +145,7 @@ class AccessMethod:
         )
         self.profile += 1
         self.lates, self.deadlines = 0, 1.0
-        self.lessened = (
-            f"asked with '{less}': it did not answer '{said}' in time, {LATE_AGAIN} times in a row"
-        )
+        self.lessened = f"polled with '{less}': '{said}' timed out {LATE_AGAIN} times in a row"
 
     def set_period(self, options: Options, now: float) -> None:
         """Take the period for it; what was tried before is due by that one."""
@@ -172,7 +170,7 @@ class AccessMethod:
 
 def new(target: Target, topology: Topology | None, diskseq: str, options: Options) -> AccessMethod:
     """Return what was not asked yet; the kernel may know who it is."""
-    polled = Polled(target, Cover.NOT_YET, "it is asked first within two minutes")
+    polled = Polled(target, Cover.NOT_YET, "first poll within two minutes")
     device = topology.devices.get(target.device) if topology else None
     known = identity.Way(polled)
     if device is not None:

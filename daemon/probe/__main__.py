@@ -25,20 +25,26 @@ _USAGE, _SYSTEM, _PERMISSION = 64, 71, 77
 
 def main(words: list[str]) -> int:
     """Serve until idle, or the given connection ends; return the exit status."""
-    parser = argparse.ArgumentParser("iowarden-probe", description="Runs programs for iowarden.")
-    parser.add_argument("--descriptor", type=int, help="a connected socket, instead of systemd's")
-    parser.add_argument("--user", default=USER, help="who may ask beside root (%(default)s)")
+    parser = argparse.ArgumentParser(
+        "iowarden-probe", description="Runs programs as root for iowarden."
+    )
+    parser.add_argument("--descriptor", type=int, help="connected socket, instead of systemd's")
+    parser.add_argument(
+        "--user", default=USER, help="user that may send requests, like root (%(default)s)"
+    )
     parser.add_argument("--runtime-directory", default=_runtime_directory())
-    parser.add_argument("--unprivileged", action="store_true", help="for tests: not as root")
+    parser.add_argument("--unprivileged", action="store_true", help="for tests: do not run as root")
     options = parser.parse_args(words)
     own = os.geteuid()
     if own != 0 and not options.unprivileged:
-        return _refuse("expected to be started by root", _PERMISSION)
+        return _refuse("must be started by root", _PERMISSION)
     if not options.runtime_directory:
-        return _refuse("expected '--runtime-directory', or a directory of systemd's", _USAGE)
+        return _refuse(
+            "no runtime directory: give '--runtime-directory' or start it by systemd", _USAGE
+        )
     listening = listen_fds() if options.descriptor is None else []
     if options.descriptor is None and not listening:
-        return _refuse("expected '--descriptor', or a socket of systemd's", _USAGE)
+        return _refuse("no socket: give '--descriptor' or start it by systemd", _USAGE)
     log = Log(foreground=not listening, identifier=IDENTIFIER)
     users = {own} if options.unprivileged else set()
     with contextlib.suppress(KeyError):  # no such user here: root alone may ask
@@ -60,7 +66,9 @@ def main(words: list[str]) -> int:
     notify("READY=1")
     server.run()
     notify("STOPPING=1")
-    log.send(STOPPED, LEVELS["info"], f"probe: ended; {server.log.refused_total} refused")
+    log.send(
+        STOPPED, LEVELS["info"], f"probe: stopped; requests refused: {server.log.refused_total}"
+    )
     log.close()
     return 0
 

@@ -81,13 +81,12 @@ def match(arguments: tuple[str, ...]) -> Matched:
         if not re.fullmatch(rf"[ -~]{{1,{MOST_CHARACTERS}}}", argument):
             raise ValueError(
                 f"argument {number}: expected 1 to {MOST_CHARACTERS} printable ASCII characters,"
-                f" got '{one_line(argument, 80)}'; nothing was run"
+                f" got '{one_line(argument, 80)}'; not run"
             )
     program = PROGRAMS.get(arguments[0])
     if program is None:
         raise ValueError(
-            f"expected a program that root may run, got '{one_line(arguments[0], 80)}';"
-            " nothing was run"
+            f"expected a program that root may run, got '{one_line(arguments[0], 80)}'; not run"
         )
     if arguments[0] == "smartctl":
         _refuse_writing_types(arguments)
@@ -114,7 +113,7 @@ def match(arguments: tuple[str, ...]) -> Matched:
     choices = ", ".join(f"'{text}'" for text in expected[:_MOST_EXPECTED]) or "no more"
     raise ValueError(
         f"'{arguments[0]}': argument {farthest}: expected {choices}"
-        f"{' ...' if len(expected) > _MOST_EXPECTED else ''}, got {got}; nothing was run"
+        f"{' ...' if len(expected) > _MOST_EXPECTED else ''}, got {got}; not run"
     )
 
 
@@ -163,8 +162,8 @@ def _refuse_writing_types(arguments: tuple[str, ...]) -> None:
         for name, harm in _WRITING_TYPES.items():
             if re.match(rf"(-d|--device=?)?\s*{name}", argument):
                 raise ValueError(
-                    f"'smartctl': expected a type that leaves the disk as it is, got"
-                    f" '{one_line(argument, 80)}', which {harm}; nothing was run"
+                    f"'smartctl': expected a device type that does not change the disk, got"
+                    f" '{one_line(argument, 80)}', which {harm}; not run"
                 )
 
 
@@ -181,9 +180,9 @@ def _some(*alternatives: str) -> Part:
 
 
 _WRITING_TYPES = {
-    "jmb39x": "writes to sector 33 of the disk to talk to the bridge",
-    "jms56x": "writes to sector 33 of the disk to talk to the bridge",
-    "intelliprop": "selects a disk by writing to a log of it",
+    "jmb39x": "writes to sector 33 of the disk to reach the bridge",
+    "jms56x": "writes to sector 33 of the disk to reach the bridge",
+    "intelliprop": "selects a disk by writing to one of its logs",
     "usbcypress,": "may send any command to the disk",
 }
 """Source: smartctl(8), '-d'."""

@@ -129,7 +129,7 @@ def prepare() -> None:
         os.close(os.pidfd_open(os.getpid()))
     except OSError as error:
         raise OSError(
-            error.errno, f"pidfd_open: expected Linux 5.4 or later, got: {error.strerror}"
+            error.errno, f"pidfd_open: Linux 5.4 or later is required: {error.strerror}"
         ) from error
     # Where whoever started this ignores it, the kernel reaps, and how a program ended is lost.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -206,7 +206,7 @@ def start(work: Work, scratch: str) -> Child:
             process = look(pid)
             if process is None:
                 raise OSError(
-                    f"'/proc/{pid}/stat': expected the process just made; is '/proc' there?"
+                    f"'/proc/{pid}/stat': expected the process just started; is '/proc' mounted?"
                 )
         except OSError:
             os.kill(pid, signal.SIGKILL)

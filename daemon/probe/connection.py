@@ -116,8 +116,8 @@ class Connection:
     def fault(self) -> str:
         """Return what is wrong with the other side once it is late."""
         if self._out:
-            return f"it reads nothing, with {self._unsent_bytes} bytes waiting for it"
-        return "it sent half a frame, or no greeting, and then nothing more"
+            return f"the client does not read; {self._unsent_bytes} bytes wait to be sent"
+        return "the client sent an incomplete frame or no greeting, then nothing"
 
     def close(self) -> None:
         """Close it, and the descriptors that it should have passed."""

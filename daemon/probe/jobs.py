@@ -132,9 +132,9 @@ class Jobs:
         """Check that a request may wait beside the others. Errors: RefusedError."""
         mine = [job.request.identifier for job in self.of(each)]
         if request.identifier in mine:
-            raise RefusedError(f"request {request.identifier} is open already")
+            raise RefusedError(f"request {request.identifier} is already open")
         if len(mine) >= MOST_OPEN or len(self._waiting) >= MOST_WAITING:
-            raise RefusedError(f"{len(mine)} of yours and {len(self._waiting)} in all wait already")
+            raise RefusedError(f"queue is full: {len(mine)} of yours, {len(self._waiting)} in all")
 
     def add(self, each: Connection, request: Request) -> None:
         """Take a request; start what can start. Errors: RefusedError."""
@@ -148,7 +148,7 @@ class Jobs:
         """Return what a request comes to that is not run; log it, if it may not be."""
         if isinstance(error, MissingError):
             return Outcome.MISSING
-        self._log.refuse(f"'{request.verb}' of user {each.peer()}: {error}", MOST_REQUESTS_SAID)
+        self._log.refuse(f"'{request.verb}' from user {each.peer()}: {error}", MOST_REQUESTS_SAID)
         return Outcome.REFUSED
 
     def next_at(self) -> float:
@@ -221,7 +221,7 @@ class Jobs:
             if not job.controllers.isdisjoint(program.controllers):
                 return stuck.hangs(program)
         if len(told) >= MOST_LEFT:
-            return f"{len(told)} programs hang in the kernel; no more are started beside them"
+            return f"{len(told)} programs hang in the kernel; no more are started"
         return ""
 
     def _start(self, job: Job) -> None:
@@ -319,7 +319,7 @@ class Jobs:
         try:
             value = json.loads(content)
         except ValueError:
-            return Outcome.FAILED, f"its process ended half way, with status {status}", None
+            return Outcome.FAILED, f"its process ended early with status {status}", None
         return Outcome.DONE, "", value
 
     def _let_go(self, child: Child) -> None:
@@ -351,10 +351,9 @@ class Jobs:
         programs += self.orphans.programs()
         for program in programs:
             if not job.controllers.isdisjoint(program.controllers):
-                return (
-                    f"{stuck.name(program)} has been there since {stuck.utc(program.since_seconds)}"
-                )
-        return f"{len(self._running)} programs run and {len(self._waiting)} requests wait"
+                since = stuck.utc(program.since_seconds)
+                return f"{stuck.name(program)} has been running since {since}"
+        return f"{len(self._running)} programs running, {len(self._waiting)} requests waiting"
 
     def _watch(self, descriptor: int, call: Callable[[], None]) -> None:
         self._selector.register(descriptor, selectors.EVENT_READ, call)

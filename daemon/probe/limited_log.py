@@ -40,7 +40,7 @@ class LimitedLog:
         said = {each: at for each, at in self._said.items() if now - at < _SAY_AGAIN_SECONDS}
         if text not in said and len(said) < most:
             said[text] = now
-            more = "; what else is like this is not logged for a minute"
+            more = "; similar messages are not logged for one minute"
             self.send(level, text + more if len(said) == most else text)
         self._said = said
 

@@ -130,7 +130,7 @@ class Orphans:
         self.register()
         if left.told:
             self._log.send(
-                "notice", f"probe: {stuck.name(left.program)}, which hung in the kernel, is gone"
+                "notice", f"probe: {stuck.name(left.program)}, which hung in the kernel, has ended"
             )
             self._tell()
         self._freed()
@@ -145,7 +145,7 @@ class Orphans:
         self.register()
         self._log.send(
             "error",
-            f"probe: {stuck.hangs(program)}; nothing more is started"
+            f"probe: {stuck.hangs(program)}; no program is started"
             f" at {', '.join(program.controllers) or 'it'} until it ends",
         )
         self._tell()
@@ -158,7 +158,7 @@ class Orphans:
         try:
             stuck.write(self._directory, entries, self._boot)
         except OSError as error:
-            problem = f"cannot write down what runs: {error}; is its file system full?"
+            problem = f"cannot record the running programs: {error}; is the file system full?"
             self._log.say("error", f"probe: {problem}")
             return problem
         return ""
@@ -169,7 +169,7 @@ class Orphans:
         if status.st_uid != os.geteuid() or status.st_mode & 0o022:
             # Whoever can write there can have any process killed.
             raise PermissionError(
-                f"'{self._directory}': expected a directory that is root's and writable by nobody"
+                f"'{self._directory}': expected a directory owned by root and writable by nobody"
                 f" else, got owner {status.st_uid} and mode {status.st_mode & 0o7777:04o}"
             )
         try:
@@ -177,7 +177,7 @@ class Orphans:
         except (OSError, ValueError) as error:
             entries = []
             self._log.say(
-                "error", f"probe: {error}; what an earlier probe left hanging is not known"
+                "error", f"probe: {error}; programs left hanging by an earlier probe are not known"
             )
         for entry, pidfd in stuck.survivors(entries, self._directory):
             self._leave(entry.program, pidfd, told=entry.told)

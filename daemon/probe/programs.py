@@ -116,9 +116,9 @@ class Programs:
         path = self._found.get(given[0])
         if path is None:
             if problem := self._problems.get(given[0]):
-                raise RefusedError(f"{problem}; nothing was run")
+                raise RefusedError(f"{problem}; not run")
             places = ", ".join(self._places(given[0]))
-            raise MissingError(f"'{given[0]}': expected at {places}, got none; install it")
+            raise MissingError(f"'{given[0]}': not found at {places}; install it")
         self._look_at(matched)
         controllers = self._controllers(matched)
         if rival := self._rival(matched, controllers):
@@ -144,8 +144,8 @@ class Programs:
         )
         process = next(self._processes("smartd"), "") if areca else ""
         return process and (
-            f"'smartd' (process {process}) may ask an Areca controller, too, which can answer one"
-            f" at a time; nothing was run; stop it with '{STOP_SMARTD}'"
+            f"'smartd' (process {process}) may poll the same Areca controller, which can answer one"
+            f" at a time; not run; stop smartd with '{STOP_SMARTD}'"
         )
 
     def _processes(self, name: str) -> Iterator[str]:
@@ -171,12 +171,12 @@ class Programs:
                 continue
             except (_UnsafeError, OSError) as error:
                 why = error.strerror if isinstance(error, OSError) else error
-                problem = problem or f"'{place}' is not run: {why}"
+                problem = problem or f"'{place}' is not used: {why}"
         before = self._found.pop(name, ""), self._identities.pop(name, ())
         if path:
             self._found[name], self._identities[name] = path, identity
             if before[0] and before != (path, identity):
-                self._changes.append(f"'{name}' was replaced: '{path}' is run from now on")
+                self._changes.append(f"'{name}' was replaced: '{path}' is used from now on")
         if problem and self._problems.get(name) != problem:
             self._changes.append(problem)
         self._problems.pop(name, None)
@@ -220,7 +220,7 @@ class Programs:
         mode = stat.S_IMODE(status.st_mode)
         if status.st_uid not in self._owners or mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise _UnsafeError(
-                f"'{path}': expected it to be root's and writable by nobody else, got owner"
+                f"'{path}': must be owned by root and writable by nobody else, got owner"
                 f" {status.st_uid} and mode {mode:04o}; see 'chown root' and 'chmod go-w'"
             )
         return status
@@ -233,7 +233,7 @@ class Programs:
             what = "an XFS" if matched.file_system == "xfs" else f"a {matched.file_system}"
             raise RefusedError(
                 f"'{matched.mount_point}': expected the mount point of {what} file system as"
-                " '/proc/1/mountinfo' has it, got another directory; nothing was run"
+                " '/proc/1/mountinfo' has it, got another directory; not run"
             )
         if not matched.device:
             return
@@ -244,12 +244,12 @@ class Programs:
             if isinstance(error, FileNotFoundError) and re.match("/dev/(tw|bus/)", matched.device):
                 return
             raise RefusedError(
-                f"'{matched.device}': expected a device, got '{error.strerror}'; nothing was run"
+                f"'{matched.device}': expected a device, got '{error.strerror}'; not run"
             ) from error
         kind = stat.S_ISBLK(mode) or stat.S_ISCHR(mode)
         if not kind or matched.device.startswith("/dev/bus/"):
             got = "a symbolic link" if stat.S_ISLNK(mode) else f"a file of mode {mode:o}"
-            raise RefusedError(f"'{matched.device}': expected a device, got {got}; nothing was run")
+            raise RefusedError(f"'{matched.device}': expected a device, got {got}; not run")
 
     def _mounted(self, matched: Matched) -> tuple[str, str] | None:
         r"""Return number ('8:1') and source of a mount of the expected kind, or None.

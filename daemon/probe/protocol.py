@@ -157,7 +157,7 @@ class Decoder:
             size = int.from_bytes(self._buffer[at : at + LENGTH_BYTES], "big")
             if size > self._most_bytes:
                 raise ProtocolError(
-                    f"expected a frame of at most {self._most_bytes} bytes, got one of {size}"
+                    f"expected a frame of at most {self._most_bytes} bytes, got {size}"
                 )
             end = at + LENGTH_BYTES + size
             if len(self._buffer) < end:
@@ -177,7 +177,7 @@ def decode(body: bytes) -> Message:
     try:
         text = body.decode()
         if is_deep(text):
-            raise ValueError(f"expected at most {MOST_DEPTH} brackets in each other")
+            raise ValueError(f"expected at most {MOST_DEPTH} nested brackets")
         return _message(json.loads(text, parse_constant=_refuse, parse_float=_finite))
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise ProtocolError(
@@ -300,5 +300,5 @@ def _expect(value: Any, cls: type[_T], what: str) -> _T:  # noqa: ANN401 - whate
     if not isinstance(value, cls) or (isinstance(value, bool) and cls is int):
         raise TypeError(f"{what}: expected {cls.__name__}, got {value!r:.60}")
     if isinstance(value, int) and abs(value) >= _MOST_INTEGER:
-        raise ValueError(f"{what}: expected an integer of 64 bits, got one of more")
+        raise ValueError(f"{what}: expected an integer of at most 64 bits, got a larger one")
     return value

@@ -111,7 +111,9 @@ class Server:
             return
         except OSError as error:
             # Tried at once it would fail for ever: the socket stays ready.
-            self.log.say("warning", f"probe: cannot take a connection: {error}; next try in 1 s")
+            self.log.say(
+                "warning", f"probe: cannot accept a connection: {error}; will retry in 1 s"
+            )
             self._selector.unregister(self._listener)
             self._accept_again_at = time.monotonic() + _ACCEPT_AGAIN_SECONDS
             return
@@ -121,9 +123,9 @@ class Server:
         taken = Connection(stream, time.monotonic())
         user = taken.peer()
         if user not in self._users:
-            self.log.refuse(f"a connection of user {user}: expected root or iowarden")
+            self.log.refuse(f"a connection from user {user}: expected root or iowarden")
         elif len(self._connections) >= MOST_CONNECTIONS:
-            self.log.refuse(f"a connection of user {user}: there are {MOST_CONNECTIONS} already")
+            self.log.refuse(f"a connection from user {user}: {MOST_CONNECTIONS} are already open")
         else:
             self._connections.add(taken)
             self._watch(stream, partial(self._serve, taken))
@@ -184,7 +186,7 @@ class Server:
         self._selector.unregister(each.stream)
         each.close()
         for job in self._jobs.of(each):
-            self._jobs.end(job, "nobody waits for it")
+            self._jobs.end(job, "the client has disconnected")
         self._stopping |= self._alone()
 
     def _alone(self) -> bool:
@@ -214,7 +216,7 @@ class Server:
     def _ask(self, each: Connection, request: Request) -> None:
         try:
             if self._stopping:
-                raise RefusedError("the probe is ending")
+                raise RefusedError("the probe is stopping")
             self._jobs.check_room(each, request)
             if request.verb in _AT_ONCE:
                 self._at_once(each, request)
@@ -233,7 +235,7 @@ class Server:
             self._send(each, Answer(request.identifier, Outcome.DONE, value=value))
             return
         if each.descriptors() >= connection.MOST_DESCRIPTORS:
-            raise RefusedError("descriptors wait to be received already")
+            raise RefusedError("earlier descriptors were not received yet")
         try:
             descriptor = os.open(_KMSG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
@@ -294,7 +296,7 @@ class Server:
         if self._listener is not None and self._accept_again_at == _NEVER:
             self._selector.unregister(self._listener)
         for job in self._jobs.all():
-            self._jobs.end(job, "the probe is ending")
+            self._jobs.end(job, "the probe is stopping")
 
     def _on_signal(self, *_: object) -> None:
         self._stopping = True

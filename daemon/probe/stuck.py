@@ -140,7 +140,7 @@ def name(program: Stuck) -> str:
 
 def hangs(program: Stuck) -> str:
     """Say since when a program hangs."""
-    return f"{name(program)} was killed at {utc(program.since_seconds)}, and hangs in the kernel"
+    return f"{name(program)} was killed at {utc(program.since_seconds)} and hangs in the kernel"
 
 
 def utc(seconds: float) -> str:

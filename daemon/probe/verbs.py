@@ -106,8 +106,8 @@ def statvfs(arguments: tuple[str, ...]) -> dict[str, Any]:
         own = _mounted(root.read(_OWN_MOUNTS), path, _OWN_MOUNTS)
         if own != host:
             raise ValueError(
-                f"'{path}': expected device {host}, as the host has, got {own or 'no mount'} in the"
-                " probe's own name space; start the probe anew"
+                f"'{path}': expected device {host}, as in the host's mount table, got"
+                f" {own or 'no mount'} in the probe's own mount namespace; restart the probe"
             )
         return {"text": root.statvfs(path)}
     except (AbsentError, ReadError) as error:
@@ -139,7 +139,7 @@ def newest(
     (path,) = arguments
     if path not in _allowed(allowed, owner):
         raise ValueError(
-            f"'{path}': expected a directory that '{allowed}' lists; add it there, one path a line"
+            f"'{path}': expected a directory listed in '{allowed}'; add it there, one path per line"
         )
     first: tuple[float, str, int] | None = None
     last: tuple[float, str, int] | None = None
@@ -190,7 +190,7 @@ def _allowed(path: str, owner: int) -> frozenset[str]:
         if not stat.S_ISREG(status.st_mode) or not private:
             raise ValueError(
                 f"'{path}': expected a file that only its owner, user {owner}, can write, got mode"
-                f" {stat.filemode(status.st_mode)} of user {status.st_uid}; nothing of it is used"
+                f" {stat.filemode(status.st_mode)} and owner {status.st_uid}; the file is ignored"
             )
         content = os.read(descriptor, MOST_DIRECTORIES_BYTES + 1)
     finally:
@@ -214,7 +214,7 @@ def _directory(path: str) -> int:
         except NotADirectoryError as error:
             raise NotADirectoryError(
                 errno.ENOTDIR,
-                "expected a directory, reached without symbolic links; list its real path",
+                "expected a directory without symbolic links in its path; list its real path",
                 "/" + "/".join(parts[:depth]),
             ) from error
         finally:
@@ -241,9 +241,7 @@ def journal(arguments: tuple[str, ...], directory: str | None = None) -> dict[st
         # Without a journal the library says nothing at all; one that runs has an entry of its own.
         reader.seek_head()
         if not reader._next():  # noqa: SLF001
-            raise ValueError(
-                "journal: expected entries, got none that can be read; see 'journalctl --header'"
-            )
+            raise ValueError("no readable journal entries; see 'journalctl --header'")
         reader.add_match(_TRANSPORT="kernel")
         # What a program writes to '/dev/kmsg' has facility 1 or above: the kernel sees to that.
         reader.add_match(SYSLOG_FACILITY="0")

@@ -50,26 +50,26 @@ MOST_WAITING = 48
 """The probe refuses more than 64 of a connection, those that it has not yet killed included."""
 
 _TEXTS = {
-    Outcome.REFUSED: "expected what the probe may do, got a refusal",
-    Outcome.BUSY: "expected a turn at the controller in time, got none",
-    Outcome.TIMEOUT: "expected its end in time, got none, and it was killed",
-    Outcome.STUCK: "expected its end after SIGKILL, got none",
-    Outcome.OVERFLOW: f"expected at most {MOST_REPLY_BYTES} bytes, got more, and uses none of it",
-    Outcome.FAILED: "expected it to be done, got an error",
-    Outcome.CANCELLED: "expected an answer, got a cancellation",
-    Outcome.MISSING: "expected the program on this machine, got none",
+    Outcome.REFUSED: "the probe refused the request",
+    Outcome.BUSY: "the controller was busy until the deadline",
+    Outcome.TIMEOUT: "timed out",
+    Outcome.STUCK: "hangs in the kernel after SIGKILL",
+    Outcome.OVERFLOW: f"expected at most {MOST_REPLY_BYTES} bytes of output, got more; discarded",
+    Outcome.FAILED: "failed",
+    Outcome.CANCELLED: "was cancelled",
+    Outcome.MISSING: "the program is not installed",
 }
 _STEPS = {
-    Outcome.STUCK: "nothing is started there until it ends; look at the disk and its cables",
-    Outcome.OVERFLOW: "run it by hand",
-    Outcome.MISSING: "install it to have this",
+    Outcome.STUCK: "no program is started there until it ends; check the disk and its cables",
+    Outcome.OVERFLOW: "run the command by hand",
+    Outcome.MISSING: "install it to use this",
 }
 _ERRORS: Mapping[Outcome, type[Exception]] = {
     Outcome.MISSING: MissingError,
     Outcome.STUCK: StuckError,
     Outcome.TIMEOUT: LateError,
 }
-_AGAIN = "trying again in its next period"
+_AGAIN = "will retry at the next poll"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class Client:
         _, descriptor = self._answer("kmsg", (), deadline_seconds)
         if descriptor < 0:
             raise ReadError(
-                "'kmsg': expected a descriptor with the answer, got none;"
+                "'kmsg': expected a file descriptor with the answer, got none;"
                 " see 'journalctl -t iowarden-probe'"
             )
         return descriptor
@@ -221,10 +221,12 @@ class Client:
             raise call.error
         if call.answer is None:
             self._count(verb, Outcome.CANCELLED, start)
-            where = "not even sent" if call.sent_at is None else "and it is cancelled"
+            where = (
+                "the request was not sent" if call.sent_at is None else "the request is cancelled"
+            )
             raise ReadError(
-                f"{_name(verb, arguments)}: expected an answer of the probe within"
-                f" {deadline_seconds:g} s, got none, {where}; {_AGAIN}"
+                f"{_name(verb, arguments)}: the probe did not answer within {deadline_seconds:g} s,"
+                f" {where}; {_AGAIN}"
             )
         self._count(verb, call.answer.outcome, start)
         if call.answer.outcome is Outcome.DONE:
@@ -238,11 +240,12 @@ class Client:
     def _post(self, verb: str, arguments: tuple[str, ...], deadline: float) -> _Call:
         with self._lock:
             if self._closed or len(self._calls) >= MOST_WAITING:
-                got = "the end of iowarden" if self._closed else f"{MOST_WAITING} already waiting"
-                raise ReadError(
-                    f"{_name(verb, arguments)}: expected a place among the requests to the probe,"
-                    f" got {got}; {_AGAIN}"
+                got = (
+                    "iowarden is stopping"
+                    if self._closed
+                    else f"{MOST_WAITING} requests already wait"
                 )
+                raise ReadError(f"{_name(verb, arguments)}: not sent to the probe: {got}; {_AGAIN}")
             call = _Call(self._next, verb, arguments, deadline)
             self._next += 1
             self._calls[call.identifier] = call
@@ -278,7 +281,7 @@ class Client:
                 self._broken(str(error), absent=isinstance(error, FileNotFoundError))
             except Exception as error:  # noqa: BLE001 - our own fault, told as the problem
                 self._broken(trace(error))
-        self._broken("iowarden ends")
+        self._broken("iowarden is stopping")
         with self._lock:
             calls = list(self._calls.values())
         self._fail(calls)
@@ -344,17 +347,13 @@ class Client:
             return
         if not self.connected:
             if now >= transport.began_at + limits.hello_seconds:
-                raise TimeoutError(
-                    f"expected its greeting within {limits.hello_seconds:g} s, got none"
-                )
+                raise TimeoutError(f"the probe sent no greeting within {limits.hello_seconds:g} s")
             return
         if transport.unsent() and now >= transport.sent_at + limits.unread_seconds:
-            raise TimeoutError(
-                f"expected the probe to read within {limits.unread_seconds:g} s, got nothing read"
-            )
+            raise TimeoutError(f"the probe read no request for {limits.unread_seconds:g} s")
         heard_at = transport.heard_at
         if any(call.sent_at is not None and heard_at < call.sent_at for call in given_up):
-            raise TimeoutError("expected an answer by its deadline, got no word since the request")
+            raise TimeoutError("the probe sent nothing until the deadline")
         idle = not self._calls and not self.stuck
         if idle and now >= self._busy_at + limits.idle_seconds:
             self._drop()
@@ -373,7 +372,7 @@ class Client:
         left = call.deadline - now
         what = _name(call.verb, call.arguments)
         if left <= 0:
-            text = f"{what}: expected a connection to the probe by its deadline, got one too late"
+            text = f"{what}: connected to the probe only after the deadline"
             self._end(call.identifier, error=ReadError(f"{text}; {_AGAIN}"))
             return
         frame = encode(Request(call.identifier, call.verb, call.arguments, left))
@@ -396,18 +395,18 @@ class Client:
 
     def _hung_up(self, transport: Transport) -> None:
         if not self.connected:
-            raise ConnectionError("expected its greeting, got the end of the connection")
+            raise ConnectionError("the probe closed the connection before its greeting")
         with self._lock:
             waits = any(call.sent_at is not None for call in self._calls.values())
         if waits or transport.waiting():
-            raise ConnectionError("expected answers, got the end of the connection")
+            raise ConnectionError("the probe closed the connection with requests unanswered")
         self._pause()
         self._drop()  # nobody waits for it: it was restarted
 
     def _handle(self, message: Message) -> None:
         if isinstance(message, Hello) != (not self.connected):
             raise ProtocolError(
-                f"expected one greeting, at first, got a {type(message).__name__} message"
+                f"expected exactly one greeting, first, got a {type(message).__name__} message"
             )
         match message:
             case Hello(version, programs, stuck):
@@ -429,7 +428,7 @@ class Client:
                 self._busy_at = self._clock()
                 if not 0 < message.identifier < self._next:
                     raise ProtocolError(
-                        f"expected the answer to a request, got one to {message.identifier}"
+                        f"got an answer to request {message.identifier}, which was never sent"
                     )
                 # Nobody may wait any more: it was given up, or is answered twice.
                 self._end(message.identifier, message)
@@ -473,7 +472,7 @@ class Client:
     def _fail(self, calls: list[_Call]) -> None:
         for call in calls:
             text = (
-                f"{_name(call.verb, call.arguments)}: {self.problem}; trying again with the next"
+                f"{_name(call.verb, call.arguments)}: {self.problem}; will retry with the next"
                 f" request, at most {self._limits.most_pause_seconds:.0f} s after the last attempt"
             )
             self._end(call.identifier, error=(AbsentError if self._absent else ReadError)(text))
@@ -512,4 +511,4 @@ def _start_ticks(pid: int) -> int | None:
 
 
 def _name(verb: str, arguments: tuple[str, ...]) -> str:
-    return f"'{printable(' '.join((verb, *arguments)))}'"
+    return f"'{printable(' '.join((verb, *arguments)).strip())}'"

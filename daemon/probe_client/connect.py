@@ -48,8 +48,8 @@ def spawn(runtime_directory: str, *options: str) -> Connect:
             for child in children:
                 child.kill()
             raise ChildProcessError(
-                f"expected earlier probes to end with their connection, got processes {pids} still"
-                " there; they were killed; look for a hung disk below them"
+                f"{len(children)} earlier probes (processes {pids}) were killed and have not ended;"
+                " check for a hung disk"
             )
         ours, theirs = socket.socketpair()
         with theirs:

@@ -21,27 +21,29 @@ _OUTCOMES = (*(outcome.value for outcome in Outcome), UNREACHABLE)
 _UP = Family(
     "iowarden_probe_up",
     "gauge",
-    "1 while the last attempt to reach the probe succeeded, 0 after one that failed.",
+    "Whether the last attempt to connect to the probe succeeded (1) or failed (0).",
 )
-_REQUESTS = Family(
-    "iowarden_probe_requests_total", "counter", "Requests to the probe, by what they came to."
-)
+_REQUESTS = Family("iowarden_probe_requests_total", "counter", "Requests to the probe, by outcome.")
 _SECONDS = Family(
     "iowarden_probe_request_seconds_total",
     "counter",
-    "Seconds from request to answer, waiting for a turn at the controller included.",
+    "Time from request to answer, including the wait for the controller.",
 )
-_OPEN = Family("iowarden_probe_open_requests", "gauge", "Requests that are not answered yet.")
+_OPEN = Family(
+    "iowarden_probe_open_requests", "gauge", "Requests to the probe without an answer yet."
+)
 _CONNECTIONS = Family(
-    "iowarden_probe_connections_total", "counter", "Connections to the probe that were made."
+    "iowarden_probe_connections_total", "counter", "Connections made to the probe."
 )
 _STUCK_SECONDS = Family(
     "iowarden_probe_program_stuck_seconds",
     "gauge",
-    "Seconds since a program was killed that lives on in the kernel.",
+    "Time since a program that hangs in the kernel was killed.",
 )
 _STUCK_COUNT = Family(
-    "iowarden_probe_programs_stuck", "gauge", "Programs that were killed and live on."
+    "iowarden_probe_programs_stuck",
+    "gauge",
+    "Programs that were killed and still hang in the kernel.",
 )
 FAMILIES = (_UP, _REQUESTS, _SECONDS, _OPEN, _CONNECTIONS, _STUCK_SECONDS, _STUCK_COUNT)
 

@@ -51,7 +51,7 @@ def claim(directory: str) -> Claim:
         who = _holder(inode)
         raise TakenError(
             f"'{directory}': the state directory is in use by another iowarden"
-            f"{f' (pid {who})' if who else ''}; stop it first, or name another directory with"
+            f"{f' (pid {who})' if who else ''}; stop it first, or use another directory with"
             " --state-directory"
         ) from None
     except OSError:

@@ -365,9 +365,9 @@ class History:
         if not isinstance(problem, sqlite.FAULTS):
             return f"history: bug: {trace(problem)}"
         return (
-            f"history: '{self._path}': expected to keep history there, got '{problem}'; it is in"
-            " memory, which a restart forgets, and is tried again every few minutes; mend the disk"
-            " or the directory, or move the file away"
+            f"history: '{self._path}': history cannot be written: {problem}; it is held in memory,"
+            " which is lost at a restart; will retry every few minutes; repair the disk or the"
+            " directory, or move the file away"
         )
 
 
@@ -434,11 +434,13 @@ class _File:
         try:
             room = os.statvfs(directory)
             if room.f_bavail * room.f_frsize < _ROOM_RATIO * os.path.getsize(path):
-                return f"history: '{path}' is converted without a copy: its file system is too full"
+                return (
+                    f"history: '{path}' is converted without a backup: its file system is too full"
+                )
             copied = self.database.copy(_SCHEMA_VERSION)
         except sqlite.FAULTS as problem:
-            return f"history: '{path}' is converted without a copy: '{problem}'"
-        return f"history: '{path}' is converted; as it was, it is '{copied}'"
+            return f"history: '{path}' is converted without a backup: '{problem}'"
+        return f"history: '{path}' is converted; the previous version is '{copied}'"
 
     def write(self, run: int, asked: _Work) -> None:
         """Write all of it or nothing."""
@@ -613,7 +615,7 @@ def _unpacked(
         try:
             rows = chunks.moved(chunks.unpack(name, data), ahead)
         except chunks.ChunkError as problem:
-            damaged.append(f"samples of '{name}' are damaged ({problem}) and left out")
+            damaged.append(f"samples of '{name}' are damaged ({problem}) and skipped")
             continue
         if names:
             rows = [(*names.series(name, own), at, values) for _, own, at, values in rows]

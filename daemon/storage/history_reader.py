@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 5.0
 """So long an answer waits that is of use without what is kept: a client waits for twice that."""
-_BUSY = "history.db is being read for somebody else; ask again in a moment"
+_BUSY = "history.db is being read for another command; try again in a moment"
 _T = TypeVar("_T")
 
 
@@ -40,7 +40,7 @@ class Past:
             try:
                 answer = self._answer(disk, names)
             except FileNotFoundError:
-                why = "nothing is kept yet; a first reading is kept within minutes"
+                why = "no history yet; the first values are stored within minutes"
                 answer = {"error": f"'{self._path}': {why}"}
             except (ValueError, *sqlite.FAULTS) as error:
                 answer = {"error": f"history.db: {error}"}
@@ -67,7 +67,7 @@ class Past:
             if once.acquire(blocking=False):
                 then(found, why)
 
-        late = f"history.db was not read within {PATIENCE_SECONDS:.0f} s: its disk may hang"
+        late = f"history.db could not be read within {PATIENCE_SECONDS:.0f} s: its disk may hang"
         patience = threading.Timer(PATIENCE_SECONDS, done, ([], late))
 
         def run() -> None:
@@ -96,13 +96,15 @@ class Past:
         begin = [each for each in known if each.lower().startswith(disk.lower())]
         matches = [disk] if disk in known else begin
         if len(matches) != 1:
-            what = f"one of {', '.join(matches[:24])}" if matches else "a disk that was read once"
+            what = (
+                f"one of {', '.join(matches[:24])}" if matches else "a disk that was polled before"
+            )
             raise ValueError(f"expected {what}, got '{disk:.100}'; see 'iowarden disk list'")
         (identity,) = matches
         for name in names:
             if samples := history_db.read(self._path, identity, name):
                 return {"answer": documents.DiskHistory(identity, name, tuple(samples))}
         raise ValueError(
-            f"'{identity}': expected something kept of '{names[0]}', got nothing;"
-            " 'iowarden disk show' has what the drive says now"
+            f"'{identity}': no history of '{names[0]}';"
+            " 'iowarden disk show' shows the current SMART data"
         )

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 WARNING = (
-    "# Redacted. Not recognised: serial numbers of digits only, or of letters only, or shorter than"
-    " 8 characters; names of volumes, shares and directories. Look it through before you send it."
+    "# Redacted. Not recognized: serial numbers of digits only, or of letters only, or shorter than"
+    " 8 characters; names of volumes, shares and directories. Check it before you send it."
 )
 _SECRET_FILES = re.compile(
     r"/(serial\w*|wwid|wwn|uuid|unique_id|vpd_pg\w+|sas_address|eui|nguid|subsysnqn|address|"

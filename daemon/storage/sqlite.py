@@ -209,8 +209,8 @@ def opened(path: str, kind: Kind) -> tuple[Database, str]:
             return file, ""
         aside = f"v{version}"
         reason = (
-            f"tables of version {version}, this iowarden knows {kind.version}: the newer one reads"
-            f" them when the file is '{os.path.basename(path)}' again"
+            f"tables of version {version}, this iowarden knows {kind.version}; a newer iowarden"
+            f" reads the file when it is named '{os.path.basename(path)}' again"
         )
     except BaseException as problem:
         file.close()
@@ -243,8 +243,8 @@ def set_aside(path: str, kind: Kind, reason: str, what: str = "corrupt") -> tupl
         if os.path.exists(path + suffix):
             os.rename(path + suffix, aside + suffix)
     return (
-        f"{kind.name}: '{path}': expected the {kind.name} of iowarden, got '{reason}'; set aside as"
-        f" '{aside}', starting afresh"
+        f"{kind.name}: '{path}': expected the {kind.name} of iowarden, got '{reason}'; renamed to"
+        f" '{aside}', starting with an empty file"
     ), aside
 
 

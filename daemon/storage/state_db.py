@@ -30,8 +30,8 @@ tables; what means something else gets another name.
 """
 RETRY_SECONDS = 60.0
 _ROWS_HINT = (
-    "these mails are not sent, because iowarden cannot read what is kept of them: read what they"
-    " say, report it, then remove this file: the alert StateUnread ends with it"
+    "these mails are not sent, because iowarden cannot read their stored data: read what they"
+    " report, report this as a bug, then remove this file: this resolves the alert StateUnread"
 )
 
 _SCHEMA = """
@@ -291,7 +291,7 @@ class State:
             with self._changed:
                 if self._memory.asides.get(name) == text:
                     del self._memory.asides[name]
-            self._post(Noted(f"state: what could not be read of '{name}' is kept as '{found}'"))
+            self._post(Noted(f"state: the unreadable part of '{name}' is saved as '{found}'"))
 
     def _look_for_texts(self) -> None:
         """Post which texts there are, if somebody removed one or another came."""
@@ -310,16 +310,16 @@ class State:
         except sqlite.FAULTS as problem:
             self._post(
                 Noted(
-                    f"state: '{self._path}': expected a copy of it before it is converted to"
-                    f" version {version}, got '{problem}'; converting it without: the iowarden of"
-                    " before would not find in it what it knew"
+                    f"state: '{self._path}': could not be copied before it is converted to"
+                    f" version {version}: {problem}; converted without a copy: after a downgrade,"
+                    " the older iowarden would not find its data"
                 )
             )
         else:
             self._post(
                 Noted(
-                    f"state: '{self._path}' is converted to version {version}; as it was, for the"
-                    f" iowarden of before, it is '{found}'",
+                    f"state: '{self._path}' is converted to version {version}; a copy for a"
+                    f" downgrade is '{found}'",
                     is_good=True,
                 )
             )
@@ -341,8 +341,8 @@ class State:
         if file.version > SCHEMA_VERSION:
             self._post(
                 Noted(
-                    f"state: '{self._path}' has tables of version {file.version}, of a newer"
-                    f" iowarden; this one knows {SCHEMA_VERSION}, and uses what it knows of them"
+                    f"state: '{self._path}' has tables of version {file.version}, from a newer"
+                    f" iowarden; this one knows version {SCHEMA_VERSION} and uses what it knows"
                 )
             )
         known = ((*version_of(name),) for name in documents)
@@ -357,14 +357,14 @@ class State:
             if file.instead_of:
                 documents, rows = salvaged(file.instead_of)
                 set_aside += (
-                    f"; what could be read of it is used: documents: {len(documents)}, mails that"
-                    f" were not delivered: {len(rows)}"
+                    f"; recovered from it: {len(documents)} documents, {len(rows)} undelivered"
+                    " mails"
                 )
                 with self._changed:
                     self._memory.salvage(documents, rows)
             self._post(StateLoaded(documents, rows, set_aside))
         elif set_aside:
-            self._post(Noted(f"{set_aside} with all that is known"))
+            self._post(Noted(f"{set_aside} and writing the current state to it"))
         return file
 
     def _trouble(self, problem: Exception) -> str:
@@ -373,15 +373,18 @@ class State:
             self._file.close()
             self._file = None
         if not isinstance(problem, sqlite.FAULTS):
-            return f"state: bug: {trace(problem)}; working from memory, which a restart forgets"
+            return (
+                f"state: bug: {trace(problem)}; state is held in memory only and is lost at a"
+                " restart"
+            )
         hint = (
-            "another iowarden may hold it"
+            "another iowarden may have it open"
             if sqlite.locked(problem)
-            else "mend the disk or the directory, or move the file away"
+            else "repair the disk or the directory, or move the file away"
         )
         return (
-            f"state: '{self._path}': expected to keep mails and alerts there, got '{problem}';"
-            " working from memory, which a restart forgets, and trying again every minute;"
+            f"state: '{self._path}': mails and alerts cannot be stored: {problem};"
+            " state is held in memory only and is lost at a restart; will retry every minute;"
             f" {hint}"
         )
 

@@ -67,8 +67,8 @@ class Unparsed:
             self._waiting.put_nowait((reading.source, content))
         except Full:
             self._post(
-                f"unparsed: writing to '{self._directory}' has not returned; what could not be"
-                f" parsed of {reading.source} is kept when it comes again"
+                f"unparsed: a write to '{self._directory}' hangs; the unparsed text of"
+                f" {reading.source} will be saved when it occurs again"
             )
         else:
             kinds.add(kind)
@@ -94,8 +94,8 @@ class Unparsed:
                 _write(self._directory, source, content)
             except OSError as error:
                 self._post(
-                    f"unparsed: '{self._directory}': expected to keep what could not be parsed"
-                    f" there, got '{error}'; it is lost until the next start, mend the directory"
+                    f"unparsed: '{self._directory}': the unparsed text could not be saved:"
+                    f" {error}; it is lost until the next start; check the directory"
                 )
             except Exception as error:  # noqa: BLE001 - a thread that ends would keep nothing more
                 self._post(f"unparsed: bug: {trace(error)}")

@@ -108,4 +108,4 @@ def test_more_than_any_exporter_says_is_cut(monkeypatch: pytest.MonkeyPatch) -> 
     """An endless answer ends with us."""
     monkeypatch.setattr(exporters, "LIMIT_BYTES", 1000)
     with serving(200, NODE + b"x 1\n" * 100_000) as port:
-        assert found([port]) == (Exporter(port, "node_exporter", "200 OK, cut short"),)
+        assert found([port]) == (Exporter(port, "node_exporter", "200 OK, truncated"),)

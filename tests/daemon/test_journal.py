@@ -101,7 +101,7 @@ def test_a_journal_that_does_not_read_costs_lines_but_no_time(tmp_path: Path) ->
         log.send(journal.TROUBLE, 4, "after")
         said = [fields(hung.recv(65536)) for _ in range(2)]
     assert [entry["MESSAGE"] for entry in said] == [
-        b"journal: 2 messages lost, because the journal or standard error took no more",
+        b"journal: 2 log messages were lost: the journal or standard error accepted no more",
         b"after",
     ]
     assert said[0]["MESSAGE_ID"].decode() == journal.MESSAGES_LOST.message_id
@@ -120,7 +120,9 @@ def test_a_journal_that_comes_back_is_found_again(tmp_path: Path) -> None:
         log.send(journal.TROUBLE, 4, "nobody is there")
         with journal_socket(path) as second:
             log.send(journal.TROUBLE, 4, "again")
-            assert fields(second.recv(65536))["MESSAGE"].startswith(b"journal: 2 messages lost")
+            assert fields(second.recv(65536))["MESSAGE"].startswith(
+                b"journal: 2 log messages were lost"
+            )
             assert fields(second.recv(65536))["MESSAGE"] == b"again"
 
 
@@ -222,7 +224,7 @@ def test_a_standard_error_that_does_not_take_costs_lines_but_no_time(tmp_path: P
         last = pipe.read().splitlines()
     lines = received.splitlines()
     assert lines == [f"<4>line {n}".encode() for n in range(sent - 1)]
-    assert last[0].startswith(b"<4>journal: 1 messages lost")
+    assert last[0].startswith(b"<4>journal: 1 log messages were lost")
     assert last[1:] == [b"<4>after"]
 
 
@@ -246,7 +248,9 @@ def test_an_error_is_said_once_then_when_it_changes_or_ends() -> None:
     assert once.say("state", "disk full") == "disk full"
     assert list(once.wrong()) == ["mail", "state"]
     now[0] = 3600.0
-    assert once.clear("mail") == "mail: works again after 1 h 0 min (4 times); it was: timed out"
+    assert (
+        once.clear("mail") == "mail: works again after 1 h 0 min (4 times); last error: timed out"
+    )
     assert once.clear("mail") is None
     assert once.say("mail", "timed out") == "timed out"
 
@@ -266,7 +270,7 @@ def test_an_error_that_comes_and_goes_is_said_to_do_so_and_then_no_more() -> Non
     said = [line for line in lines if line is not None]
     assert said[:4:2] == ["no probe"] * 2
     assert [line.split(" after ")[0] for line in said[1:4:2]] == ["tasks: works again"] * 2
-    assert said[4].startswith("no probe; it comes and goes")
+    assert said[4].startswith("no probe; this error is intermittent")
     assert len(said) == 5
     assert once.say("tasks", "no probe") is None
     assert once.say("tasks", "permission denied") == "permission denied"

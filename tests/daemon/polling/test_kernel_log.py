@@ -262,7 +262,7 @@ def test_lines_that_the_ring_lost_are_an_event(
     this.kernel.say(record(41, BAD.format("sdb", 8)))
     value = reader.read(this.root)
     assert told(value) == [("log_gap", ""), ("block_medium_error", "sdb")]
-    assert "40 lines of the kernel's log are lost: 1 to 40" in value.events[0].text
+    assert "40 kernel messages were lost: 1 to 40" in value.events[0].text
     assert value.gaps == 1
     assert reader.read(this.root).gaps == 1
 

@@ -187,10 +187,10 @@ def test_a_dead_mount_does_not_keep_the_others_from_being_read(tmp_path: Path) -
     assert faults.run_to(STUCK_SECONDS + 1) == []
     value = faults.answer()
     assert set(value.usage) == {"/n/0", "/n/2"}
-    assert value.unread["/n/1"].reason == f"silent for {STUCK_SECONDS + 1:.0f} s"
+    assert value.unread["/n/1"].reason == f"no answer for {STUCK_SECONDS + 1:.0f} s"
     assert value.usage["/n/2"].available_bytes == 400 * 4096
     faults.run_to(30.0)
-    assert faults.answer().unread["/n/1"].reason == "silent for 30 s"
+    assert faults.answer().unread["/n/1"].reason == "no answer for 30 s"
     while not faults.calls.empty():
         assert faults.calls.get() != "/n/1"
     assert threads() == before + 2
@@ -301,7 +301,7 @@ def test_a_mount_whose_server_never_answers(tmp_path: Path) -> None:
     if "Operation not permitted" in answer.stderr:
         pytest.skip("a container may not mount")
     assert answer.stdout.splitlines() == [
-        "True silent",
+        "True no",
         f"'{tmp_path}': Transport endpoint is not connected",
     ], answer.stderr
 

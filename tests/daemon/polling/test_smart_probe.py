@@ -234,12 +234,12 @@ def test_a_drive_that_is_late_gets_more_time_and_is_then_asked_less(bench: Bench
     poller = bench.start(Options(deadline_seconds=0.2))
     first = only(bench.look(poller)).polled
     assert (first.cover, first.failures_total) == (Cover.TIMEOUT, 1)
-    assert "it was killed" in first.reason
+    assert "was killed at the deadline" in first.reason
     bench.later(poller, smart_schedule.RETRY_SECONDS)
     last = only(bench.later(poller, 2 * smart_schedule.RETRY_SECONDS)).polled
     assert [line.split()[1] for line in bench.command_lines()] == ["-x", "-x", "-a"]
     assert (last.cover, last.runs_total) == (Cover.READ, 3)
-    assert last.reason.startswith("asked with '-a': it did not answer '-x -f old")
+    assert last.reason.startswith("polled with '-a': '-x -f old")
 
 
 def test_what_a_drive_said_is_held_for_three_periods(bench: Bench) -> None:
@@ -472,7 +472,7 @@ def test_another_drive_in_the_place_of_a_configured_one_is_told(bench: Bench) ->
     bench.configured = ((drive, bench.targets[0]),)
     disks = bench.look(bench.start())
     (problem,) = disks.problems
-    assert "serial number 'WD-WCC130000000', as configured, got 'SERIAL-0-0'" in problem
+    assert "the configured serial number 'WD-WCC130000000', got 'SERIAL-0-0'" in problem
     assert covers(disks) == {"WD-WCC130000000": Cover.MISSING, "SERIAL-0-0": Cover.READ}
 
 
@@ -626,7 +626,7 @@ def test_where_smartctl_hangs_at_an_areca_it_is_left_out_for_a_day(bench: Bench)
     poller = bench.start(Options(deadline_seconds=0.2))
     disks = bench.look(poller)
     assert by(disks) == {"SERIAL-2": (Cover.READ, "cli64 disk smart drv=2")}
-    assert "it was killed" in only(disks).polled.reason
+    assert "was killed at the deadline" in only(disks).polled.reason
     for _ in range(8):
         disks = bench.later(poller, 1.5 * 3600.0)
     assert by(disks) == {"SERIAL-2": (Cover.READ, "cli64 disk smart drv=2")}

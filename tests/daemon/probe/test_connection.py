@@ -89,7 +89,7 @@ def test_who_reads_nothing_is_late_and_who_reads_a_little_is_not(
         one.put(ANSWER, 200.0)
         put += len(ANSWER)
     assert one.late_at() == 200.0 + connection.UNSENT_SECONDS
-    assert "reads nothing" in one.fault()
+    assert "the client does not read" in one.fault()
     received = bytearray()
     while len(received) < 1 << 20:
         received += theirs.recv(1 << 16)

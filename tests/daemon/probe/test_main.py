@@ -78,8 +78,8 @@ def test_a_foreground_run_starts_it_with_a_connection(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        ((), 64, "expected '--runtime-directory'"),
-        (("--runtime-directory", "/tmp"), 64, "expected '--descriptor'"),
+        ((), 64, "no runtime directory: give '--runtime-directory'"),
+        (("--runtime-directory", "/tmp"), 64, "no socket: give '--descriptor'"),
     ],
 )
 def test_a_start_without_what_it_needs_says_so(

@@ -172,7 +172,7 @@ def test_any_bytes_are_messages_or_refused(said: list[bytes], cuts: list[int]) -
 def test_a_huge_frame_is_refused_by_its_length() -> None:
     """Nothing of it is gathered: 4 bytes are enough to know."""
     decoder = Decoder(MOST_REQUEST_BYTES)
-    with pytest.raises(ProtocolError, match="at most 65536 bytes, got one of 65537"):
+    with pytest.raises(ProtocolError, match="at most 65536 bytes, got 65537"):
         decoder.feed((MOST_REQUEST_BYTES + 1).to_bytes(LENGTH_BYTES, "big"))
     fitting = Decoder(MOST_REQUEST_BYTES)
     assert fitting.feed(MOST_REQUEST_BYTES.to_bytes(LENGTH_BYTES, "big")) == []
@@ -186,7 +186,10 @@ def test_a_huge_frame_is_refused_by_its_length() -> None:
         (b'{"id": 1, "outcome": "done", "value": {"a": 1e999}}', "at most 64 bits, got 1e999"),
         (b'{"id": 1, "outcome": "done", "duration_seconds": 1%s}' % (b"0" * 400), "too large"),
         (b'{"id": 1%s, "outcome": "done"}' % (b"0" * 5000), "ValueError"),
-        (b'{"id": 9223372036854775808, "outcome": "done"}', "'id': expected an integer of 64"),
+        (
+            b'{"id": 9223372036854775808, "outcome": "done"}',
+            "'id': expected an integer of at most 64",
+        ),
         (b'{"id": true, "outcome": "done"}', "'id': expected int, got True"),
         (b'{"id": 1.0, "outcome": "done"}', "'id': expected int, got 1.0"),
         (b'{"id": 1, "outcome": "well"}', "'well' is not a valid Outcome"),

@@ -250,7 +250,7 @@ def test_no_program_runs_that_could_not_be_found_again(probe: Probe) -> None:
     talk.run(*A)
     answer = talk.answer()
     assert answer.outcome is Outcome.FAILED
-    assert "cannot write down what runs" in answer.error
+    assert "cannot record the running programs" in answer.error
     assert not (probe.runtime / "ran").exists()
     (probe.runtime / "stuck.json.new").rmdir()
     assert done(talk, *A)["status"] == 0
@@ -425,7 +425,7 @@ def test_more_open_requests_than_allowed_are_refused(probe: Probe) -> None:
     talk.run(*A, identifier=1)
     answer = talk.answer()
     assert (answer.identifier, answer.outcome) == (1, Outcome.REFUSED)
-    assert "open already" in answer.error
+    assert "is already open" in answer.error
 
 
 def test_a_connection_that_reads_nothing_is_closed(probe: Probe) -> None:
@@ -436,7 +436,7 @@ def test_a_connection_that_reads_nothing_is_closed(probe: Probe) -> None:
     deaf, other = probe.connect(), probe.connect()
     for number in range(10):
         deaf.run(*A, identifier=number)
-    probe.until(lambda: "reads nothing" in probe.text(), "its end")
+    probe.until(lambda: "the client does not read" in probe.text(), "its end")
     assert deaf.closed()
     assert done(other, *B)["stdout"] == "well\n"
 
@@ -523,7 +523,7 @@ def test_refusals_that_all_differ_fill_no_log(probe: Probe) -> None:
     lines = [line for line in probe.text().splitlines() if "refused" in line]
     assert len(lines) == 32
     assert [line for line in lines if "not logged" in line] == [lines[15], lines[31]]
-    assert "cannot write down what runs" in probe.text()
+    assert "cannot record the running programs" in probe.text()
 
 
 def test_it_ends_when_nobody_is_there(probe: Probe) -> None:

@@ -259,7 +259,7 @@ def test_who_asks_for_too_many_is_told_how_many_it_is(
     monkeypatch.setattr("iowarden.daemon.views.incident_answers.MOST_EVENTS", 2)
     office = Office(kept(tmp_path, *(row(number) for number in range(3))))
     found = office.answer("events", last=999_999)
-    assert (len(found.events), found.note) == (2, "only the last 2 are told")
+    assert (len(found.events), found.note) == (2, "only the last 2 are shown")
 
 
 def test_a_severity_that_is_none_is_refused() -> None:
@@ -283,7 +283,7 @@ def test_a_history_that_cannot_be_read_costs_only_what_is_in_it(tmp_path: Path) 
     office.telling.send(journal.STARTED, 6, "ready")
     found = office.answer("events")
     assert texts(found) == ["ready"]
-    assert "only what was said lately is told: history.db cannot be read" in found.note
+    assert "only recent events are shown: history.db cannot be read" in found.note
     assert "history.db cannot be read" in office.answer("incident show", incident="3f2").note
 
 
@@ -317,7 +317,7 @@ def test_a_disk_that_hangs_keeps_nobody_waiting_and_holds_one_thread(
     assert "its disk may hang" in first.note
     second = office.answer("incident show", incident="3f2")
     assert second.line.identifier == OPEN.identifier
-    assert "is being read for somebody else" in second.note
+    assert "is being read for another command" in second.note
     assert disk.reads == 1
     disk.release.set()
     while "is being read" in (third := office.answer("events")).note:

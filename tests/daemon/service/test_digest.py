@@ -100,7 +100,9 @@ def test_a_machine_that_is_known_does_not_arrive_again_while_its_state_is_locked
             held.execute("BEGIN EXCLUSIVE")
             host.start_again()
             live.wait(10)
-            host.program.until(lambda: "working from memory" in host.program.text(), "the lock")
+            host.program.until(
+                lambda: "state is held in memory only" in host.program.text(), "the lock"
+            )
             host.wait_only(2 * MINUTE)
         mails = host.wait(20 * MINUTE)
     assert not [mail["Subject"] for mail in mails if "INITIAL REPORT" in mail["Subject"]]
@@ -140,7 +142,7 @@ def test_a_sign_of_life_is_mailed_to_who_asks_for_it(tmp_path: Path) -> None:
         host.wait(80)
         first, second = week(host), week(host)
     assert "nothing happened in 7 d" in first[0]
-    assert "iowarden watches: " in first[0]
+    assert "iowarden is running: " in first[0]
     assert len(first) == len(second) == 1
 
 

@@ -198,7 +198,7 @@ def test_a_file_that_will_not_be_written_is_not_named(tmp_path: Path) -> None:
     assert said.get(timeout=DEADLINE_SECONDS) == ""
     assert kept.save("20261121T000001Z-b")
     assert kept.save("20261121T000002Z-c") == ""
-    assert "has not returned" in said.get(timeout=DEADLINE_SECONDS)
+    assert "flight: a write to" in said.get(timeout=DEADLINE_SECONDS)
     go.set()
 
 
@@ -207,7 +207,9 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "flights").write_text("in the way")
     kept, said = keeper(tmp_path / "flights")
     path = kept.save("20261121T000000Z-a")
-    assert f"flight: '{path}': expected to save" in said.get(timeout=DEADLINE_SECONDS)
+    assert f"flight: '{path}': the flight recording could not be saved" in said.get(
+        timeout=DEADLINE_SECONDS
+    )
     (tmp_path / "flights").unlink()
     kept.save("20261121T000001Z-b")
     assert said.get(timeout=DEADLINE_SECONDS) == ""
@@ -254,7 +256,7 @@ def test_what_becomes_critical_together_has_one_file(tmp_path: Path) -> None:
     assert all("iowarden replay" in mail for mail in mails)
     assert sorted(os.listdir(tmp_path / "state/flights")) == sorted(names)
     assert len(names) == 1
-    assert "has not returned" not in it.program.text()
+    assert " hangs; " not in it.program.text()
 
 
 def test_switched_off_it_keeps_nothing(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_a_reading_that_hangs_leaves_what_is_in_force(clock: PlayedClock, tmp_pa
     assert it.in_force == []
     assert not it.reloader.busy()
     (line,) = it.journal.lines
-    assert line.endswith("a disk hangs; still running the previous configuration")
+    assert line.endswith("a disk hangs; the previous configuration stays in force")
     assert it.reloader.samples(5.0, 2.0) == [
         ("iowarden_config_last_reload_successful", (), 0.0),
         ("iowarden_config_last_reload_success_timestamp_seconds", (), 7.0),
@@ -198,7 +198,7 @@ def test_ready_does_not_wait_for_a_source_that_hangs(clock: PlayedClock) -> None
     assert notified.count("READY=1") == 1
     first, *others = [text for text in notified if text.startswith("WATCHDOG=1")]
     assert first.startswith(
-        "WATCHDOG=1\nSTATUS=0 warning or critical, 0 informative alerts; 0 mails"
+        "WATCHDOG=1\nSTATUS=0 warning or critical, 0 notice or info alerts; 0 mails"
     )
     assert others == ["WATCHDOG=1"] * 2, "a status that did not change is not sent again"
 

@@ -202,7 +202,7 @@ def test_a_state_directory_that_cannot_be_written_stops_no_mail(
         program = started(programs, Played(tmp_path, stall, smtp_port=port))
         stall.give(110)
         assert "writers stalled" in parsed(program.mail(answers))["Subject"]
-        assert "working from memory" in program.text()
+        assert "state is held in memory only" in program.text()
         assert program.end() == 0
         assert "state.db could not be written: alerts and mails since" in program.text()
 
@@ -220,7 +220,7 @@ def test_a_file_that_is_no_state_is_set_aside_and_said_once(
     (tmp_path / "garbage").write_bytes(b"\xa5" * 20_000)
     (tmp_path / "garbage").rename(program.state / "state.db")
     assert program.end() == 0
-    assert program.text().count("set aside as") == 2
+    assert program.text().count("renamed to") == 2
     assert "works again" not in program.text()
     assert "could not be written" not in program.text()
 
@@ -310,7 +310,9 @@ def test_a_state_that_comes_late_is_not_overwritten(
             held.execute("BEGIN EXCLUSIVE")
             program.feed = stall.resumed(tmp_path / "resumed")
             program.start()
-            program.until(lambda: "working from memory" in program.text(), "the lock to be told")
+            program.until(
+                lambda: "state is held in memory only" in program.text(), "the lock to be told"
+            )
         # It is tried again with each commit and every minute: the frames that follow bring one.
         program.feed.give(60)
         program.until(lambda: "state: works again" in program.text(), "the state to be read")

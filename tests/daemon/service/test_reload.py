@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from support.live import Watched
 
 GOOD = "iowarden_config_last_reload_successful"
-KEPT = "still running the previous configuration"
+KEPT = "the previous configuration stays in force"
 ASLEEP = {"/proc/sys/vm/laptop_mode": "5\n"}
 
 
@@ -158,7 +158,8 @@ def test_what_needs_a_restart_is_named_and_stays(tmp_path: Path) -> None:
         )
         reload(host)
         assert (
-            "needs a restart, the old value stays: state_directory, listen" in host.program.text()
+            "changed, but needs a restart to take effect: state_directory, listen"
+            in host.program.text()
         )
         host.live.degrade()
         (_,) = host.wait(40)
@@ -196,7 +197,7 @@ def test_an_alert_whose_rule_is_removed_is_gone_and_not_well(tmp_path: Path) -> 
         (tmp_path / "rules.d" / "mine.yaml").unlink()
         reload(host)
         assert (
-            "LaptopMode inactive: its rule is gone, nobody knows how it is" in host.program.text()
+            "LaptopMode inactive: its rule was removed, its state is unknown" in host.program.text()
         )
         assert host.wait(1200) == []
 
@@ -309,7 +310,7 @@ def test_a_hangup_while_a_file_hangs_is_told_and_made_good(tmp_path: Path) -> No
             live.degrade()
             (mail,) = host.wait(40)
             assert "md0" in mail["Subject"]
-            assert "reload: reading it has not returned for over 10 s" in host.program.text()
+            assert "reload: reading the configuration hangs for over 10 s" in host.program.text()
             assert host.program.text().count(KEPT) == 1
             assert host.program.metrics()[GOOD] == 0.0
         host.program.until(
@@ -395,7 +396,7 @@ def test_the_manager_hears_of_a_reload(tmp_path: Path, manager: Manager) -> None
         assert lines[0] == "RELOADING=1"
         assert lines[2] == "READY=1"
         assert any(
-            "STATUS=" in x and "configuration refused: '" in x and "maill" in x for x in lines
+            "STATUS=" in x and "configuration reload failed: '" in x and "maill" in x for x in lines
         )
 
 

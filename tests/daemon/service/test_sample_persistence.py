@@ -109,7 +109,7 @@ def test_a_history_that_is_no_database_is_set_aside(tmp_path: Path) -> None:
         host.start_again()
         host.wait_only(MINUTE)
         assert "history: '" in host.program.text()
-        assert "set aside as" in host.program.text()
+        assert "renamed to" in host.program.text()
 
 
 def test_a_clock_that_went_back_is_no_history(tmp_path: Path) -> None:

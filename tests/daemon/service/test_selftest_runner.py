@@ -335,7 +335,7 @@ def test_a_person_cannot_test_two_that_may_be_one_array_by_mistake(machine: Mach
     assert "disk SERIAL-disk0 of controller host0 is being tested" in error
     assert "--force" in error
     again = machine.ask("selftest start", disk="SERIAL-disk0", kind="short", force=True)["error"]
-    assert "a test runs in it" in again
+    assert "a self-test is running" in again
     assert "answer" in machine.ask("selftest start", disk="SERIAL-disk1", kind="short", force=True)
     machine.take()
     assert machine.told("-t") == ["disk0", "disk1"]
@@ -363,13 +363,11 @@ def test_a_test_is_aborted_by_whom_and_not_begun_again(machine: Machine) -> None
     assert machine.log.lines[-1].endswith("aborted by alice (uid 7)")
     machine.later(86_400, step=3600.0)
     assert machine.told("-t") == ["disk2"]
-    assert (
-        "expected a test that runs" in machine.ask("selftest abort", disk="SERIAL-disk2")["error"]
-    )
+    assert "no self-test is running" in machine.ask("selftest abort", disk="SERIAL-disk2")["error"]
     machine.does("disk2", "runs")
     machine.later(7200, step=1800.0)
     first = machine.ask("selftest status", disk="SERIAL-disk2")["answer"].runs[0]
-    assert (first.kind, first.text) == ("", "begun by somebody else")
+    assert (first.kind, first.text) == ("", "started by another program")
     assert "answer" in machine.ask("selftest abort", disk="SERIAL-disk2")
 
 

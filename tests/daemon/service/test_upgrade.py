@@ -233,7 +233,7 @@ def test_what_cannot_be_read_is_a_text_and_an_alert_and_costs_nothing_else(
     assert after["silences.v2"] == before["silences"]
     own = [each["Subject"] for each in mails if each["References"] == MEMBER_MISSING]
     assert [each.split()[0] for each in own] == ["[CRITICAL]", "[OK]"], "its other disk failed"
-    assert any("document 'silences': expected one that this iowarden wrote, got version 2" in line
+    assert any("document 'silences': written by a newer iowarden (version 2" in line
                for line in life.log)  # fmt: skip
     text.unlink()
     _, life = upgraded(tmp_path / "again", state=directory)

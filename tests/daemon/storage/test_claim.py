@@ -30,7 +30,7 @@ def test_a_second_service_is_refused_with_the_first_ones_number(tmp_path: Path) 
     assert answer.returncode == 1
     assert answer.stderr == (
         f"'{state}': the state directory is in use by another iowarden (pid {os.getpid()}); stop it"
-        " first, or name another directory with --state-directory\n"
+        " first, or use another directory with --state-directory\n"
     )
     assert [*state.iterdir()] == []  # nothing was begun there
     held.close()

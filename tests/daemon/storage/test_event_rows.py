@@ -363,7 +363,7 @@ def test_events_of_a_write_that_failed_are_kept_with_the_next(tmp_path: Path) ->
         kept.tell([row(0), row(1)])
         answer = answers.get(timeout=DEADLINE_SECONDS)
         assert isinstance(answer, Written)
-        assert "expected to keep history there" in answer.error
+        assert "history cannot be written: " in answer.error
         kept.tell([row(1, count=5), row(2)])
         blocked.unlink()
     assert found(blocked / "history.db") == [row(0), row(1, count=5), row(2)]

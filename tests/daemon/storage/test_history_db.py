@@ -320,7 +320,7 @@ def test_a_file_that_cannot_be_used_is_set_aside_and_named(
         names = [p for p in path.parent.iterdir() if ".corrupt-" in p.name]
         (aside,) = (p for p in names if not p.name.endswith("-journal"))
         assert "expected the history of iowarden, got" in said
-        assert f"set aside as '{aside}'" in said
+        assert f"renamed to '{aside}'" in said
         assert aside.read_bytes() == content
         assert asked.save(tail(row(START, 3), until=START + 2)).error == ""
     assert kept(path).rows == [row(START, 3)]
@@ -363,7 +363,7 @@ def test_tables_that_mean_something_else_are_left_alone(path: Path) -> None:
     with opened(path) as asked:
         assert asked.load() == TailLoaded()
         (aside,) = path.parent.glob("history.db.v99-*")
-        assert f"set aside as '{aside}'" in asked.written().said
+        assert f"renamed to '{aside}'" in asked.written().said
         assert aside.read_bytes() == content
         assert asked.save(tail(row(START, 3), until=START + 2)).error == ""
     assert kept(path).rows == [row(START, 3)]
@@ -382,7 +382,7 @@ def test_before_it_is_converted_it_is_copied(path: Path) -> None:
     with opened(path) as asked:
         said = asked.save(tail(row(START + 10, 5), until=START + 14)).said
         copy = path.with_name("history.db.before-v2")
-        assert said == f"history: '{path}' is converted; as it was, it is '{copy}'"
+        assert said == f"history: '{path}' is converted; the previous version is '{copy}'"
         assert asked.save(tail(row(START + 15, 5), until=START + 19)).said == ""
     with contextlib.closing(sqlite3.connect(copy)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
@@ -397,7 +397,7 @@ def test_where_there_is_little_room_it_is_converted_without_a_copy(tmp_path: Pat
         with opened(path) as asked:
             answer = asked.save(tail(row(START + 10, 5), until=START + 14))
             assert answer.error == ""
-            assert "without a copy: its file system is too full" in answer.said
+            assert "without a backup: its file system is too full" in answer.said
         assert [*mount.glob("history.db.before-*")] == []
         assert kept(path).rows == [row(START, 15)]
 
@@ -410,7 +410,7 @@ def test_a_file_that_rots_in_use_is_replaced_and_what_it_held_is_asked_for(path:
         rotten.write_bytes(b"\xa5" * path.stat().st_size)
         os.replace(rotten, path)
         answer = asked.save(tail(row(START + 10, 5), until=START + 14))
-        assert "set aside as" in answer.said
+        assert "renamed to" in answer.said
         assert answer.anew
         shutil.rmtree(path.parent)
         answer = asked.save(tail(row(START + 15, 5), until=START + 19))
@@ -447,7 +447,7 @@ def test_a_file_below_a_file_is_tried_again(tmp_path: Path) -> None:
         asked.history.load({"x": HOUR})
         assert asked.next() == TailLoaded()
         error = asked.save(tail(row(START + 20, 5), until=START + 24)).error
-        assert f"'{blocked}/history.db': expected to keep history there, got" in error
+        assert f"'{blocked}/history.db': history cannot be written: " in error
         blocked.unlink()
         away.rename(blocked)
         asked.history.save(tail(row(START + 20, 9), until=START + 28))

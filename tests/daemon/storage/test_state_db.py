@@ -208,7 +208,7 @@ def test_a_file_that_cannot_be_used_is_set_aside_and_named(
         (aside,) = (
             p for p in path.parent.iterdir() if ".corrupt-" in p.name and "-journal" not in p.name
         )
-        assert f"set aside as '{aside}'" in loaded.error
+        assert f"renamed to '{aside}'" in loaded.error
         assert aside.read_bytes() == content
         assert asked.commit(Batch(2, put={"install": '"y"'})) == ""
     assert kept(path) == StateLoaded({"install": '"y"'}, ())
@@ -220,7 +220,7 @@ def test_a_file_below_a_file_costs_memory_but_no_work(tmp_path: Path) -> None:
     blocked.write_text("")
     with opened(blocked / "state.db") as asked:
         loaded = asked.load()
-        assert f"'{blocked}/state.db': expected to keep mails and alerts there, got" in loaded.error
+        assert f"'{blocked}/state.db': mails and alerts cannot be stored: " in loaded.error
         assert asked.committed(0) == loaded.error
         assert asked.commit(Batch(1, put={"install": '"x"'}, add=(ROW,))) == loaded.error
         assert asked.commit(Batch(2, put={"install": '"y"'})) == loaded.error
@@ -278,7 +278,7 @@ def test_a_second_daemon_does_not_send_the_first_ones_mails(path: Path) -> None:
         with opened(path) as second:
             loaded = second.load()
             assert loaded.outbox == ()
-            assert "another iowarden may hold it" in loaded.error
+            assert "another iowarden may have it open" in loaded.error
 
 
 def test_a_full_disk_loses_nothing_and_recovers_by_itself(tmp_path: Path) -> None:
@@ -455,8 +455,8 @@ def test_a_file_that_rots_under_a_running_daemon_is_replaced_by_what_is_known(pa
         asked.state.commit(Batch(2, put={"alerts": "[]"}))
         told = asked.next()
         assert isinstance(told, Noted)
-        assert "set aside as" in told.text
-        assert "with all that is known" in told.text
+        assert "renamed to" in told.text
+        assert "and writing the current state to it" in told.text
         assert asked.committed(2) == ""
     assert kept(path) == StateLoaded({"alerts": "[]", "install": '"x"'}, (ROW,))
 
@@ -605,7 +605,7 @@ def test_a_copy_that_cannot_be_made_keeps_nothing_from_being_written(path: Path)
     (path.parent / "state.db.before-v3.draft").mkdir()
     noted, committed = converted(path, {"install": 2}, 2)
     assert isinstance(noted, Noted)
-    assert "converting it without" in noted.text
+    assert "converted without a copy" in noted.text
     assert committed == Committed(1)
     assert kept(path).documents == {"install.v2": '"2"'}
 
@@ -646,7 +646,7 @@ def test_tables_of_a_newer_version_are_used_as_far_as_they_are_known(path: Path)
         asked.state.load()
         noted = asked.next()
         assert isinstance(noted, Noted)
-        assert "version 99, of a newer iowarden" in noted.text
+        assert "version 99, from a newer iowarden" in noted.text
         assert asked.next() == StateLoaded({"install": '"x"'}, (ROW,))
         second = replace(ROW, message_id="<b>", number=2)
         assert asked.commit(Batch(2, put={"alerts": "[]"}, add=(second,))) == ""
@@ -682,8 +682,8 @@ def test_tables_that_mean_something_else_are_left_alone(
         loaded = asked.load()
         assert (loaded.documents, loaded.outbox) == ({}, rows)
         (aside,) = beside(path, "v99-*")
-        assert f"set aside as '{aside}'" in loaded.error
-        assert "the newer one reads them when the file is 'state.db' again" in loaded.error
+        assert f"renamed to '{aside}'" in loaded.error
+        assert "a newer iowarden reads the file when it is named 'state.db' again" in loaded.error
         assert aside.read_bytes() == content
         assert asked.commit(Batch(2, put={"install": '"y"'})) == ""
     assert kept(path) == StateLoaded({"install": '"y"'}, rows)
@@ -708,7 +708,7 @@ def test_a_bad_sector_in_one_table_costs_not_the_other(
     with opened(path) as asked:
         loaded = asked.load()
         assert replace(loaded, error="") == found
-        assert f"documents: {len(found.documents)}, mails that were not" in loaded.error
+        assert f"recovered from it: {len(found.documents)} documents, " in loaded.error
         assert asked.commit(Batch(1)) == ""
     assert beside(path, "corrupt-*")
     assert kept(path) == found

@@ -151,9 +151,7 @@ def test_a_disk_that_refuses_is_told_and_leaves_nothing_torn(
 def test_a_file_in_place_of_the_directory_is_told(tmp_path: Path) -> None:
     """Somebody made one; nothing is overwritten."""
     (tmp_path / "unparsed").write_text("mine")
-    assert "expected to keep what could not be parsed" in Kept(tmp_path / "unparsed").keep(
-        reading()
-    )
+    assert "the unparsed text could not be saved: " in Kept(tmp_path / "unparsed").keep(reading())
     assert (tmp_path / "unparsed").read_text() == "mine"
 
 
@@ -174,7 +172,7 @@ def test_a_disk_that_hangs_holds_nobody_up(kept: Kept, monkeypatch: pytest.Monke
     assert hangs.wait(DEADLINE_SECONDS)
     for number in range(1, 18):
         kept.thread.keep(of(number), AT)
-    assert "has not returned" in kept.posts.get(timeout=DEADLINE_SECONDS)
+    assert "unparsed: a write to '" in kept.posts.get(timeout=DEADLINE_SECONDS)
     goes_on.set()
     for _ in range(17):
         assert kept.posts.get(timeout=DEADLINE_SECONDS) == ""

@@ -200,7 +200,7 @@ def test_a_disk_that_hangs_under_the_history_keeps_one_thread_and_nobody_else(
     past = Past(str(path))
     replies: queue.SimpleQueue[dict[str, object]] = queue.SimpleQueue()
     past.ask("S1", ("197 raw",), replies.put)
-    with pytest.raises(ValueError, match="being read for somebody else"):
+    with pytest.raises(ValueError, match="being read for another command"):
         past.ask("S1", ("197 raw",), replies.put)
     assert replies.empty()
     writer = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # the disk answers, with rubbish
