@@ -1,7 +1,7 @@
-"""What survives a restart, between the parts that have it and state.db. For the loop's thread only.
+"""What survives a restart: collected from the service's parts and written to state.db.
 
-All of it is written at once, with the mails that go with it; how it lies there is declared in
-stored_documents.py.
+All of it is written in one transaction together with the mails that belong to it. The stored form
+is declared in stored_documents.py. For the loop's thread only.
 """
 
 from __future__ import annotations
@@ -37,16 +37,18 @@ if TYPE_CHECKING:
     from iowarden.rules.engine.engine import Engine
 
 LEARNT_SECONDS = 600.0
-"""How often what the signals remember is written: a power loss forgets no more than that."""
+"""How often the persistent state of the signals is written: a power loss costs at most that much.
+"""
 RETRY_SECONDS = 5.0
-"""How often state.db is tried again while it cannot be read."""
+"""How often reading state.db is retried while it cannot be read."""
 STEP_SECONDS = 2.0
-"""The wall clock was set, or the machine slept, when the two clocks part by so much at once."""
+"""A wall clock jump: the clock was set, or the machine was suspended, if the two clocks diverge by
+this much between two ticks."""
 
 
 @dataclass(slots=True)
 class Checkpoint:
-    """What was written last, and what of the file could not be read."""
+    """The last written state, and the parts of state.db that could not be read."""
 
     store: Store
     mails: Delivery
@@ -62,12 +64,12 @@ class Checkpoint:
     probe: ProbeWatch
     files: FilesHit | None
     texts: tuple[str, ...] = ()
-    """Beside state.db, with what could not be read."""
+    """Paths of the files next to state.db with parts that could not be read."""
     answered: bool = False
-    """Whether state.db was read, or could not be."""
+    """Whether the attempt to read state.db has finished, successfully or not."""
     restored: bool = False
     wall_ahead_seconds: float = 0.0
-    """By how much the wall clock is ahead of the program's, in which all stored times are."""
+    """How far the wall clock is ahead of the program's clock, which all stored times use."""
     _loaded: StateLoaded | None = None
     _tried_seconds: float = 0.0
     _learnt_seconds: float = field(init=False)
@@ -75,30 +77,32 @@ class Checkpoint:
     """Documents of state.db that only a newer version can read."""
     _written: dict[str, str] = field(default_factory=dict)
     _stood: Standing = NOTHING
-    """What stood on what when that was written last."""
+    """The device stack as last written."""
     _stacked: Standing = NOTHING
-    """What stood on what at the last turn."""
+    """The device stack in the previous tick."""
     _met: frozenset[str] = frozenset()
     """The disks that state.db remembers."""
 
     def __post_init__(self) -> None:
-        """Nothing was learnt yet."""
+        """Start the interval between two writes of signal state."""
         self._learnt_seconds = self.clock.now()
 
     def take(self, loaded: StateLoaded) -> None:
-        """Take what state.db has, for `restore`."""
+        """Take the content of state.db, for `restore`."""
         self._loaded = loaded
         self.answered = True
 
     def restore(self, now: float) -> None:
-        """Take back what was kept, also when it comes late; what cannot be read is said."""
+        """Restore the persisted state, also when it arrives late; log what cannot be read."""
         loaded, self._loaded = self._loaded, None
         if loaded is None:
             return
         if not loaded.readable:
             self.log.trouble("state", loaded.error, journal.STATE_TROUBLE)
             return
-        if loaded.error:  # a file was set aside: that is done, and nothing will 'work again'
+        if (
+            loaded.error
+        ):  # The file was renamed: that is final, so no 'works again' message follows.
             self.log.send(journal.STATE_TROUBLE, 4, loaded.error)
         self.mails.restore(loaded.outbox, now)
         if self.restored:
@@ -123,7 +127,7 @@ class Checkpoint:
         self.happenings.restore(before.happened, before.cursors, before.devices.names)
         self.probe.restore(before.stuck)
         tracker.part_with(gone, now)
-        # What was learnt before the file could be read belongs into it.
+        # State collected before the file could be read must be written to it.
         self.commit(
             learnt=True,
             delete=persisted_state.outdated(loaded.documents, self.schema),
@@ -131,7 +135,7 @@ class Checkpoint:
         )
 
     def step(self, now: float) -> None:
-        """Try again to read what could not be read; have written what changes slowly."""
+        """Retry reading what could not be read; write the slowly changing state when it is due."""
         if not self.restored and now - self._tried_seconds >= RETRY_SECONDS:
             self._tried_seconds = now
             self.store.retry()
@@ -148,15 +152,17 @@ class Checkpoint:
         aside: Mapping[str, str] | None = None,
         replaced: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
-        """Ask for everything that changed to be written, with the mails that go with it.
+        """Queue all changes for writing, with the mails that belong to them, in one transaction.
 
-        `learnt`: also what the signals remember; it is large and changes slowly. `delete` are rows
-        of documents that are written under another name now, `aside` what of some was not read,
-        `replaced` as delivery.Delivery.commit has it.
+        `learnt`: also the state of the signals, which is large and changes slowly. `delete`: rows
+        of documents that are now written under another name. `aside`: text of rows that could not
+        be read. `replaced`: as in delivery.Delivery.commit.
         """
         now = self.clock.now()
         changed: dict[str, str] = {}
-        if self.restored:  # else it would take the place of what the file may yet tell
+        if (
+            self.restored
+        ):  # Otherwise it would overwrite data in the file that may still become readable.
             standing = self.engine.devices.standing
             stands, self._stood = standing != self._stood, standing
             happened, cursors = self.happenings.kept
@@ -188,20 +194,20 @@ class Checkpoint:
         self.mails.commit(changed, rows, now, delete=delete, aside=aside, replaced=replaced)
 
     def restacked(self) -> bool:
-        """Whether devices stand otherwise than when that was written last, since the last call."""
+        """Return whether the device stack changed since the last call, and from the stored one."""
         standing = self.engine.devices.standing
         before, self._stacked = self._stacked, standing
         return standing is not before and restacked(self._stood, standing)
 
     def keep_met(self) -> None:
-        """Have a disk that is met remembered at once: it is missed even after a power loss now."""
+        """Persist a new disk at once, so that it is reported as missing even after a power loss."""
         seen = self.engine.signals.coverage().seen.keys()
         if seen - self._met:
             self.commit(learnt=True)
         self._met = frozenset(seen)
 
     def compare_clocks(self, now: float) -> None:
-        """Keep by how much the wall clock is ahead of the program's: people are told its time."""
+        """Track how far the wall clock is ahead of the program's; users see wall clock time."""
         ahead = self.clock.realtime(now) - now
         by = ahead - self.wall_ahead_seconds
         if abs(by) <= STEP_SECONDS:
@@ -211,13 +217,13 @@ class Checkpoint:
         self.log.send(
             journal.TROUBLE,
             5,
-            f"clock: the wall clock went {way} by {duration(abs(by))} at once: it was set, or the"
-            " machine slept; alerts go on by the time that passed",
+            f"clock: the wall clock jumped {way} by {duration(abs(by))}: it was set, or the"
+            " machine was suspended; alert durations use elapsed time and are not affected",
         )
         self.commit()
 
     def samples(self) -> list[Sample]:
-        """Return what of state.db is not used."""
+        """Return the number of state.db documents and files that are not used."""
         name = metrics.STATE_UNREAD.name
         found = [((doc, "newer"), 1) for doc in sorted(self._newer)]
         unread = Counter(beside(path) for path in self.texts)

@@ -1,6 +1,6 @@
-"""Where people ask and say: commands of the control socket, silences, acknowledgements.
+"""Handles commands of the control socket: queries, silences, acknowledgements.
 
-For the loop's thread only. `daemon.control.documents` has what is asked and answered.
+For the loop's thread only. Requests and replies are declared in `daemon.control.documents`.
 """
 
 from __future__ import annotations
@@ -41,16 +41,17 @@ if TYPE_CHECKING:
     from iowarden.rules.topology.inventory import Covered
 
 MOST_QUERY_CHARACTERS = 4096
-"""The loop evaluates it: no essay."""
+"""Limit of a query's length: the loop thread evaluates it."""
 QUERY_WORK, QUERY_COST = 2_000_000, 20_000
-"""What all queries of a second may cost, and each at least, in units of the rule language.
+"""Work limit of all queries of one second, and the minimum charge per query, in units of the rule
+language.
 
-Asking must not keep the loop from watching: all together cost a fifth of what one rule may.
+Queries must not delay monitoring: together they may cost a fifth of what one rule may.
 """
 
 
 class Desk:
-    """Answers commands; `said` is what people said that holds."""
+    """Handles commands; `said` holds the active silences and acknowledgements."""
 
     def __init__(  # noqa: PLR0913 - all but five are named where it is called
         self,
@@ -65,13 +66,13 @@ class Desk:
         table: Table | None = None,
         names: Renames = NAMES,
     ) -> None:
-        """`known` is all that is known at a moment, `keep` has what was said written down.
+        """`known` returns the current state, `keep` persists silences and acknowledgements.
 
-        `keep_learnt` has what is known of the disks written down; `table` is what events mean.
+        `keep_learnt` persists the state of the disks; `table` is the event table.
         """
         self.said = silences.Silences()
         self.silence_of = silences.finder(self.said)
-        """By which silence an alert is silenced at a moment."""
+        """Return the silence that matches an alert at a given time."""
         self._names = names
         self._engine = engine
         self._telling = telling
@@ -86,13 +87,13 @@ class Desk:
         ]
         self._past = Past(history_path)
         self._later: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
-        """What other threads have to say that must be said by this one."""
+        """Callbacks from other threads that must run in the loop's thread."""
         self._held: frozenset[str] = frozenset()
         self._budget = Budget(QUERY_WORK)
         self._budget_since = -math.inf
 
     def answer(self, command: Command, now: float) -> None:
-        """Do what somebody asks, and reply."""
+        """Execute a command and reply."""
         try:
             if command.name == "disk history":
                 self._history(command)
@@ -104,34 +105,34 @@ class Desk:
                 command.reply({"answer": self._answered(command, now)})
         except (ValueError, PromqlError, EvaluationError) as error:  # CodecError is a ValueError
             command.reply({"error": str(error)})
-        except Exception as error:  # noqa: BLE001 - who asks is told, the loop goes on
+        except Exception as error:  # noqa: BLE001 - the client gets the error, the loop continues
             text = f"command '{command.name}': bug: {trace(error)}"
             command.reply({"error": text})
             self._telling.trouble("command", text)
 
     def look(self, now: float) -> None:
-        """Say which silences ended, and forget those of long ago."""
+        """Log silences that expired, and remove those that expired long ago."""
         pruned = silences.prune(self.said, now)
         if pruned is not self.said:
             self._take(pruned)
         held = frozenset(each.identifier for each in self.said.active(now))
         for each in self.said.silences:
             if each.identifier in self._held - held and each.expired_seconds is None:
-                text = f"silence {each.identifier} ended: {each.reason}"
+                text = f"silence {each.identifier} expired: {each.reason}"
                 self._telling.send(journal.SILENCE, 5, text)
         self._held = held
         while not self._later.empty():
             self._later.get()()
 
     def lift(self, incident: str) -> None:
-        """Take note that an incident is over, or worse than what was acknowledged.
+        """Remove an acknowledgement: its incident was resolved, or escalated beyond it.
 
-        Whoever says so has it kept, together with the mail that goes with it.
+        The caller persists this together with the mail that belongs to it.
         """
         self.said = silences.lift(self.said, incident)
 
     def restore(self, kept: silences.Silences) -> None:
-        """Take what was said before the start."""
+        """Restore the silences and acknowledgements of the previous run."""
         self.said = silences.merged(self.said, kept)
         self.silence_of = silences.finder(self.said)
 
@@ -140,7 +141,7 @@ class Desk:
         return silences.samples(self.said, self._engine.rules.alerts(), self.silence_of, now)
 
     def _answered(self, command: Command, now: float) -> object:
-        """Return the document. Errors: ValueError and the rule language's, as for people."""
+        """Return the reply. Errors: ValueError, those of the rule language; users see them."""
         realtime = self._known(now).realtime
         match command.name:
             case "status":
@@ -177,69 +178,70 @@ class Desk:
                 if len(text) > MOST_QUERY_CHARACTERS:
                     raise ValueError(f"query: expected at most {MOST_QUERY_CHARACTERS} characters")
                 return answers.result(self._look(text, now), realtime(now))
-        raise ValueError(f"command: expected a known one, got '{command.name:.60}'")
+        raise ValueError(f"unknown command '{command.name:.60}'")
 
     def _disk(self, command: Command) -> Covered:
-        """Return the disk that is asked about. Errors: ValueError, CodecError."""
+        """Return the disk that a command names. Errors: ValueError, CodecError."""
         wanted = json_codec.text(command.arguments, "disk")
         return inventory.find(answers.covered(self._engine), wanted)
 
     def _forget(self, command: Command, now: float) -> documents.DiskLine:
-        """Take a disk as taken out: nobody misses it any more. Errors: ValueError."""
+        """Mark a missing disk as removed: it is no longer reported. Errors: ValueError."""
         found = self._disk(command)
         if found.expected_by != ("memory",):
             by = " and ".join(found.expected_by)
             raise ValueError(
-                f"disk: expected one that is missed from memory, got '{found.disk}', known by"
-                f" {by}; what is there is not forgotten, and what 'smart.drives' names is missed"
+                f"disk: expected a missing disk remembered from before, got '{found.disk}', known"
+                f" by {by}; a disk that is present or in 'smart.drives' cannot be forgotten"
             )
         self._engine.devices.forget_disk(found.disk)
         self._keep_learnt()
-        text = f"disk {found.disk} ({found.identity.object}) was taken out, says {command.who}"
+        text = f"disk {found.disk} ({found.identity.object}) was marked as removed by {command.who}"
         self._telling.send(journal.DEVICE_CHANGED, 5, text)
         return disk_answers.line(self._known(now), found)
 
     def _history(self, command: Command) -> None:
-        """Have history.db read, in a thread: its disk may hang. What comes of it is the reply."""
+        """Query history.db in a thread, since its disk may hang; the result is the reply."""
         wanted = json_codec.text(command.arguments, "disk")
         attribute = json_codec.text(command.arguments, "attribute")
         try:
             found = inventory.find(answers.covered(self._engine), wanted)
             disk, drive = found.disk, found.drive
-        except ValueError:  # it may be one of long ago
+        except ValueError:  # It may be a disk of the past.
             disk, drive = wanted, None
         names = history_fields.candidates(attribute, drive)
         if not names:
             raise ValueError(
-                "attribute: expected a number ('197'), a name as smartctl has it"
-                " ('Current_Pending_Sector'), either with 'value' for the normalised value"
+                "attribute: expected a number ('197'), a name as in smartctl"
+                " ('Current_Pending_Sector'), either with 'value' for the normalized value"
                 f" ('197 value'), or one of {', '.join(history_fields.NAMES)},"
                 f" got '{attribute:.100}'"
             )
         self._past.ask(disk, names, command.reply)
 
     def _events(self, command: Command) -> None:
-        """Tell what is kept and what was said lately; without what is kept, if that hangs."""
+        """Return stored and recent events; only recent ones if history.db is not read in time."""
         asked = command.read(documents.AskEvents)
         try:
             found = (
                 inventory.find(answers.covered(self._engine), asked.disk) if asked.disk else None
             )
-        except ValueError:  # one of long ago, an array, the beginning of several
+        except ValueError:  # A disk of the past, an array, or an ambiguous prefix.
             found = None
         wanted = incident_answers.wanted(asked, found)
         more = (
-            f"only the last {wanted.asked.last} are told" if wanted.asked.last < asked.last else ""
+            f"only the last {wanted.asked.last} are shown" if wanted.asked.last < asked.last else ""
         )
 
         def then(
             rows: Sequence[documents.EventLine], why: str, said: Sequence[documents.EventLine]
         ) -> None:
-            missing = f"only what was said lately is told: {why}" if why else more
+            missing = f"only recent events are shown: {why}" if why else more
             command.reply({"answer": incident_answers.events(rows, said, wanted, missing)})
 
         def later(rows: Sequence[documents.EventLine], why: str) -> None:
-            # What is said from the reply on is shown to who follows, and nothing of it twice.
+            # Events after the reply are streamed to a client that follows; none of them is sent
+            # twice.
             self._later.put(lambda: then(rows, why, tuple(self._telling.events)))
 
         if asked.source == OWN or not wanted.asked.last:
@@ -251,7 +253,7 @@ class Desk:
             self._past.look(partial(event_rows.read, wanted=wanted), partial(then, said=said))
 
     def _incident(self, command: Command, now: float) -> None:
-        """Tell all of an incident, with what is kept of it. Errors: ValueError, CodecError."""
+        """Return all data of an incident and its stored events. Errors: ValueError, CodecError."""
         known = self._known(now)
         found = incident_answers.find(known, json_codec.text(command.arguments, "incident"))
         whole = incident_answers.detail(known, found, self._telling.events)
@@ -269,7 +271,7 @@ class Desk:
             self._budget, self._budget_since = Budget(QUERY_WORK), now
         self._budget.left -= QUERY_COST
         if self._budget.left < 0:
-            raise ValueError("query: too much is asked at once; ask again in a second")
+            raise ValueError("query: too many queries at once; try again in one second")
         return self._engine.queries.look(text, self._engine.rules.alerts(), now, self._budget)
 
     def _silence(
@@ -297,7 +299,7 @@ class Desk:
         return added
 
     def _replaced(self, matchers: Sequence[str]) -> list[str]:
-        """Return what to say of matchers with words that were replaced; the new ones are taken."""
+        """Return warnings about matchers that use renamed words; the new names are used instead."""
         said = [parse_matcher(text) for text in matchers]
         named = next((m.text for m in said if (m.label, m.operator) == ("alertname", "=")), "")
         of = self._names.alert(named)
@@ -311,10 +313,10 @@ class Desk:
         return silences.note(added, expected, matched)
 
     def _acknowledge(self, command: Command, wanted: documents.Acknowledge, now: float) -> str:
-        """Return the identifier of the incident that is acknowledged now, or no longer is."""
+        """Return the incident that is now acknowledged, or whose acknowledgement was removed."""
         if wanted.undo:
             after, name = silences.undo(self.said, wanted.incident)
-            words = f"incident {name} is no longer acknowledged, says {command.who}"
+            words = f"acknowledgement of incident {name} removed by {command.who}"
         else:
             after, said = silences.acknowledge(
                 self.said,

@@ -1,4 +1,4 @@
-"""Block devices that come and go: what the kernel announces has them listed anew at once."""
+"""Hotplug: a uevent of a block device makes the collectors list the devices again at once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from iowarden.rules.engine.engine import Engine
 
 _NEW = {"add", "remove"}
-"""What the kernel announces of a device that is another one from then on."""
+"""Uevent actions after which a device name may belong to a different device."""
 
 
 @dataclass(slots=True)
 class DeviceWatch:
-    """For the loop's thread only."""
+    """Reacts to block devices that appear or disappear. For the loop's thread only."""
 
     engine: Engine
     readers: Readers
@@ -34,21 +34,21 @@ class DeviceWatch:
     _losses_total: int = 0
 
     def take(self, batch: uevents.Batch) -> None:
-        """Look at the devices now; when announcements were lost, the look finds what they said."""
+        """Poll the devices now; if uevents were lost, the poll finds the changes all the same."""
         self._announced_total += len(batch.events)
         self._losses_total += bool(batch.lost)
         if self.flight is not None:
             self.flight.announced(uevents.text(batch))
-        text = f"uevents: announcements of devices were lost: {batch.lost}; listing them anew"
+        text = f"uevents: device uevents were lost: {batch.lost}; all devices are listed again"
         self.log.trouble("uevents", text if batch.lost else "")
         self.readers.ask(HOTPLUG_SOURCES)
         if self.files is not None and (batch.lost or {e.action for e in batch.events} & _NEW):
             self.files.forget()
 
     def look(self, reading: Reading[Any]) -> None:
-        """Look at the devices now if one came or went that the last look does not know of.
+        """Poll the devices now if diskstats lists other devices than the last poll did.
 
-        Announcements get lost, and in a container there are none.
+        Uevents can get lost, and containers receive none.
         """
         if reading.source != "diskstats" or reading.value is None:
             return
@@ -61,7 +61,7 @@ class DeviceWatch:
             self.readers.ask(HOTPLUG_SOURCES)
 
     def samples(self) -> list[Sample]:
-        """Return what was announced."""
+        """Return the counters of uevents."""
         return [
             (metrics.UEVENTS.name, (), float(self._announced_total)),
             (metrics.UEVENTS_LOST.name, (), float(self._losses_total)),

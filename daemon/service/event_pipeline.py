@@ -1,7 +1,8 @@
-"""Events between the sources that tell them and the incidents: taken once, kept with their cursors.
+"""Event pipeline: takes storage events from the logs, correlates them and hands them to incidents.
 
-For the loop's thread only. What the sources told and how far they were read is written in one
-transaction, with the mails that come of it: whoever is killed in between reads it again.
+Each event is taken once. Events and the cursors of their logs are written in one transaction, with
+the mails that result: after a kill in between, the logs are read again from the old cursors.
+For the loop's thread only.
 """
 
 from __future__ import annotations
@@ -60,13 +61,13 @@ KERNEL, CONTROLLERS, MD = "kernel_log", "controllers", "md"
 SOURCES = (KERNEL, CONTROLLERS, MD)
 LEARN_SECONDS = 15.0
 MOST_HELD = 10_000
-"""Events of a first look that wait for state.db to say whether it was the first."""
+"""Limit of events of a first poll that wait for state.db, which holds whether it was the first."""
 TOLD_SOURCES = ("kernel", "md", "areca", "3ware", "megaraid")
 
 
 @dataclass(frozen=True, slots=True)
 class Cursors:
-    """How far logs were read, and what controllers listed. Kept with what they told."""
+    """Cursors: how far each log was read, and what controllers listed. Stored with the events."""
 
     kernel: KernelCursor | None = None
     controllers: dict[str, LogCursor] = field(default_factory=dict)
@@ -75,7 +76,7 @@ class Cursors:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Who is told how far was read, and asked for more when something happens."""
+    """Pollers that get the cursors, and that are polled again when an event occurs."""
 
     kernel_log: KernelLogPoller | None = None
     controllers: ControllerPoller | None = None
@@ -85,7 +86,7 @@ class Asked:
 
 
 class Happenings:
-    """What happened on this machine, and how far it was read."""
+    """Correlates the storage events of this machine, and tracks how far the logs were read."""
 
     def __init__(
         self,
@@ -97,13 +98,13 @@ class Happenings:
         asked: Asked,
         store: Store | None = None,
     ) -> None:
-        """Nothing is known yet. `realtime` turns the program's clock into Unix time."""
+        """Start without events. `realtime` converts the program's clock to Unix time."""
         self.state = Happened()
         self.cursors = Cursors()
         self.kept = self.state, self.cursors
-        """What may be written: incidents were made of all that is in it."""
+        """What may be persisted: incidents reflect all events in it."""
         self.changed = False
-        """Whether something was told since the last commit."""
+        """Whether events arrived since the last commit."""
         self._engine = engine
         self._telling = telling
         self._table = table
@@ -116,7 +117,7 @@ class Happenings:
         self._store = store
         self._news: list[News] = []
         self._seen: dict[str, Any] = {}
-        """The value of each source that was taken last."""
+        """The last value taken from each data source."""
         self._totals = event_counters.no_totals(TOLD_SOURCES)
         self._of_disks: dict[tuple[str, str], int] = {}
         self._restored = False
@@ -128,19 +129,20 @@ class Happenings:
         self._around_of: tuple[Standing | None, Happened, tuple[Controller, ...]]
         self._around_of = None, self.state, ()
         self._unnamed: tuple[Event, ...] = ()
-        """Lines that name nothing, and wait for those behind them."""
+        """Log lines without a device name, which wait for the lines that follow them."""
         self._unnamed_seconds = 0.0
 
-    # --- before the first look
+    # --- before the first poll
 
     def restore(self, kept: Happened, cursors: Cursors, names: Mapping[str, Identity]) -> None:
-        """Take what was known before the start, and say to the readers how far they had come.
+        """Restore the events of the previous run, and set the cursors of the pollers.
 
-        `names` is who had each device's name then: what a log tells of an earlier boot is of these.
+        `names` maps device names to the disks that had them then: log entries of an earlier boot
+        refer to these.
         """
         self._before = dict(names)
         waiting, self._waiting = self._waiting, []
-        # What was read meanwhile was told: who stops now must not begin ahead of it again.
+        # Events read meanwhile were reported: after a stop now, reading must not start before them.
         own = self.cursors
         self.cursors = Cursors(
             own.kernel or cursors.kernel,
@@ -157,14 +159,14 @@ class Happenings:
             self._controllers.expect(cursors.listed)
             if CONTROLLERS not in self._seen:
                 self._controllers.recall(cursors.controllers)
-        # What was looked at before anybody knew: is it news, or was it told before the start?
+        # Events read before the restore: are they new, or were they reported before the start?
         for batch in waiting:
             self._step(_unknown_before(batch, cursors))
 
     # --- readings
 
     def take(self, reading: Reading[Any], now: float) -> None:
-        """Take what a source told."""
+        """Take the events of a data source's reading."""
         name, value = reading.source, reading.value
         before = self._seen.get(name)
         if name not in SOURCES or value is None or value is before:
@@ -230,7 +232,7 @@ class Happenings:
         self._ask(news)
 
     def _ask(self, news: Iterable[News]) -> None:
-        """Have a disk asked that is in trouble, its array, and the controller that knows more."""
+        """Poll the disk that an event names, its array, and the controller that knows more."""
         told = [n for n in news if n.severity >= Severity.WARNING]
         disks = list(dict.fromkeys(n.disk for n in told if n.disk and n.happening is not None))
         if disks:
@@ -239,7 +241,7 @@ class Happenings:
             self._ask_arrays()
         for each in told:
             subject = "" if each.happening is None else each.happening.subject
-            # What was sdb in another boot may be another disk now, with other files.
+            # The sdb of another boot may be a different disk now, with other files.
             here = each.event.boot_id == self._boot_id
             if here and (question := wanted(each.event, subject)):
                 self._locate(question)
@@ -247,7 +249,7 @@ class Happenings:
             self._controllers.ask_soon()
 
     def step(self, now: float) -> None:
-        """Learn what the controllers say of their disks; take lines whose neighbour never came."""
+        """Update from the controllers' disk lists; release lines whose next line never came."""
         if self._unnamed:
             self._step(Batch(now, self._realtime(now)))
         if now - self._learnt_seconds >= LEARN_SECONDS:
@@ -256,24 +258,24 @@ class Happenings:
             self._learnt()
 
     def _learnt(self) -> None:
-        """Let rules know what logs told."""
+        """Publish to the rules what the logs reported."""
         self._engine.signals.errors_logged = self.state.media
         self._engine.devices.slots = self.state.slots
 
-    # --- what incidents ask
+    # --- for incidents
 
     def alerts(self, now: float, for_seconds: float = WINDOW_SECONDS) -> list[Alert]:
-        """Return what happens now, as alerts that fire for so long."""
+        """Return active events as alerts that fire for `for_seconds`."""
         return event_alerts.alerts(self.state, self._table, now, for_seconds)
 
     def around(self, now: float) -> Around:
-        """Return what stands on what, or did a moment ago."""
+        """Return the device stack: which devices depend on which, now or a moment ago."""
         standing = self._engine.devices.standing
         where = self._engine.devices.places()
         of = standing, self.state, where.controllers
         if any(a is not b for a, b in zip(of, self._around_of, strict=True)):
             self._around_of = of
-        elif not standing.until:  # nothing of it ends as time passes
+        elif not standing.until:  # Nothing in it expires.
             return self._around
         found = () if where.topology is None else where.topology.devices.values()
         gone = device_changes.lately_gone(where.devices, now)
@@ -295,7 +297,7 @@ class Happenings:
         return self._around
 
     def evidence(self, incident: Incident, now: float) -> tuple[Evidence, ...]:
-        """Return the lines of the logs about an incident."""
+        """Return the log lines about an incident."""
         subjects = {incident.key, *(m.subject for m in incident.members if m.subject)}
         since = incident.started_seconds - WINDOW_SECONDS
         realtime = self._realtime(now)
@@ -306,14 +308,14 @@ class Happenings:
         disks = self._engine.signals.coverage().covered
         return event_counters.samples(self.state, self._totals, self._of_disks, disks)
 
-    # --- telling
+    # --- reporting
 
     def tell(
         self, incidents: Mapping[str, Incident], around: Around, now: float
     ) -> list[Transition]:
-        """Say what happened, each with its incident, and have it kept for people.
+        """Log new events, each with its incident, and store them for `iowarden events`.
 
-        What is no reason for a mail is returned, for the digest.
+        Returns the events that cause no mail, for the digest.
         """
         news, self._news = self._news, []
         rows = []
@@ -326,15 +328,15 @@ class Happenings:
                 rows.append(row)
         if rows and self._store is not None:
             self._store.tell(rows)
-        if not self._unnamed:  # else who is killed now reads them again
+        if not self._unnamed:  # Otherwise a kill now would read these lines again.
             self.kept = self.state, self.cursors
         return event_alerts.lesser(self.state, news)
 
     def _say(self, news: News, row: EventLine) -> None:
         event, happening = news.event, news.happening
         times = f" ({row.count} times)" if row.count > 1 else ""
-        twin = " (told before by another log)" if news.twin else ""
-        # What was so at first sight is no alarm, and what another log told is none twice.
+        twin = " (already reported from another log)" if news.twin else ""
+        # Existing events of the baseline raise no alert, and an event in two logs raises one.
         quiet = happening is None or happening.baseline
         self._telling.happened(
             row,
@@ -378,7 +380,7 @@ def _incident(news: News, incidents: Mapping[str, Incident], around: Around) -> 
 
 
 def _merged(ours: Happened, kept: Happened) -> Happened:
-    """Return what was kept with what happened until it could be read."""
+    """Return the restored events merged with those that arrived before the restore."""
     return replace(
         kept,
         happenings=(*kept.happenings, *ours.happenings),
@@ -394,7 +396,7 @@ def _merged(ours: Happened, kept: Happened) -> Happened:
 
 
 def _unknown_before(batch: Batch, cursors: Cursors) -> Batch:
-    """Return a first look as it is for who knows how far was read: news, or told before."""
+    """Split the events of a first poll by the stored cursors: new, or reported before."""
     news: list[Event] = []
     first: list[Event] = []
     logs: dict[str, list[Event]] = {}

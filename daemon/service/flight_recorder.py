@@ -1,8 +1,8 @@
-"""The flight recorder: what the readers read of late, in memory, and saved with an incident.
+"""Flight recorder: ten minutes of polled data in memory, saved when an incident is critical.
 
-Memory holds a whole machine as it was some ten minutes ago, and blocks of packed frames since, each
-with what changed; the oldest block goes into that machine. A recording is made of it only when it
-is saved, by a thread: whoever asks for that waits for no disk.
+Memory holds the whole machine as it was about ten minutes ago, and blocks of packed frames since
+then, each with what changed. The oldest block is merged into that machine. A thread makes the
+recording when it is saved: the caller does not wait for a disk.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 KEPT_SECONDS = 600.0
 MOST_BYTES = 8 * 1024 * 1024
-"""In memory."""
+"""Limit of memory use."""
 SHARED_SECONDS = 10.0
-"""Incidents that become critical so close to each other have one file."""
+"""Incidents that become critical within this time share one file."""
 MOST_FILES = 20
 MOST_FILES_BYTES = 100 * 1024 * 1024
 DIRECTORY = "flights"
-"""Below the state directory."""
+"""Directory, below the state directory."""
 SUFFIX = ".tar.gz"
-"""xz would need more memory than all the rest of the service."""
+"""Saved with gzip: xz would need more memory than the rest of the service."""
 _BLOCK_FRAMES = 30
 _LEVEL = 1
-"""Of zlib; more saves a fifth of the bytes for twice the time."""
+"""zlib level; a higher one saves a fifth of the bytes for twice the time."""
 _ENTRY_BYTES = 200
-"""What Python needs for a path and a text beside their characters."""
+"""Memory overhead of Python for a path and a text, in addition to their characters."""
 _DRAFT = f".draft{SUFFIX}"
 _HEAD = struct.Struct("<ddIIII")
 _SIZES = struct.Struct("<Ii")
@@ -49,7 +49,7 @@ _SIZES = struct.Struct("<Ii")
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Packed frames; `last_seconds` is the monotonic clock of the last."""
+    """Packed frames; `last_seconds` is the monotonic time of the last one."""
 
     last_seconds: float
     data: bytes = field(repr=False)
@@ -57,13 +57,13 @@ class _Block:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Snapshot:
-    """What was in memory at one moment; making it copies no text."""
+    """A snapshot of the recorder's memory; making it copies no text."""
 
     machine: Mapping[str, bytes | None]
     blocks: tuple[bytes, ...]
 
     def steps(self) -> Iterator[Step]:
-        """Yield the frames; the first has all that was there."""
+        """Yield the frames; the first one has the complete machine."""
         machine = dict(self.machine)
         first = True
         for block in self.blocks:
@@ -77,7 +77,7 @@ class Snapshot:
 
 
 class Flight:
-    """What was read in the last ten minutes. For all threads."""
+    """The polled data of the last ten minutes. For all threads."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Flight:
         kept_seconds: float = KEPT_SECONDS,
         most_bytes: int = MOST_BYTES,
     ) -> None:
-        """Nothing was read yet."""
+        """Start empty."""
         self.page_size_bytes = page_size_bytes
         self._kept_seconds = kept_seconds
         self._most_bytes = most_bytes
@@ -97,16 +97,16 @@ class Flight:
         self._blocks: deque[_Block] = deque()
         self._blocks_bytes = 0
         self._lent: weakref.WeakSet[Snapshot] = weakref.WeakSet()
-        """What somebody still holds: a disk that hangs must not double the memory."""
+        """Blocks that a snapshot still references: a hung disk must not double the memory use."""
         self._begin_block()
 
     def take(self, source: str, seen: Mapping[str, bytes]) -> None:
-        """Take all that one run of a source has read."""
+        """Add all data that one run of a collector has read."""
         with self._lock:
             self._changes.take(source, seen)
 
     def announced(self, uevents: str) -> None:
-        """Take what the kernel announced."""
+        """Add uevents from the kernel."""
         with self._lock:
             self._uevents += uevents
 
@@ -127,7 +127,7 @@ class Flight:
             self._forget(monotonic_seconds - self._kept_seconds)
 
     def snapshot(self) -> Snapshot:
-        """Return what is in memory now."""
+        """Return a snapshot of the current content."""
         with self._lock:
             now = bytes(self._packed) + self._packer.copy().flush()
             blocks = (*(block.data for block in self._blocks), now)
@@ -136,9 +136,9 @@ class Flight:
             return snapshot
 
     def size_bytes(self) -> int:
-        """Return what it holds, about: packed frames, and the machine as it was before them.
+        """Return the approximate memory use: packed frames, and the machine as it was before them.
 
-        With what of that only a snapshot has by now.
+        Includes blocks that only a snapshot still references.
         """
         own = self._blocks_bytes + len(self._packed) + self._machine_bytes
         return own + (self._lent_bytes() if self._lent else 0)
@@ -158,7 +158,7 @@ class Flight:
         self._frames = 0
 
     def _forget(self, before_seconds: float) -> None:
-        """Let go of what is too old, or too much."""
+        """Drop data that is too old, or beyond the memory limit."""
         while self._blocks and (
             self._blocks[0].last_seconds < before_seconds or self.size_bytes() > self._most_bytes
         ):
@@ -173,10 +173,10 @@ class Flight:
 
 
 class Keeper:
-    """Saves flights in a directory, in a thread; `post` takes what is wrong, '' when nothing is."""
+    """Saves flight recordings in a thread; `post` gets the error, or '' after a success."""
 
     def __init__(self, flight: Flight, directory: str, post: Callable[[str], object]) -> None:
-        """Start the thread; it touches nothing before it is asked."""
+        """Start the thread; it does nothing until a save is requested."""
         self.flight = flight
         self.directory = directory
         self._post = post
@@ -187,10 +187,10 @@ class Keeper:
     def save_of(
         self, incident: str, now: float, realtime_seconds: float, open_now: Container[str]
     ) -> str:
-        """Have the last minutes saved for an incident; return the path of the file to be.
+        """Queue a save of the last minutes for an incident; return the path of the future file.
 
-        '' where it has them, or where none will be written; `open_now` are the incidents that are
-        not forgotten. Units: seconds of the program's clock, and Unix time.
+        '' if the incident has one already, or none will be written; `open_now` are the incidents
+        that still exist. Units: seconds of the program's clock, and Unix time.
         """
         never = float("-inf"), ""
         if now - self._saved.get(incident, never)[0] < KEPT_SECONDS:
@@ -205,33 +205,33 @@ class Keeper:
         return path
 
     def saved(self, incident: str) -> tuple[float, str] | None:
-        """Return when an incident's last minutes were saved, and where."""
+        """Return when an incident's recording was saved, and its path; None if there is none."""
         return self._saved.get(incident)
 
     def save(self, name: str) -> str:
-        """Have the last minutes saved by this name; return the path of the file to be, or ''."""
+        """Queue a save under this name; return the path of the future file, or ''."""
         path = os.path.join(self.directory, name + SUFFIX)
         try:
             self._waiting.put_nowait((path, self.flight.snapshot()))
         except queue.Full:
-            self._post(
-                f"flight: writing to '{self.directory}' has not returned; '{path}' is not written"
-            )
+            self._post(f"flight: a write to '{self.directory}' hangs; '{path}' is not saved")
             return ""
         return path
 
     def _run(self) -> None:
         while True:
-            self._post(self._written(*self._waiting.get()))  # and hold it no longer than that
+            self._post(
+                self._written(*self._waiting.get())
+            )  # Keep no reference to the snapshot afterwards.
 
     def _written(self, path: str, snapshot: Snapshot) -> str:
-        """Write a file; return what went wrong, or ''."""
+        """Write a file; return the error, or ''."""
         try:
             _save(self.directory, path, snapshot, self.flight.page_size_bytes)
         except (OSError, RecordingError) as error:
             return (
-                f"flight: '{path}': expected to save what was seen there, got '{error}'; it is"
-                " lost, mend the directory"
+                f"flight: '{path}': the flight recording could not be saved: {error}; it is lost;"
+                " check the directory"
             )
         except Exception as error:  # noqa: BLE001 - a thread that ends would save nothing more
             return f"flight: bug: {trace(error)}"
@@ -239,12 +239,14 @@ class Keeper:
 
 
 def _save(directory: str, path: str, snapshot: Snapshot, page_size_bytes: int) -> None:
-    """Write a file that is whole or not there, then remove what is over the bounds."""
+    """Write a file atomically, then remove the oldest beyond the limits."""
     os.makedirs(directory, mode=0o700, exist_ok=True)
     draft = os.path.join(directory, _DRAFT)
-    with contextlib.suppress(FileNotFoundError):  # of a run that was killed
+    with contextlib.suppress(FileNotFoundError):  # left by a run that was killed
         os.unlink(draft)
-    recorder = Recorder(draft, page_size_bytes, "what was seen before an incident became critical")
+    recorder = Recorder(
+        draft, page_size_bytes, "flight recorder: before an incident became critical"
+    )
     try:
         for step in snapshot.steps():
             recorder.write(step)
@@ -260,10 +262,10 @@ def _save(directory: str, path: str, snapshot: Snapshot, page_size_bytes: int) -
 
 
 def _keep_newest(directory: str, path: str) -> None:
-    """Remove what is over the bounds, oldest first; `path` is the newest.
+    """Remove the oldest files beyond the limits; `path` is the newest.
 
-    Its time becomes later than that of all others: in early boot the clock may not be set yet, and
-    a file of 1970 would be the first to go.
+    Its modification time is set later than all others: early after boot the clock may not be set
+    yet, and a file dated 1970 would be removed first.
     """
     found = {
         os.path.join(directory, name): os.stat(os.path.join(directory, name))

@@ -1,4 +1,4 @@
-"""Whether the service works: to systemd (sd_notify(3)), and to who asks over HTTP."""
+"""Health of the service: reported to systemd (sd_notify(3)) and over HTTP."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from iowarden.rules.engine.engine import Engine
 
 HEALTHY_SECONDS = 30.0
-"""As the watchdog of the unit: so long the loop may take for a turn."""
+"""Like WatchdogSec in the unit: the longest time one tick of the loop may take."""
 FIRST_ROUND_SECONDS = 30.0
-"""READY does not wait longer for a source that may hang."""
+"""READY waits at most this long for collectors that may hang."""
 
 
 @dataclass(slots=True)
 class Health:
-    """Kept by the loop's thread; those of HTTP call `healthy`, `ready` and `landing`."""
+    """Health, updated by the loop's thread; HTTP threads call `healthy`, `ready` and `landing`."""
 
     engine: Engine
     clock: SystemClock
@@ -33,41 +33,41 @@ class Health:
     """sd_notify: takes the text of the datagram."""
     is_ready: bool = False
     turned_seconds: float = 0.0
-    """When the loop turned last."""
+    """When the loop ran last."""
     started_seconds: float | None = None
-    """When its first turn began."""
-    _landing: str = "Nothing is known yet."
+    """When the first tick began."""
+    _landing: str = "Starting: no alert was evaluated yet."
     _status: str = ""
 
     def healthy(self) -> str:
-        """Return '' while the loop turns, else how long it has not."""
+        """Return '' while the loop is running, else for how long it has not run."""
         behind = self.clock.now() - self.turned_seconds
-        return "" if behind <= HEALTHY_SECONDS else f"the loop has not turned for {behind:.0f} s"
+        return "" if behind <= HEALTHY_SECONDS else f"the main loop has not run for {behind:.0f} s"
 
     def ready(self) -> str:
-        """Return '' after the first full round, else what is missing."""
-        return "" if self.is_ready else "the first round over all collectors is not over yet"
+        """Return '' after the first complete poll of all collectors, else what is missing."""
+        return "" if self.is_ready else "the first poll of all collectors is not complete"
 
     def landing(self) -> str:
-        """Return a sentence about the alerts of the last turn."""
+        """Return a sentence about the alerts of the last tick."""
         return self._landing
 
     def turns(self, now: float) -> None:
-        """Take note that a turn begins."""
+        """Note that a tick begins."""
         if self.started_seconds is None:
             self.started_seconds = now
 
     def since_start(self, now: float) -> float:
-        """Return how long ago the first turn began."""
+        """Return the time since the first tick began."""
         return 0.0 if self.started_seconds is None else now - self.started_seconds
 
     def turned(self, now: float, mails: int, refusal: str) -> None:
-        """Tell systemd of a turn; `mails` wait, `refusal` is why a configuration was refused."""
+        """Report a tick to systemd; `mails` are queued, `refusal` is the last reload's error."""
         self.turned_seconds = now
         firing = [a for a in self.engine.rules.alerts() if a.active]
         warnings = sum(a.severity >= Severity.WARNING for a in firing)
         names = ", ".join(sorted({a.name for a in firing}))
-        self._landing = f"Alerts: {names}." if names else "No alert fires."
+        self._landing = f"Alerts: {names}." if names else "No alert is firing."
         sources = self.engine.sources.values()
         silent = [s.source.name for s in sources if s.silent()]
         if not self.is_ready and (
@@ -78,10 +78,10 @@ class Health:
             self.notify("READY=1")
             self.log.send(journal.STARTED, 6, self._summary())
         status = (
-            f"{warnings} warning or critical, {len(firing) - warnings} informative alerts;"
+            f"{warnings} warning or critical, {len(firing) - warnings} notice or info alerts;"
             f" {mails} mails waiting"
-            + (f"; not readable: {', '.join(silent)}" if silent else "")
-            + (f"; configuration refused: {refusal}" if refusal else "")
+            + (f"; no data from: {', '.join(silent)}" if silent else "")
+            + (f"; configuration reload failed: {refusal}" if refusal else "")
         )
         text = "WATCHDOG=1"
         if status != self._status:
@@ -95,6 +95,6 @@ class Health:
         block = self.engine.last.block
         leaves = 0 if block is None else len(block.leaves)
         return (
-            f"ready: {good} of {len(status)} sources read, {leaves} disk{'s'[: leaves != 1]},"
+            f"ready: {good} of {len(status)} collectors read, {leaves} disk{'s'[: leaves != 1]},"
             f" {len(self.engine.rules)} rules"
         )

@@ -1,7 +1,7 @@
-"""Rules evaluated, incidents opened and closed, and the mails of that decided: each second.
+"""Incident tracker: once per second evaluates the rules, updates incidents and queues their mails.
 
-What an incident is and when a mail is due is in rules/incidents; here is who is asked and told of
-it, in which order, and that all of it is written with the mails in one transaction.
+What an incident is and when a mail is due is decided in rules/incidents; this module defines who is
+called in which order, and that everything is written with the mails in one transaction.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ if TYPE_CHECKING:
     from iowarden.rules.engine.engine import Engine
 
 UNWATCHED_SECONDS = 60.0
-"""What is quiet for so long and longer without a look was not seen to be quiet."""
+"""After a gap of this length or more between two ticks, an alert's absence was not observed."""
 _BEGINS = (Change.OPENED, Change.WORSE, Change.AGAIN)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a step came to, to be written."""
+    """The result of a step, to be written."""
 
     rows: list[OutboxRow]
     """Mails."""
     replaced: dict[str, tuple[str, ...]]
-    """By the id of a mail, the mails that it takes the place of."""
+    """By message id of a mail: the mails that it replaces."""
     fired: bool
-    """Whether an alert began: what the signals remember is written as well."""
+    """Whether an alert started to fire: the signals' state is then written as well."""
     changed: bool
     happened: bool
-    """Whether events were told."""
+    """Whether storage events were reported."""
 
 
 @dataclass(slots=True)
 class IncidentTracker:
-    """The incidents, and what is usual. For the loop's thread only."""
+    """The incidents, and which alerts recur regularly. For the loop's thread only."""
 
     engine: Engine
     happenings: Happenings
@@ -81,12 +81,12 @@ class IncidentTracker:
     """The installation's random identifier."""
     habits: recurring.Habits = field(default_factory=dict)
     _came_back: dict[str, str] = field(default_factory=dict)
-    """What the next mail of an incident is sent for: a disk that came back."""
+    """Per incident, the reason of its next mail: a disk that came back."""
 
     def step(self, now: float, unwatched_seconds: float, running_seconds: float) -> Step:
-        """Evaluate the rules that are due, and do what comes of it.
+        """Evaluate the rules that are due, and apply the results.
 
-        `unwatched_seconds` is how long ago the last turn was, `running_seconds` the first one.
+        `unwatched_seconds` is the time since the last tick, `running_seconds` since the first one.
         """
         self.install = self.install or secrets.token_hex(6)
         if unwatched_seconds > UNWATCHED_SECONDS:  # stopped, or starved of the processor
@@ -136,7 +136,7 @@ class IncidentTracker:
         rows = [self._compose(due, now) for due in dues]
         replaced = {
             row.message_id: tuple(each.message_id for each in waiting[row.incident])
-            for row in rows  # of incidents: a digest takes no other one's place
+            for row in rows  # Mails of incidents only: a digest replaces no other mail.
             if row.incident in waiting
         }
         summary = self.summaries.due(now, running_seconds, self.install)
@@ -148,7 +148,7 @@ class IncidentTracker:
         return Step(
             rows,
             replaced,
-            # A stall that is reported goes on after the program was killed in the middle of it.
+            # The alert keeps firing if the program is killed in the middle of the stall.
             fired=any(change.alert.state is State.FIRING for change in changes),
             changed=bool(changes or rows or lifted or self.incidents.changed)
             or self.summaries.state != digest,
@@ -159,7 +159,7 @@ class IncidentTracker:
         return recurring.usual(self.habits, alert, now, self.clock.wall_seconds)
 
     def _tell_problems(self) -> None:
-        """Say which rules cannot be evaluated, and which can again."""
+        """Log which rules cannot be evaluated, and which can be evaluated again."""
         problems = {f"rule {rule}": text for rule, text in self.engine.rules.problems.items()}
         for key, text in problems.items():
             self.log.trouble(key, text)
@@ -168,7 +168,7 @@ class IncidentTracker:
                 self.log.trouble(key, "")
 
     def _compose(self, due: Due, now: float) -> OutboxRow:
-        """Return the mail that is due, rendered, for the outbox; count its advice as given."""
+        """Render the mail that is due for the outbox; note its advice as given."""
         incident = due.incident
         notice = self.notifier.notice(due, now)
         if incident.firing:
@@ -182,8 +182,8 @@ class IncidentTracker:
             and due.reason is Reason.WORSE
             and all(m.told_seconds != now for m in incident.members)
         ):
-            notice = replace(notice, reason=Reason.OPENED, summary=news)  # nothing is worse
-        # What is due may have been closed in the same step.
+            notice = replace(notice, reason=Reason.OPENED, summary=news)  # Nothing has escalated.
+        # An incident with a mail due may have been closed in the same step.
         known = self.incidents.by_key[incident.key]
         self._put(replace(known, advised=report.advised(incident)))
         return self.notifier.row(notice)
@@ -193,7 +193,7 @@ class IncidentTracker:
         self.incidents = replace(self.incidents, by_key=by_key)
 
     def _taken_back(self, event: device_changes.Event, now: float) -> tuple[str, ...]:
-        """Return what takes a disk back that has come again; the next mail about it says so."""
+        """Return the steps to re-add a returned disk; the incident's next mail includes them."""
         back = self.engine.devices.devices.returned.get(event.identity.key)
         if (
             event.change not in (device_changes.Change.RETURNED, device_changes.Change.RENAMED)
@@ -209,7 +209,7 @@ class IncidentTracker:
         return steps
 
     def learn(self, hit: Hit) -> None:
-        """Take what lies in sectors that failed: a mail that was ahead of it has another one."""
+        """Add the files in failed sectors; if their incident was mailed, queue another mail."""
         self.log.send(
             journal.EVENT,
             5,
@@ -223,7 +223,7 @@ class IncidentTracker:
                 return
 
     def _save_flight(self, event: Event, now: float) -> None:
-        """Have what was read of late saved, once, when an incident is critical."""
+        """Save the flight recording once when an incident becomes critical."""
         incident, flights = event.incident, self.flights
         if flights is None or incident.severity < Severity.CRITICAL or event.change not in _BEGINS:
             return
@@ -234,13 +234,13 @@ class IncidentTracker:
         self.log.send(
             journal.FLIGHT_SAVED,
             6,
-            f"incident {incident.identifier}: what was read in the last minutes is being saved:"
+            f"incident {incident.identifier}: flight recording of the last minutes; replay it:"
             f" iowarden replay {path}",
             IOWARDEN_INCIDENT=incident.identifier,
         )
 
     def part_with(self, alerts: Sequence[Alert], now: float) -> None:
-        """Say which alerts are none any more because no rule is there to judge them."""
+        """Log alerts that end because their rule was removed."""
         changes = [
             Transition(replace(a, state=State.INACTIVE, unknown_reason=""), a.state) for a in alerts
         ]
@@ -250,11 +250,11 @@ class IncidentTracker:
                 self.log.transition(
                     change,
                     self.incidents.by_key.values(),
-                    "its rule is gone, nobody knows how it is",
+                    "its rule was removed, its state is unknown",
                 )
 
     def samples(self) -> list[Sample]:
-        """Return how many incidents there are."""
+        """Return the number of incidents."""
         open_now = [i for i in self.incidents.by_key.values() if i.closed_seconds is None]
         unresolved = Counter(i.severity for i in open_now if i.firing or not i.ends)
         name = metrics.INCIDENTS_UNRESOLVED.name

@@ -1,7 +1,7 @@
-"""The loop: one thread that takes events as they come, and each second does its duties in order.
+"""Main loop: one thread that handles events as they arrive and runs its duties every second.
 
-It never waits for a disk. Threads around it read what may hang, write state.db, talk SMTP and serve
-HTTP; what they have to say comes back through one queue. Signals enqueue, too.
+It never waits for a disk. Other threads read what may hang, write state.db, talk SMTP and serve
+HTTP; they post their results to one queue. Signal handlers post to it, too.
 """
 
 from __future__ import annotations
@@ -23,47 +23,47 @@ if TYPE_CHECKING:
     from iowarden.daemon.transition_log import Telling
 
     Duty = Callable[[float], object]
-    """Takes the time on the program's clock."""
+    """Gets the time of the program's clock."""
 
 WAIT_SECONDS = 0.02
-"""For a thread, where nothing else is to be done."""
+"""How long to wait for a thread while nothing else is to be done."""
 SETTLE_SECONDS = 2.0
-"""How long a recording waits, in real time, for threads at work on the last frame."""
+"""How long a played recording waits, in real time, for threads that work on the last frame."""
 
 
 class Player(Protocol):
-    """Has what is read come from a recording."""
+    """Plays a recording: supplies the data that collectors read."""
 
     def advance(self) -> Frame | None:
-        """Let the next frame be there; None while it is not."""
+        """Advance to the next frame; None if there is none yet."""
 
 
 @dataclass(slots=True)
 class Loop:
-    """Everything it calls happens in its thread."""
+    """Runs all its callbacks in its own thread."""
 
     events: queue.SimpleQueue[object]
     clock: SystemClock
     log: Telling
     handle: Callable[[object, float], object]
-    """Takes an event, but for Stop, and the time."""
+    """Handles an event other than Stop; gets the time."""
     duties: Mapping[str, Duty]
-    """What each second asks for, in this order."""
+    """What runs every second, in this order."""
     player: Player | None
-    """Has a second begin with each frame of a recording; None: the clock has."""
+    """A recording whose frames start the seconds; None: the clock does."""
     settling: Callable[[], bool]
-    """Whether threads are at work on the last frame of a recording."""
+    """Whether threads work on the last frame of a recording."""
     idle: Duty
-    """What is done while the next frame is not there."""
+    """What runs while the next frame is not available."""
     stopping: Stop | None = None
     _next_tick: float = 0.0
 
     def begin(self) -> None:
-        """Have the first second begin now."""
+        """Start the first second now."""
         self._next_tick = self.clock.now()
 
     def turn(self) -> None:
-        """Wait for the next second, or for somebody to say something, and deal with it.
+        """Wait for the next second or an event, and handle it.
 
         Errors: RecordingError.
         """
@@ -71,7 +71,7 @@ class Loop:
             self._turn()
         except RecordingError:
             raise
-        except Exception as error:  # noqa: BLE001 - the one place that survives our own mistakes
+        except Exception as error:  # noqa: BLE001 - the one place that survives our own bugs
             self.log.trouble("loop", f"loop: bug: {trace(error)}")
 
     def _turn(self) -> None:
@@ -89,13 +89,13 @@ class Loop:
             self.idle(self.clock.now())
 
     def do_duties(self, now: float) -> None:
-        """Do what each second asks for."""
+        """Run the duties of a second."""
         for duty in self.duties.values():
             duty(now)
         self.log.trouble("loop", "")
 
     def _next_frame(self, player: Player) -> bool:
-        """Let the threads settle, then take the next frame of the recording, if it is there."""
+        """Let the threads settle, then take the next frame of the recording, if there is one."""
         self.wait_while(self.settling, SETTLE_SECONDS)
         self.take(0.0)
         if self.stopping is not None:
@@ -104,20 +104,20 @@ class Loop:
         if frame is None:
             self.take(WAIT_SECONDS)
             return False
-        clock: PlayedClock = self.clock  # type: ignore[assignment]  # a player comes with its clock
+        clock: PlayedClock = self.clock  # a player comes with its clock
         clock.set(frame.monotonic_seconds, frame.realtime_seconds)
-        self.take(0.0)  # what the kernel announced before the frame
+        self.take(0.0)  # Uevents that arrived before the frame.
         return self.stopping is None
 
     def wait_while(self, true: Callable[[], bool], most_seconds: float) -> None:
-        """Handle events while something is so, for at most so long."""
+        """Handle events while a condition holds, for at most `most_seconds`."""
         waited = 0.0
         while waited < most_seconds and true():
             self.take(WAIT_SECONDS)
             waited += WAIT_SECONDS
 
     def take(self, timeout_seconds: float) -> None:
-        """Handle the events that are there, waiting at most so long for the first."""
+        """Handle the queued events; wait at most `timeout_seconds` for the first."""
         try:
             event = (
                 self.events.get(timeout=timeout_seconds)

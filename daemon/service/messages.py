@@ -1,4 +1,4 @@
-"""What signals and threads post to the loop, where it is not an answer of what the loop asked."""
+"""Messages from signal handlers and threads to the loop, other than replies to its requests."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A signal asks the program to end."""
+    """A signal requests the program to stop."""
 
     signal: str
 
 
 @dataclass(frozen=True, slots=True)
 class Reload:
-    """A signal asks for configuration and rules to be read anew."""
+    """A signal requests a reload of configuration and rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A thread reports something; `text` '' says that it is over."""
+    """A thread reports a problem; an empty `text` means that it is resolved."""
 
     key: str
     text: str

@@ -1,4 +1,4 @@
-"""From an incident to a mail: what is told of it, and the rendered row for the outbox."""
+"""Notifier: builds the notification of an incident and renders the mail for the outbox."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Notifier:
-    """Puts incidents into words; which mail is due when is not decided here."""
+    """Describes incidents in text; when a mail is due is decided elsewhere."""
 
     situation: Situation
     log: Telling
@@ -44,7 +44,7 @@ class Notifier:
     flights: Keeper | None
 
     def notice(self, due: Due, now: float) -> Notice:
-        """Return an incident in words."""
+        """Return the notification of an incident, in text."""
         incident, situation, engine = due.incident, self.situation, self.situation.engine
         realtime, date = self.clock.realtime, self.clock.date
         alerts = [a for a in situation.alerts(now) if any(m.key == a.key for m in incident.members)]
@@ -93,9 +93,9 @@ class Notifier:
         return replace(notice, advice=advice.together(notice.advice))
 
     def row(self, notice: Notice) -> OutboxRow:
-        """Return a mail rendered, for the outbox."""
+        """Return a rendered mail for the outbox."""
         if notice.realtime_seconds < PLAUSIBLE_SECONDS:
-            unset = "the time: this machine's clock had not been set, the dates here are wrong"
+            unset = "time: the clock of this machine was not set, the dates in this mail are wrong"
             notice = replace(notice, unknown=(*notice.unknown, unset))
         config = self.config()
         to = recipients(config)

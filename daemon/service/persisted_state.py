@@ -1,6 +1,6 @@
-"""What survives a restart: alerts, incidents, and what signals remember. Pure.
+"""Persisted state: alerts, incidents and signal state that survive a restart. Pure.
 
-How it lies in state.db is declared in daemon/service/stored_documents.py.
+The stored form in state.db is declared in daemon/service/stored_documents.py.
 """
 
 from __future__ import annotations
@@ -42,10 +42,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Each field is a document of state.db; `install` is the installation's random identifier.
+    """The persisted state; each field is a document of state.db.
 
-    `wall_ahead_seconds`: by how much the wall clock was ahead of the program's, in which all times
-    here are: it was stepped, or the machine slept.
+    `install` is the installation's random identifier.
     """
 
     install: str = ""
@@ -68,9 +67,9 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A row of which something is not used: why, and what is to be kept of it as text.
+    """A row that is not used completely: the reason, and the text to save.
 
-    `aside` is '' for one of a newer version, which stays in the file as it is.
+    `aside` is '' for a row of a newer version, which stays in the file unchanged.
     """
 
     text: str
@@ -78,15 +77,15 @@ class Unread:
 
 
 _HINT = (
-    "iowarden goes on without this. If a silence or an acknowledgement is in it, give it again;"
-    " report it, with this file; then remove the file: the alert StateUnread ends with it"
+    "iowarden runs without this data. If it holds a silence or an acknowledgement, create it again;"
+    " report this file as a bug; then remove it: this resolves the alert StateUnread"
 )
 
 
 def documents(
     kept: Kept, *, without: Container[str] = (), schema: Schema = SCHEMA
 ) -> dict[str, str]:
-    """Return each field as JSON text by the name of its row, but those named in `without`."""
+    """Return each field as JSON text, by the name of its row, except those in `without`."""
     return {
         versioned(name, each.version): stored_documents.encode(getattr(kept, name))
         for name, each in schema.documents.items()
@@ -95,7 +94,7 @@ def documents(
 
 
 def outdated(rows: Iterable[str], schema: Schema = SCHEMA) -> tuple[str, ...]:
-    """Return the rows of documents of earlier versions than are written now."""
+    """Return the rows of documents in an older version than the one written now."""
     versions = schema.versions()
     found = ((row, *version_of(row)) for row in rows)
     return tuple(row for row, name, version in found if version < versions.get(name, 0))
@@ -104,11 +103,11 @@ def outdated(rows: Iterable[str], schema: Schema = SCHEMA) -> tuple[str, ...]:
 def read(
     texts: Mapping[str, str], now: float, schema: Schema = SCHEMA
 ) -> tuple[Kept, dict[str, Unread]]:
-    """Return what documents hold, and by row of what nothing, or not all, could be read.
+    """Return the persisted state, and by row what could not be read completely.
 
-    Times are moved to what the wall clock said last, which this start's program's clock follows;
-    old words are replaced by new ones. A document that is there in several versions was written
-    last in the oldest of these: after an upgrade and back. Where they can be joined, they are.
+    Times are shifted to the last known wall clock, which the program's clock of this start follows;
+    renamed words are replaced by the new ones. If a document exists in several versions, the oldest
+    of them was written last, after an upgrade and a downgrade. They are merged where possible.
     """
     rows = _Rows(texts, schema)
     reader = Reader(0.0, now, schema.renames)
@@ -121,16 +120,16 @@ def read(
         last = _joined(last, Kept(**earlier), now)
     lost = {version_of(row)[0] for row in rows.unread}
     if "sequences" in lost or ("digest" in lost and not found["digest"]):
-        # Mails are numbered from 1 again, and none may have the identifier of an earlier one.
+        # Mails are numbered from 1 again, and none may reuse the identifier of an earlier one.
         last = replace(last, install="")
     if "digest" in lost and not found["digest"]:
-        # This machine was met before, whatever else is lost: there is no second arrival mail.
+        # This machine is known even if all else is lost: there is no second initial report.
         last = replace(last, digest=replace(last.digest, arrived=True))
     return _renamed(last, schema.renames), rows.unread
 
 
 class _Rows:
-    """The rows of state.db, and what of them is not used."""
+    """The rows of state.db, and those that are not used."""
 
     def __init__(self, texts: Mapping[str, str], schema: Schema) -> None:
         self.unread: dict[str, Unread] = {}
@@ -141,17 +140,17 @@ class _Rows:
             name, version = version_of(row)
             known = schema.documents.get(name)
             if known is None or version > known.version:
-                here = f"knows version {known.version}" if known else "knows none of this name"
+                here = f"knows version {known.version}" if known else "does not know this document"
                 self.unread[row] = Unread(
-                    f"state: document '{name}': expected one that this iowarden wrote, got version"
-                    f" {version} of a newer one (this one {here}); it stays in the file for that"
-                    " one, and is not used: install the newer iowarden again, or go on without it"
+                    f"state: document '{name}': written by a newer iowarden (version {version},"
+                    f" this one {here}); not used, but kept in the file: install the newer iowarden"
+                    " again, or continue without this document"
                 )
             else:
                 self._versions.setdefault(name, {})[version] = row
 
     def values(self, reader: Reader, name: str) -> list[Any]:
-        """Return what the rows of a document hold, what was written last first: at most two."""
+        """Return the values of a document's rows, the last written first: at most two."""
         found: list[Any] = []
         for version, row in sorted(self._versions.get(name, {}).items()):
             text = self._texts[row]
@@ -164,7 +163,7 @@ class _Rows:
                 items = {each.place: each.item for each in reader.bad}
                 self._leave(row, [each.reason for each in reader.bad], items)
             if len(found) == (2 if name in _JOINED else 1):
-                self._leave(row, ["an older iowarden wrote another one since"], _json(text))
+                self._leave(row, ["an older iowarden has written this document since"], _json(text))
             else:
                 found.append(value)
         return found
@@ -180,8 +179,8 @@ class _Rows:
         }
         more = f" (and {len(reasons) - 1} more)" if reasons[1:] else ""
         self.unread[row] = Unread(
-            f"state: document '{name}': {reasons[0]}{more}; going on without that, which is kept as"
-            " text beside state.db",
+            f"state: document '{name}': {reasons[0]}{more}; iowarden runs without this data; it is"
+            " saved as text next to state.db",
             json.dumps(what, indent=1, ensure_ascii=False),
         )
 
@@ -194,7 +193,8 @@ def _json(text: str) -> object:
 
 
 _JOINED = frozenset({"alerts", "incidents", "sequences", "digest", "silences", "self_tests"})
-"""Documents of which an older one adds to what was written last; others are as they were last."""
+"""Documents whose older version is merged into what was written last; of others only the last one
+is used."""
 
 
 def _joined(last: Kept, before: Kept, now: float) -> Kept:
@@ -212,13 +212,13 @@ def _joined(last: Kept, before: Kept, now: float) -> Kept:
     )
 
 
-# --- old words
+# --- renamed words
 
 _Labelled = TypeVar("_Labelled", Alert, Member)
 
 
 def _renamed(kept: Kept, names: Renames) -> Kept:
-    """Return what is kept in the words of today."""
+    """Return the persisted state with renamed words replaced."""
     if not names:
         return kept
     incidents = [_incident(each, names) for each in kept.incidents.values()]
@@ -285,19 +285,19 @@ def _event(event: Event, names: Renames) -> Event:
     return replace(event, kind=names.current(Kind.EVENT, event.kind))
 
 
-# --- a file that comes late
+# --- a file that is read late
 
 
 def merged(ours: Incidents, kept: Kept, now: float) -> Incidents:
-    """Return our incidents with those that were kept.
+    """Return our incidents merged with the persisted ones.
 
-    Where both know a key, the file was late: ours goes on, in both threads.
+    If both have the same key, the file was read late: ours continues, in both mail threads.
     """
     by_key = unwatched(kept.incidents, now)
     for key, own in ours.by_key.items():
         before = by_key.get(key)
         if before is not None and before.mails and not own.mails:
-            continue  # nothing was told yet: the thread of before goes on
+            continue  # Nothing was notified yet: the earlier mail thread continues.
         by_key[key] = own if before is None or not before.mails else _in_both_threads(own, before)
     sequences = dict(kept.sequences)
     for key, number in ours.sequences.items():

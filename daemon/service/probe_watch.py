@@ -1,4 +1,4 @@
-"""What becomes of the probe, which runs as root, and of the programs that it runs."""
+"""Watches the privileged probe and the programs that it runs."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ProbeWatch:
-    """For the loop's thread only. Without a probe there is nothing to watch."""
+    """State of the probe. For the loop's thread only. Without a probe there is nothing to watch."""
 
     client: Client | None
     log: Telling
     keep: Callable[[], object]
-    """Has `stuck` written down."""
+    """Persists `stuck`."""
     stuck: tuple[Stuck, ...] = ()
-    """Programs that were killed and live on."""
+    """Programs that were killed and hang in the kernel."""
 
     def look(self) -> None:
-        """Say whether it answers, and what hangs or has ended since the last look."""
+        """Log whether the probe answers, and which programs hang or ended since the last call."""
         if self.client is None:
             return
         self.log.trouble("probe", self.client.problem)
@@ -39,7 +39,7 @@ class ProbeWatch:
             self.keep()
 
     def restore(self, stuck: tuple[Stuck, ...]) -> None:
-        """Take what hung before the start."""
+        """Restore the programs that hung before the start."""
         if self.client is not None:
             self.stuck = stuck
             self.client.remember(stuck)
@@ -49,9 +49,9 @@ class ProbeWatch:
         return [] if self.client is None else self.client.samples(now_realtime)
 
     def line(self) -> documents.ProbeLine:
-        """Return how it is, for 'iowarden status'."""
+        """Return the probe's status, for 'iowarden status'."""
         if self.client is None:
-            return documents.ProbeLine(error="there is none")
+            return documents.ProbeLine(error="the probe is not used")
         client = self.client
         stuck = answers.stuck(client.stuck)
         return documents.ProbeLine(client.connected, client.problem, client.programs, stuck)

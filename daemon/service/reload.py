@@ -1,4 +1,4 @@
-"""Reading configuration and rules anew, beside the loop: '/etc' may lie on the disk that hangs."""
+"""Reloads configuration and rules in a thread, since '/etc' may be on a disk that hangs."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ NEEDS_RESTART = (
     *("state_directory", "listen", "http", "expose_node", "expose_smartctl", "targets"),
     *("probe", "flight_recorder"),
 )
-"""Settings that a reload does not change."""
+"""Settings that take effect only after a restart."""
 HUNG_SECONDS = 10.0
 MOST_PROBLEMS = 10
-"""Of a refused configuration, in the log."""
+"""Limit of logged problems of a refused configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A configuration and rules that are good.
+    """A valid configuration and its rules.
 
-    Fields: `config` has the old values of what needs a restart, `kept_back` names those that would
-    have changed; `sender` sends by it, None where the one before does.
+    Fields: `config` has the old values of settings that need a restart, `kept_back` names those
+    that would have changed; `sender` uses the new mail settings, None if they did not change.
     """
 
     config: Config
@@ -49,13 +49,13 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why not: a line for each problem."""
+    """A refused configuration: one line for each problem."""
 
     problems: tuple[str, ...]
 
 
 class Reloader:
-    """One reading at a time; what is asked for meanwhile comes after. The loop's thread only."""
+    """Runs one reload at a time; a request meanwhile runs after it. The loop's thread only."""
 
     def __init__(
         self,
@@ -69,15 +69,15 @@ class Reloader:
         sender_for: Callable[[Config], Sender] | None,
         put_in_force: Callable[[Loaded, float], int],
     ) -> None:
-        """`load` reads anew and may hang, None: nobody can; `notify` is sd_notify.
+        """`load` reads the files and may hang, None: reload is not possible; `notify` is sd_notify.
 
-        `post` takes what comes of a reading, by its thread; `put_in_force` takes what is good, and
-        returns how many rules there are then.
+        `post` gets the result in the reload's thread; `put_in_force` applies a valid configuration
+        and returns the number of rules.
         """
         self.config = config
-        """In force."""
+        """The configuration in force."""
         self.refusal = ""
-        """Why the last one was refused, in a line; '' if it was not."""
+        """Why the last reload was refused, in one line; '' if it was not."""
         self.refused: documents.RefusedReload | None = None
         self._clock = clock
         self._log = log
@@ -90,10 +90,10 @@ class Reloader:
         self._again = False
         self._is_good = True
         self._read_seconds: float | None = None
-        """When what is in force was read."""
+        """When the configuration in force was read."""
 
     def begin(self) -> None:
-        """Begin to read configuration and rules; what is asked for meanwhile comes after."""
+        """Start a reload; a request during a reload runs after it."""
         if self._load is None:
             return
         if self._reading_since is not None:
@@ -106,11 +106,11 @@ class Reloader:
         threading.Thread(target=lambda: self._post(read()), name="reload", daemon=True).start()
 
     def busy(self) -> bool:
-        """Whether a reading is under way that has not been given up."""
+        """Whether a reload is in progress that was not given up."""
         return self._reading_since is not None and not self.refusal
 
     def take(self, event: Loaded | Refused) -> None:
-        """Put a configuration that is good in force; of one that is not say why."""
+        """Apply a valid configuration; log why an invalid one is refused."""
         if isinstance(event, Loaded):
             now = self._clock.now()
             self.config = event.config
@@ -122,7 +122,11 @@ class Reloader:
                 journal.CONFIGURATION,
                 5,
                 f"configuration reloaded: {rules} rules"
-                + (f"; needs a restart, the old value stays: {kept_back}" if kept_back else ""),
+                + (
+                    f"; changed, but needs a restart to take effect: {kept_back}"
+                    if kept_back
+                    else ""
+                ),
             )
             self._log.log.set_level(event.config.log_level)
         else:
@@ -134,26 +138,26 @@ class Reloader:
             self.begin()
 
     def look(self, now: float) -> None:
-        """Say when the thread has not come back from the disk; what is in force stays."""
+        """Log when the reload hangs on a disk; the configuration in force stays."""
         since = self._reading_since
         if since is not None and now - since > HUNG_SECONDS and not self.refusal:
-            text = f"reading it has not returned for over {HUNG_SECONDS:.0f} s: a disk hangs"
+            text = f"reading the configuration hangs for over {HUNG_SECONDS:.0f} s: a disk hangs"
             self._keep_running((f"reload: {text}",))
             self._notify("READY=1")
 
     def _keep_running(self, problems: Sequence[str]) -> None:
-        """Keep what is in force and say why."""
+        """Keep the configuration in force and log why."""
         self._is_good = False
         self.refusal = problems[0]
         at = self._clock.realtime(self._clock.now())
         self.refused = documents.RefusedReload(at, tuple(problems[:MOST_PROBLEMS]))
         for problem in problems[:MOST_PROBLEMS]:
             self._log.send(
-                journal.CONFIGURATION, 3, f"{problem}; still running the previous configuration"
+                journal.CONFIGURATION, 3, f"{problem}; the previous configuration stays in force"
             )
 
     def samples(self, now: float, wall_ahead_seconds: float) -> list[Sample]:
-        """Return what is shown of it; it is called first when the first configuration was read."""
+        """Return the samples about reloads; the first call sets when the configuration was read."""
         if self._read_seconds is None:
             self._read_seconds = now
         at = self._read_seconds + wall_ahead_seconds
@@ -174,14 +178,14 @@ def _loaded(
         kept_back = tuple(key for key in NEEDS_RESTART if getattr(config, key) != kept[key])
         config = replace(config, **kept)
         other = sender_for is not None and config.mail != before.mail
-        # It reads certificates, so it is made here.
+        # Reads certificates, so it is made in this thread.
         sender = sender_for(config) if sender_for is not None and other else None
     except ConfigError as error:
         return Refused(error.problems)
     except RuleFileError as error:
         return Refused(error.errors)
     except OSError as error:
-        return Refused((f"reload: expected readable files, got '{error}'",))
+        return Refused((f"reload: cannot read a file: {error}",))
     except Exception as error:  # noqa: BLE001 - whatever it is, the running configuration stays
         return Refused((f"reload: bug: {trace(error)}",))
     return Loaded(config, tuple(groups), kept_back, sender)

@@ -1,7 +1,7 @@
-"""What rules look back on, over a restart: between engine and history.db. The loop's thread only.
+"""Sample persistence: carries the samples of range-based rules over a restart, in history.db.
 
-The engine has the samples; they are handed over as far as the file does not have them, so that
-nothing waits here while a disk hangs, and what could not be written is written later.
+The engine holds the samples; those that history.db lacks are handed to its thread. Nothing waits
+here while a disk hangs, and what could not be written is written later. The loop's thread only.
 """
 
 from __future__ import annotations
@@ -26,44 +26,44 @@ if TYPE_CHECKING:
     from iowarden.rules.engine.engine import Engine
 
 SAVE_SECONDS = 240.0
-"""So that a kill leaves a break that is bridged: shorter than the look-back of five minutes."""
+"""Shorter than the look-back of five minutes, so that the gap after a kill is bridged."""
 MOST_SECONDS = 600.0
-"""Handed over at once: a copy of it waits in memory."""
+"""Limit of samples handed over at once: a copy of them waits in memory."""
 HUNG_SECONDS = 10.0
 
 
 class Store(Protocol):
-    """Keeps samples, and never waits; as history.History."""
+    """Stores samples without ever blocking; implemented by history.History."""
 
     working_since: float | None
     lost_total: int
 
     def load(self, retention_seconds: Mapping[str, float]) -> None:
-        """Ask for what was kept."""
+        """Request the stored samples."""
 
     def save(self, tail: Tail) -> None:
-        """Ask for samples to be kept."""
+        """Queue samples for writing."""
 
     def note(self, realtime_seconds: float, values: Sequence[Value]) -> None:
-        """Ask for what drives said to be kept."""
+        """Queue drive values for writing."""
 
     def tell(self, rows: Sequence[EventLine]) -> None:
-        """Ask for storage events to be kept."""
+        """Queue storage events for writing."""
 
     def busy(self) -> bool:
-        """Say whether it still is at that."""
+        """Return whether a write of samples is in progress."""
 
     def close(self, timeout_seconds: float) -> bool:
         """End."""
 
 
 class Tails:
-    """How far history.db is."""
+    """Tracks which samples are stored in history.db."""
 
     def __init__(self, store: Store | None, engine: Engine, telling: Telling) -> None:
-        """Nothing happens yet; without a store it never does."""
+        """Start idle; without a store nothing is stored."""
         self.known = store is None
-        """Whether what was kept is there, or nobody has it."""
+        """Whether the stored samples are loaded, or there are none to load."""
         self._store = store
         self._engine = engine
         self._telling = telling
@@ -71,12 +71,12 @@ class Tails:
         self._saved = -math.inf
         self._tried: float | None = None
         self._drives: Disks | None = None
-        """What drives said last."""
+        """The last SMART values of the drives."""
         self._figures: Mapping[str, float] = {}
-        """What was kept of that."""
+        """The last values of them that were stored."""
 
     def begin(self) -> None:
-        """Ask for what was kept before this start, if some rule looks back."""
+        """Request the samples stored before this start, if a rule has a range."""
         retention = self._engine.hub.store.retention
         if self._store is None or not any(retention.values()):
             self.known = True
@@ -84,7 +84,7 @@ class Tails:
             self._store.load(retention)
 
     def take(self, event: TailLoaded | Written) -> None:
-        """Take note of what the thread says; what was kept is for `restore`."""
+        """Take a reply of the history thread; stored samples are kept for `restore`."""
         if isinstance(event, TailLoaded):
             self._loaded = event
             self.known = True
@@ -96,10 +96,10 @@ class Tails:
             self._saved = self._tried = -math.inf
         elif event.until_seconds is not None and not event.error:
             self._saved = event.until_seconds
-            self._tried = self._saved  # if that is long ago, the rest comes at once
+            self._tried = self._saved  # If that is long ago, the rest is written at once.
 
     def restore(self, now: float) -> None:
-        """Give the engine what was kept, once it is there."""
+        """Pass the stored samples to the engine once they are loaded."""
         if self._loaded is None:
             return
         rows, watched = self._loaded.rows, self._loaded.watched
@@ -109,12 +109,12 @@ class Tails:
         latest = max((times[-1] for _, _, times, _ in rows), default=now)
         if watched is not None:
             latest = max(latest, watched.until_seconds)
-        if latest > now:  # the clock was set back: how long ago it was is not known
+        if latest > now:  # The clock was set back: their age is unknown.
             rows, watched = chunks.moved(rows, now - latest), None
         self._engine.hub.restore_tail(rows, watched, now)
 
     def keep_drives(self, realtime_seconds: float) -> None:
-        """Have what drives said since the last look kept for years."""
+        """Store the drive values since the last poll in the long-term history."""
         smart = self._engine.last.smart
         if self._store is None or smart is None:
             return
@@ -125,14 +125,14 @@ class Tails:
                 self._store.note(realtime_seconds, rows)
 
     def step(self, now: float, wall_ahead_seconds: float) -> None:
-        """Hand over what is new, if it is time."""
-        if self._tried is None:  # what is older is in the file, or nowhere
+        """Hand over new samples when it is time."""
+        if self._tried is None:  # Older samples are in the file, or nowhere.
             self._saved = self._tried = now - 1.0
         elif now - self._tried >= SAVE_SECONDS:
             self._save(now, wall_ahead_seconds)
 
     def finish(self, now: float, wall_ahead_seconds: float) -> bool:
-        """Hand over the rest, before the program ends; say whether that is done, or has failed."""
+        """Hand over the rest before the program ends; return whether that is done or failed."""
         if self._tried is not None and self._tried < now:
             self._save(now, wall_ahead_seconds)
         return self._store is None or not self._store.busy()
@@ -149,18 +149,18 @@ class Tails:
         self._store.save(Tail(rows, watched, until, wall_ahead_seconds, retention))
 
     def look(self) -> None:
-        """Say when the thread has not come back from the disk."""
+        """Log when the history thread hangs on a disk."""
         self._telling.hung(
             "history.db",
             None if self._store is None else self._store.working_since,
             HUNG_SECONDS,
-            f"history: using history.db has not returned for over {HUNG_SECONDS:.0f} s; nothing"
-            " waits for it",
+            f"history: access to history.db hangs for over {HUNG_SECONDS:.0f} s; monitoring"
+            " continues without it",
             journal.STATE_TROUBLE,
         )
 
     def samples(self) -> list[Sample]:
-        """Return what is shown of it."""
+        """Return the samples of this module's metrics."""
         return (
             []
             if self._store is None

@@ -1,7 +1,7 @@
-"""Self-tests of drives, run: begins those that are due and those people ask for, follows them.
+"""Self-test runner: starts SMART self-tests that are due or requested, and tracks their progress.
 
-For the loop's thread only; what asks a drive is a thread of its own, whose answer comes back as
-`Told`. `rules.self_tests` has what is due and why not.
+For the loop's thread only; a drive is accessed in a thread, which posts its result as `Told`. The
+schedule, and what prevents a test, is in `rules.self_tests`.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from iowarden.rules.engine.engine import Engine
 
 COMMANDS = frozenset({"selftest start", "selftest status", "selftest abort"})
-"""Of the control socket."""
+"""Commands of the control socket."""
 LOOK_SECONDS = 30.0
-"""How often it is looked what is due."""
+"""How often due tests are looked for."""
 PROGRESS_SECONDS, SHORT_PROGRESS_SECONDS = 300.0, 60.0
-"""How often a drive with a running test is asked; the latter for one of a few minutes."""
+"""How often a drive with a running test is polled; the second value for a test of a few minutes."""
 BUSY_SECONDS = 300.0
 ASK_SECONDS = 60.0
 _BUSY_MILLISECONDS = 9
@@ -50,9 +50,9 @@ _PRIORITY = {Outcome.FAILED: 4, Outcome.PASSED: 6, Outcome.ABORTED: 6}
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What came of asking a drive to begin a test, or ('abort') to end it.
+    """Result of starting a self-test on a drive or, for 'abort', of ending it.
 
-    Fields: `drive` is what it said right before; `asleep`: it was left asleep.
+    Fields: `drive` is its SMART data right before; `asleep`: it was in standby and not woken.
     """
 
     disk: str
@@ -64,7 +64,7 @@ class Told:
 
 
 class SelfTests:
-    """All self-tests of this machine; `runs` is what is kept of them."""
+    """All self-tests of this machine; `runs` is their persisted state."""
 
     def __init__(
         self,
@@ -78,10 +78,10 @@ class SelfTests:
         zone: tzinfo,
         keep: Callable[[], object],
     ) -> None:
-        """Begin nothing yet.
+        """Start idle.
 
-        `root` makes what asks the probe, None where there is none; `ask_soon` has the drives of
-        these keys read now; `keep` has `runs` written down.
+        `root` makes the access to the probe, None if there is none; `ask_soon` polls the drives
+        with these keys now; `keep` persists `runs`.
         """
         self.runs: Runs = {}
         self.groups: tuple[selftest_schedule.Group, ...] = ()
@@ -102,13 +102,13 @@ class SelfTests:
         self._before: dict[tuple[str, str], Run] = {}
         self._looks: deque[tuple[float, dict[str, int]]] = deque()
 
-    # --- what the loop does
+    # --- called by the loop
 
     def restore(self, runs: Runs, now: float) -> None:
-        """Take what was kept; without it nothing is begun by itself.
+        """Restore the self-tests; before that, no test is started automatically.
 
-        Whether one that was about to begin has, nobody knows: its drive says so, or it is tried
-        again.
+        Whether a test that was about to start did start is unknown: the drive reports it, or it is
+        started again.
         """
         self._restored = True
         for disk, by_kind in runs.items():
@@ -116,13 +116,13 @@ class SelfTests:
                 if kind in self.runs.get(disk, {}):
                     continue
                 lost = run.outcome is Outcome.STARTING
-                known = selftest_schedule.ended(run, Outcome.NOT_BEGUN, "iowarden ended", now)
+                known = selftest_schedule.ended(run, Outcome.NOT_BEGUN, "iowarden was stopped", now)
                 self.runs = selftest_schedule.with_run(
                     self.runs, disk, kind, known if lost else run
                 )
 
     def step(self, now: float) -> None:
-        """Follow what runs, and begin what is due."""
+        """Track running tests and start those that are due."""
         if now < self._next:
             return
         self._next = now + LOOK_SECONDS
@@ -133,7 +133,7 @@ class SelfTests:
                 self._begin(due.disk, due.kind, now, "", due.since_seconds)
 
     def take(self, told: Told, now: float) -> None:
-        """Take note of what came of asking a drive."""
+        """Handle the result of starting or aborting a test."""
         if told.action == "abort":
             self._aborted(told, now)
         else:
@@ -148,7 +148,9 @@ class SelfTests:
         if reply.said is Said.DONE:
             after = selftest_schedule.begun(run, told.action, told.drive, now)
         elif (told.asleep or reply.said is Said.RUNS) and not told.who and before is not None:
-            self._set(told.disk, told.action, before)  # it stays due, and is seen to be in the way
+            self._set(
+                told.disk, told.action, before
+            )  # It stays due, and the running test postpones it.
             self._ask_soon([told.disk])
             return
         else:
@@ -161,7 +163,7 @@ class SelfTests:
         self._asked[told.disk] = now
 
     def samples(self, now: float) -> list[Sample]:
-        """Return the samples of self_tests.FAMILIES, made anew with each look and change."""
+        """Return the samples of self_tests.FAMILIES, rebuilt at each check and change."""
         if self._samples is None:
             ahead = self._realtime(now) - now
             self._samples = selftest_schedule.samples(
@@ -169,23 +171,23 @@ class SelfTests:
             )
         return self._samples
 
-    # --- what people ask
+    # --- commands
 
     def answer(self, command: Command, now: float) -> None:
-        """Do what somebody asks, and reply."""
+        """Execute a command and reply."""
         try:
             command.reply({"answer": self._answered(command, now)})
         except ValueError as error:  # a CodecError is one
             command.reply({"error": str(error)})
 
     def _answered(self, command: Command, now: float) -> object:
-        """Return the document. Errors: ValueError, CodecError."""
+        """Return the reply. Errors: ValueError, CodecError."""
         wanted = command.arguments.get("disk")
         disk = "" if wanted is None else self._disk(json_codec.text(command.arguments, "disk"))
         self._look(now)
         if command.name != "selftest status":
             if self._root is None:
-                raise ValueError("self-tests: expected the helper that runs as root, got none")
+                raise ValueError("self-tests need the privileged probe, which is not used")
             kind = json_codec.text(command.arguments, "kind") if "kind" in command.arguments else ""
             if command.name == "selftest start":
                 self._check(disk, kind, force=command.arguments.get("force") is True)
@@ -198,32 +200,34 @@ class SelfTests:
         return inventory.find(answers.covered(self._engine), wanted).disk
 
     def _check(self, disk: str, kind: str, *, force: bool) -> None:
-        """Check that a person may begin a test. Errors: ValueError."""
+        """Check that a user may start this test. Errors: ValueError."""
         candidate = next((each for each in self._found if each.disk == disk), None)
         known = self._engine.last.smart
         if candidate is None or known is None:
-            raise ValueError(f"disk {disk}: expected one that smartctl can ask, got one it cannot")
+            raise ValueError(f"disk {disk}: smartctl cannot access this disk")
         polled = known.by_key[disk].polled
         if polled.cover not in (Cover.READ, Cover.ASLEEP):
             reason = polled.reason or polled.cover.value
-            raise ValueError(f"disk {disk}: expected one that is read, got: {reason}")
+            raise ValueError(f"disk {disk}: its SMART data cannot be read: {reason}")
         kinds = selftest_schedule.KINDS if candidate.kinds is None else candidate.kinds
         if kind not in kinds:
-            can = ", ".join(kinds) or "no self-test at all"
-            raise ValueError(f"disk {disk}: expected a test it can do ({can}), got '{kind:.40}'")
+            can = ", ".join(kinds) or "no self-test"
+            raise ValueError(
+                f"disk {disk}: expected a self-test that it supports ({can}), got '{kind:.40}'"
+            )
         if candidate.running or self._under_way(disk):
             raise ValueError(
-                f"disk {disk}: a test runs in it; 'iowarden selftest abort {disk}' ends that"
+                f"disk {disk}: a self-test is running; abort it: iowarden selftest abort {disk}"
             )
         reason = selftest_schedule.in_the_way(candidate, self._found, self.runs)
         if reason and not force:
-            raise ValueError(f"disk {disk}: {reason}; '--force' begins it all the same")
+            raise ValueError(f"disk {disk}: {reason}; '--force' starts it anyway")
 
     def _abort(self, disk: str, who: str) -> None:
         candidate = next((each for each in self._found if each.disk == disk), None)
         running = candidate is not None and candidate.running
         if not running and not self._under_way(disk):
-            raise ValueError(f"disk {disk}: expected a test that runs, got none")
+            raise ValueError(f"disk {disk}: no self-test is running")
         for kind, run in self.runs.get(disk, {}).items():
             if run.outcome in UNDER_WAY:
                 self.runs = selftest_schedule.with_run(self.runs, disk, kind, replace(run, text=""))
@@ -251,7 +255,7 @@ class SelfTests:
                         device,
                         "",
                         "running",
-                        text="begun by somebody else",
+                        text="started by another program",
                         remaining_ratio=ratio,
                     )
                 )
@@ -301,7 +305,7 @@ class SelfTests:
     # --- what runs
 
     def _look(self, now: float) -> None:
-        """Find out what there is, what runs in it, and what is due."""
+        """Update the candidates, the running tests and the due tests."""
         self._samples = None
         disks, topology = self._engine.last.smart, self._engine.last.block
         if disks is None:
@@ -323,7 +327,7 @@ class SelfTests:
         )
 
     def _busy(self, now: float) -> dict[str, float] | None:
-        """Return the share of the last minutes in which devices were busy; None: not known yet."""
+        """Return each device's busy ratio over the last minutes; None: not known yet."""
         blocks = self._engine.last.diskstats
         if blocks is None:
             return None
@@ -339,7 +343,7 @@ class SelfTests:
         return {n: max(0, after[n] - before.get(n, after[n])) / spent for n in after}
 
     def _follow(self, now: float) -> None:
-        """See what became of the tests that run; have their drives asked now and then."""
+        """Update the running tests from polled SMART data; poll their drives now and then."""
         disks = self._engine.last.smart
         soon = []
         for disk, by_kind in list(self.runs.items()):
@@ -370,9 +374,9 @@ class SelfTests:
         self._start(disk, kind, who)
 
     def _start(self, disk: str, action: str, who: str) -> None:
-        """Ask a drive, in a thread."""
+        """Start or abort a test on a drive, in a thread."""
         disks, make = self._engine.last.smart, self._root
-        assert disks is not None  # noqa: S101 - it is known, or nobody came here
+        assert disks is not None  # noqa: S101 - it is known, or nothing was due
         assert make is not None  # noqa: S101 - as above
         target = disks.by_key[disk].polled.target
 
@@ -391,18 +395,18 @@ class SelfTests:
                 after = selftest_schedule.ended(run, Outcome.ABORTED, f"aborted by {told.who}", now)
                 self._tell(told.disk, kind, after)
             else:
-                after = replace(run, text=f"it could not be aborted: {told.reply.text}")
+                after = replace(run, text=f"could not be aborted: {told.reply.text}")
             self._set(told.disk, kind, after)
         self._ask_soon([told.disk])
 
     def _tell(self, disk: str, kind: str, run: Run) -> None:
-        """Say what became of a test."""
+        """Log the outcome of a test."""
         name = f"disk {disk}: {kind} self-test"
-        by = f", asked by {run.who}" if run.who else ""
+        by = f", requested by {run.who}" if run.who else ""
         match run.outcome:
             case Outcome.RUNNING:
-                lasts = f", it takes about {run.minutes} min" if run.minutes else ""
-                text = f"{name} begun{lasts}{by}"
+                lasts = f", takes about {run.minutes} min" if run.minutes else ""
+                text = f"{name} started{lasts}{by}"
             case Outcome.REFUSED:
                 text = f"{name} refused: {run.text}; {selftest_schedule.INSTEAD}"
             case Outcome.PASSED | Outcome.FAILED:
@@ -425,7 +429,7 @@ class SelfTests:
 
 
 def ask(root: Root, disk: str, target: Target, action: str, who: str) -> Told:
-    """Have a drive begin a test, or end it; the schedule wakes none, a person does."""
+    """Start or abort a self-test; scheduled tests do not wake a drive, requested ones do."""
     if action == "abort":
         return Told(disk, action, selftest.abort(root, target), who)
     words = smartctl_runner.command(target, target.profile or "basic", wake=bool(who))
@@ -435,5 +439,7 @@ def ask(root: Root, disk: str, target: Target, action: str, who: str) -> Told:
         reason = found.reason or found.cover.value
         return Told(disk, action, Reply(Said.FAILED, reason), who, asleep=asleep)
     if found.drive is not None and found.drive.self_test_remaining_ratio is not None:
-        return Told(disk, action, Reply(Said.RUNS, "another test runs in it"), who, found.drive)
+        return Told(
+            disk, action, Reply(Said.RUNS, "another self-test is running"), who, found.drive
+        )
     return Told(disk, action, selftest.begin(root, target, action), who, found.drive)

@@ -1,4 +1,4 @@
-"""The service: its parts put together, what each event is for, the duties of a second in order."""
+"""The service: connects its parts, dispatches events, runs the duties of each second in order."""
 
 from __future__ import annotations
 
@@ -64,18 +64,18 @@ if TYPE_CHECKING:
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 CONTROLLERS_WAIT_SECONDS = 300.0
-"""So long a controller's log waits for what state.db knows of it: it is read as often."""
+"""How long events wait for the cursors of state.db, before logs are read without them."""
 STATE_WAIT_SECONDS = 5.0
-"""So long the first judgement waits for what state.db knows; then it goes on without."""
+"""How long the first evaluation waits for state.db; then it runs without."""
 HTTP_RETRY_SECONDS = 30.0
 STOP_SECONDS = 5.0
-"""What a stop gives the last commit and the mail under way."""
+"""Time that a stop grants the last commit and the mail in progress."""
 CLOSE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the service works with; made by the command line, or by a test."""
+    """The dependencies of the service; made by the command line, or by a test."""
 
     config: Config
     clock: SystemClock
@@ -93,41 +93,41 @@ class Parts:
     own_metrics: Callable[[], Content] = tuple
     """Metrics of the process itself."""
     keep: Callable[[Reading[object], float], object] | None = None
-    """Keeps the text of a source that could not be parsed; the time is Unix time."""
+    """Saves the text of a reading that could not be parsed; the time is Unix time."""
     load: Callable[[], tuple[Config, Sequence[RuleGroup]]] | None = None
-    """Reads configuration and rules anew; may hang."""
+    """Reads configuration and rules again; may hang."""
     sender_for: Callable[[Config], delivery.Sender] | None = None
-    """Makes what sends mail by another configuration."""
+    """Makes the mail sender for a changed configuration."""
     probe: Client | None = None
-    """Asks the helper that runs as root."""
+    """Client of the privileged probe, which runs as root."""
     test_root: Callable[[], Root] | None = None
-    """Makes what has drives test themselves; None: nothing may be asked of them."""
+    """Makes the access for self-tests; None: self-tests are not possible."""
     files_root: Callable[[], Root] | None = None
-    """Makes what is asked which file was hit; None: nothing can be."""
+    """Makes the access for locating affected files; None: not possible."""
     table: Table | None = None
-    """What events mean; None: no source tells any."""
+    """The event table; None: no storage events."""
     flights: flight_recorder.Keeper | None = None
-    """Saves what was read of late."""
+    """Saves flight recordings."""
     control: Control | None = None
-    """Where people ask."""
+    """The control socket for commands."""
     history: sample_persistence.Store | None = None
-    """Keeps what rules look back on."""
+    """Stores the samples of range-based rules."""
     version: str = ""
     schema: Schema = SCHEMA
-    """How what is kept is stored."""
+    """The schema of the persisted state."""
 
 
 class Service:
-    """The running program: its parts, and which has which event and which duty of a second."""
+    """The running service: its parts, and which one handles each event and duty."""
 
     def __init__(self, parts: Parts) -> None:
-        """Nothing happens yet."""
+        """Connect the parts; nothing runs yet."""
         self._parts = parts
         self._server: Server | None = None
         self._pending: list[Reading[object]] = []
-        """What threads have read since the last turn."""
+        """Readings from threads since the last tick."""
         self._readings: list[Reading[object]] = []
-        """Of this turn."""
+        """The readings of this tick."""
         self._next_http = float("-inf")
         self._compose(parts)
         self.loop = Loop(
@@ -144,7 +144,7 @@ class Service:
         )
 
     def _compose(self, parts: Parts) -> None:
-        """Make the parts that have a state of their own, and say who asks whom."""
+        """Make the parts that hold state, and connect them."""
         clock, engine, drives = parts.clock, parts.engine, parts.pollers.drives
         self._clock, self._engine = clock, engine
         self._log = log = Telling(parts.log, lambda: clock.realtime(clock.now()), clock.now)
@@ -258,15 +258,15 @@ class Service:
         return self._reloader.config
 
     def _keep(self) -> None:
-        """Have what somebody said, or what became of something, written at once."""
+        """Persist a user's command, or another change, at once."""
         self._checkpoint.commit()
 
     def _duties(self) -> Mapping[str, Duty]:
-        """Return what each second asks for: read, judge, tell. Each takes the program's time."""
+        """Return the duties of each second: poll, evaluate, report. Each gets the program time."""
         return {
             "turn": self.health.turns,
             "clocks": self._checkpoint.compare_clocks,
-            # Not before a recording has told the time.
+            # Not before a recording has set the time.
             "restore state": self._checkpoint.restore,
             "restore samples": self._tails.restore,
             "hold logs": self._hold_logs,
@@ -274,7 +274,7 @@ class Service:
             "flight recorder": self._record_flight,
             "sources": self._judge_readings,
             "signals": self._observe,
-            # Now that it is known where things are.
+            # Now that the device topology is known.
             "events": self._take_events,
             "files hit": lambda _: None if self._files is None else self._files.step(),
             "history of drives": self._keep_drives,
@@ -285,7 +285,7 @@ class Service:
             "self-tests": self._self_tests.step,
             "checkpoint": self._checkpoint.step,
             "samples": lambda now: self._tails.step(now, self._checkpoint.wall_ahead_seconds),
-            # What does not come back is said when everything that could be done is done.
+            # Hanging threads are logged after everything else is done.
             "history thread": lambda _: self._tails.look(),
             "reload thread": self._reloader.look,
             "state and mail threads": lambda _: self._mails.look_at_threads(
@@ -302,10 +302,10 @@ class Service:
             ),
         }
 
-    # --- from begin to end
+    # --- start to stop
 
     def run(self, server: Server | None) -> int:
-        """Turn until a signal says stop; return the exit status."""
+        """Run until a signal requests a stop; return the exit status."""
         self.begin(server)
         while self.loop.stopping is None:
             self.loop.turn()
@@ -313,7 +313,7 @@ class Service:
         return 0
 
     def begin(self, server: Server | None) -> None:
-        """Ask for what is kept; before a recording begins to play, it has to be there."""
+        """Request the persisted state; a recording starts only when it is loaded."""
         self._server = server
         self._parts.state.load()
         self._tails.begin()
@@ -324,7 +324,7 @@ class Service:
         self.loop.begin()
 
     def stop(self) -> None:
-        """Give the last commit and the mail under way a moment; what is left is in state.db."""
+        """Finish the last commit and the mail in progress, within a limit; the rest is stored."""
         signal = "stop" if self.loop.stopping is None else self.loop.stopping.signal
         self._parts.notify("STOPPING=1")
         self._checkpoint.commit(learnt=True)
@@ -334,14 +334,14 @@ class Service:
         )
         left = len(self._mails)
         if self._mails.durable():
-            what = f"; mails that wait in state.db: {left}" if left else ""
+            what = f"; mails still queued in state.db: {left}" if left else ""
             self._log.send(journal.STOPPED, 6, f"stopped by {signal}{what}")
         else:
             self._log.send(
                 journal.STOPPED,
                 3,
-                f"stopped by {signal}; state.db could not be written: alerts and mails since then"
-                f" are forgotten (mails that waited: {left})",
+                f"stopped by {signal}; state.db could not be written: alerts and mails since the"
+                f" last write are lost (mails still queued: {left})",
             )
         if self._server is not None:
             self._server.close()
@@ -356,7 +356,7 @@ class Service:
     # --- events
 
     def _handle(self, event: object, now: float) -> None:
-        """Take what a thread answers."""
+        """Handle a reply of a thread."""
         match event:
             case Reading():
                 self._parts.readers.finished(event)
@@ -366,7 +366,7 @@ class Service:
             case Committed():
                 self._mails.committed(event)
                 if self.loop.stopping is None:
-                    self._mails.step(now)  # a critical mail waits for no tick
+                    self._mails.step(now)  # A critical mail does not wait for the next tick.
                 self._log.trouble("state", event.error, journal.STATE_TROUBLE)
             case Noted():
                 self._log.send(journal.STATE_TROUBLE, 5 if event.is_good else 4, event.text)
@@ -388,7 +388,7 @@ class Service:
                 self._handle_request(event, now)
 
     def _handle_request(self, event: object, now: float) -> None:
-        """Do what a person, a signal or the kernel asks for."""
+        """Handle a request of a user, a signal or the kernel."""
         match event:
             case Trouble():
                 self._log.trouble(event.key, event.text)
@@ -409,11 +409,11 @@ class Service:
         self._parts.notify("WATCHDOG=1")
 
     def _is_known(self) -> bool:
-        """Whether what was kept before this start is there, or nobody has it."""
+        """Whether the persisted state is loaded, or there is none to load."""
         return self._checkpoint.answered and self._tails.known
 
     def _hold_logs(self, now: float) -> None:
-        """Have logs read once it is known how far they were read before, or nobody can say."""
+        """Delay reading the logs until their cursors are known, or cannot be known."""
         waited = self.health.since_start(now)
         most = {KERNEL: STATE_WAIT_SECONDS, CONTROLLERS: CONTROLLERS_WAIT_SECONDS}
         held = [name for name, seconds in most.items() if waited <= seconds]
@@ -428,7 +428,7 @@ class Service:
             self._parts.flights.flight.tick(self._clock.uptime(), self._clock.realtime(now))
 
     def _judge_readings(self, _: float) -> None:
-        """Say which sources fail and which are well again, and whether devices came or went."""
+        """Log failed and recovered collectors, and check for device changes."""
         for reading in self._readings:
             key = f"source {reading.source}"
             if reading.outcome in (Outcome.OK, Outcome.ABSENT):
@@ -449,11 +449,11 @@ class Service:
         self._happenings.step(now)
 
     def _keep_drives(self, now: float) -> None:
-        """Have what drives said since the last look kept for years."""
+        """Store the drive values since the last poll in the long-term history."""
         self._tails.keep_drives(self._clock.realtime(now))
 
     def _publish_own(self, now: float) -> None:
-        """Have the rules judge the program itself."""
+        """Publish iowarden's own metrics, so that rules can evaluate them."""
         samples: list[Sample] = [
             *self._tracker.samples(),
             *self._mails.samples(now),
@@ -470,7 +470,7 @@ class Service:
         self._engine.hub.publish("daemon", metrics.FAMILIES, samples, now)
 
     def _judge(self, now: float) -> None:
-        """Judge and tell, not before it is known what was told before the start."""
+        """Evaluate and report, but not before the state of the previous run is known."""
         running = self.health.since_start(now)
         if not self._is_known() and running <= STATE_WAIT_SECONDS:
             return
@@ -488,14 +488,14 @@ class Service:
         self._next_http = now + HTTP_RETRY_SECONDS if problem else float("inf")
 
     def _publish(self, now: float) -> None:
-        """Show what is known now; rendering is left to whoever scrapes."""
+        """Publish the current metrics; they are rendered when scraped."""
         own = Chunk("process", int(now), tuple(self._parts.own_metrics()))
         self._parts.exposition.publish(Snapshot((*self._engine.hub.chunks(), own)))
 
-    # --- what people ask
+    # --- commands
 
     def _known(self, now: float) -> answers.Known:
-        """Return what is known, for who asks."""
+        """Return the current state, for commands."""
         config, started = self._reloader.config, self.health.started_seconds
         where = (
             f"SMTP server {config.mail.server}:{config.mail.port}"
@@ -518,21 +518,21 @@ class Service:
             troubles=tuple(
                 text
                 for key, text in self._log.troubles().items()
-                if key != "probe" and not key.startswith("source ")  # told in their own place
+                if key != "probe" and not key.startswith("source ")  # Shown in their own section.
             ),
             alerts=tuple(self._situation.alerts(now)),
             notice=lambda due: self._notifier.notice(due, now),
             self_tests=self._self_tests.runs,
         )
 
-    # --- a configuration that changes
+    # --- configuration reload
 
     def _put_in_force(self, loaded: reload.Loaded, now: float) -> int:
-        """Give each its part of a configuration that is good; return how many rules there are."""
+        """Apply a valid configuration to each part; return the number of rules."""
         config = loaded.config
         self._self_tests.groups = config.self_tests
         if loaded.sender is not None:
-            self._mails.sender.close(0.0)  # it ends after the mail under way
+            self._mails.sender.close(0.0)  # It ends after the mail in progress.
             self._mails.sender = loaded.sender
         self._parts.readers.set_periods(config.period_seconds)
         self._parts.pollers.drives.configure(config.smart)

@@ -1,4 +1,4 @@
-"""What holds at this moment, as incidents, mails and answers need it: from engine and events."""
+"""Current situation for incidents, mails and commands: alerts, events and measurements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Situation:
-    """Looks, and changes nothing."""
+    """Reads state and changes nothing."""
 
     engine: Engine
     happenings: Happenings
@@ -36,7 +36,7 @@ class Situation:
     """The last reading of '/proc/diskstats', and the disks with requests in flight in it."""
 
     def alerts(self, now: float) -> list[Alert]:
-        """Return the alerts of rules, and what happens."""
+        """Return the alerts of rules and of events."""
         happen = self.happenings.alerts(now, self.config().all_clear_after_seconds)
         own = last_copies.marked(
             [*self.engine.rules.alerts(), *happen], self.engine.devices.places()
@@ -46,7 +46,7 @@ class Situation:
         return own
 
     def facts(self, now: float) -> Facts:
-        """Return what advice is made from."""
+        """Return the facts that advice is based on."""
         known = facts.known(
             self.engine.devices.places(),
             self.engine.devices.mounts(),
@@ -57,17 +57,17 @@ class Situation:
         return facts.Facts(known)
 
     def busy(self) -> list[str]:
-        """Return the disks that have requests in flight."""
+        """Return the disks with requests in flight."""
         known, topology = self.engine.last.diskstats, self.engine.last.block
         if known is None or topology is None:
             return []
-        if self._busy[0] is not known:  # a thousand alerts may ask
+        if self._busy[0] is not known:  # Cached: it may be called for a thousand alerts.
             leaves = (name for name in topology.leaves if name in known)
             self._busy = known, [name for name in leaves if known[name].in_flight > 0]
         return self._busy[1]
 
     def observed(self, alert: Alert, now: float) -> tuple[Evidence, ...]:
-        """Return what is known while an alert begins to fire; who waits is cut off last."""
+        """Return evidence at the moment an alert starts to fire; blocked tasks are cut off last."""
         waits = report.observed(
             alert,
             self.engine.waiting(now),
@@ -78,7 +78,7 @@ class Situation:
         return (*waits, *self.measured([alert], now))
 
     def measured(self, alerts: list[Alert], now: float) -> tuple[Evidence, ...]:
-        """Return the samples that alerts are about."""
+        """Return the current samples behind alerts."""
         samples = dict.fromkeys(s for alert in alerts for s in self.engine.rules.current(alert))
         return report.evidence(samples, self.clock.realtime(now))
 

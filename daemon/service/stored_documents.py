@@ -1,13 +1,12 @@
-"""What state.db holds: of each document the version, of each field the name, type and kind.
+"""Schema of state.db: for each document its version, for each field its name, type and kind.
 
-A document is JSON text. Names in it are declared here and nowhere else: an attribute that is called
-otherwise one day keeps its stored name (`attributes`), and a field without a declaration is an
-error at import. What a program of another version stored is read by its declaration or refused:
-nothing takes a default, and nothing is ignored. Where the declaration changes, so does the digest
-below, which a test holds against it: then the document gets a new version, and a migration from the
-one before.
-Version 1 of a document lies under its name, a later one under 'name.v2': a program that does not
-know that version leaves it alone and writes its own beside it.
+A document is JSON text. Its names are declared here and nowhere else: an attribute that is renamed
+keeps its stored name (`attributes`), and a field without a declaration is an error at import. Data
+of another version is read by that version's declaration, or refused: nothing gets a default, and
+nothing is ignored. A changed declaration changes the digest below, which a test compares: the
+document then needs a new version, and a migration from the version before.
+Version 1 of a document is stored under its name, a later one under 'name.v2': a program that does
+not know that version leaves it unchanged and writes its own next to it.
 """
 
 from __future__ import annotations
@@ -57,17 +56,17 @@ if TYPE_CHECKING:
 
 
 class Kind(enum.StrEnum):
-    """What a number is."""
+    """What kind of number a field holds."""
 
     PLAIN = "plain"
     PROGRAM = "program time"
-    """Seconds of the program's clock: moved at a start to what the wall clock said meanwhile."""
+    """Seconds of the program's clock: shifted at a start by the wall clock's advance meanwhile."""
     WALL = "wall time"
     """Unix seconds."""
     MONOTONIC = "monotonic time"
     """Seconds since a boot."""
     SOURCE = "source's time"
-    """Seconds of the clock of a source: a controller's own, read as if it were UTC."""
+    """Seconds of a data source's clock: that of a controller, read as if it were UTC."""
     DURATION = "duration"
     LEARNT = "learnt"
     """Pairs by group and object; the first of a pair is program time or 0 (Group.untimed)."""
@@ -75,7 +74,7 @@ class Kind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a record: how it is called in the file, and in this program."""
+    """A field of a record: its stored name, and its attribute in this program."""
 
     stored: str
     attribute: str
@@ -89,7 +88,7 @@ def _record(
     attributes: Mapping[str, str] | None = None,
     **kinds: str,
 ) -> tuple[type, tuple[Field, ...]]:
-    """Declare a record: stored names by kind; `attributes` has those that are called otherwise.
+    """Declare a record: stored names by kind; `attributes` maps those with another attribute.
 
     Errors: TypeError for a class with other fields.
     """
@@ -131,8 +130,8 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             " last_seconds joined_seconds unknown_seconds",
         ),
         _record(Evidence, "source text", wall="realtime_seconds"),
-        # The numbers in 'best_rates' are minutes of the program's clock: after a step of it they
-        # lie aside, and are forgotten like old ones.
+        # The numbers in 'best_rates' are minutes of the program's clock: after a clock step they do
+        # not match, and expire like old ones.
         _record(Memory, "bandwidths best_rates", learnt="groups"),
         _record(Devices, "gone names totals returned"),
         _record(Gone, "name object carried left adapter held", program="at_seconds taken_seconds"),
@@ -226,8 +225,8 @@ _UNTIMED = {group.name: group.untimed for group in GROUPS if group.remember is n
 class Document:
     """A document of state.db.
 
-    Fields: `digests` are those of each version's declaration, the last of this program's;
-    `migrations` lead from each version to the next: each takes and returns JSON as Python has it.
+    Fields: `digests` are those of each version's declaration, the last one of this program's;
+    `migrations` convert each version to the next: each takes and returns decoded JSON.
     """
 
     type: Any
@@ -241,19 +240,19 @@ class Document:
 
 
 def _not_taken(document: Any) -> Any:  # noqa: ANN401 - JSON
-    """Add when each vanished disk's name was taken by another: not known from before."""
+    """Add when the name of a removed disk was taken by another one: unknown in older data."""
     gone = {key: {**each, "taken_seconds": None} for key, each in document["gone"].items()}
     return {**document, "gone": gone}
 
 
 def _not_returned(document: Any) -> Any:  # noqa: ANN401 - JSON
-    """Add what was held of each vanished disk, and who came back: not known from before."""
+    """Add what held each removed disk, and which came back: unknown in older data."""
     gone = {key: {**each, "held": []} for key, each in document["gone"].items()}
     return {**document, "gone": gone, "returned": {}}
 
 
 def _with_returns(incidents: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return incidents of version 1, which did not count mails in a row nor returns in a day."""
+    """Migrate incidents of version 1, which lacked mails in a row and returns in a day."""
     return {
         key: incident
         | {
@@ -266,7 +265,7 @@ def _with_returns(incidents: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def _with_redundancy(incidents: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return incidents of version 2: neither what redundancy was left, nor since when silent."""
+    """Migrate incidents of version 2, which lacked remaining redundancy and start of silence."""
     return {
         key: incident
         | {
@@ -280,7 +279,7 @@ def _with_redundancy(incidents: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def _with_habits(incidents: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return incidents of version 3, in which nothing was usual and details followed each hour."""
+    """Migrate incidents of version 3, which lacked recurring alerts; details followed each hour."""
     return {
         key: incident
         | {
@@ -295,7 +294,7 @@ def _with_habits(incidents: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def _not_ended(happened: Any) -> Any:  # noqa: ANN401 - JSON
-    """Add when events told the end of others, and where not: all of what is known of before."""
+    """Add when events ended others, and at which place: of all older events."""
     found = [
         each
         | {
@@ -333,12 +332,12 @@ DOCUMENTS: Mapping[str, Document] = {
     "recurring": Document(Habits, ("f129b604f7421345",)),
     "wall_ahead_seconds": Document(float, ("12886f9d00055adf",)),
 }
-"""By name. A digest of a version that was released never changes."""
+"""By name. The digest of a released version never changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What is stored, and what was called otherwise in it."""
+    """The stored documents, and the renames that apply to them."""
 
     documents: Mapping[str, Document] = field(default_factory=lambda: DOCUMENTS)
     renames: Renames = field(default_factory=Renames)
@@ -379,7 +378,7 @@ def _plain(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """An item of a collection that cannot be read: where it stood, why, and its JSON."""
+    """An unreadable item of a collection: its place, the reason, and its JSON."""
 
     place: str
     reason: str
@@ -387,18 +386,18 @@ class Bad:
 
 
 class Reader:
-    """Reads documents: times of the program's clock are moved by `ahead`, none beyond `now`.
+    """Reads documents: shifts times of the program's clock by `ahead`, limits them to `now`.
 
-    A time after `now` is now: the clock was set back since, and what lies in the future would not
-    end before it has come. So is one of a clock that nobody had set: how long it is ago is not
-    known. Units: seconds.
+    A time after `now` becomes now: the clock was set back since, and a time in the future would not
+    expire before it is reached. The same holds for times of a clock that was not set: their age is
+    unknown. Units: seconds.
     """
 
     def __init__(self, ahead: float, now: float, renames: Renames) -> None:
-        """Begin; `ahead` is by how much the wall clock was ahead of the program's."""
+        """Start; `ahead` is how far the wall clock was ahead of the program's clock."""
         self._renames = renames
         self.bad: list[Bad] = []
-        """What was left out of the document that was read last."""
+        """The unreadable items of the document that was read last."""
         self._ahead = ahead
         self._now = now
 
@@ -406,7 +405,7 @@ class Reader:
         """Return the value of a document's text.
 
         A collection, or one in a field of the outermost record, is read item by item: `bad` has
-        those that cannot be read. Errors: CodecError naming the place.
+        those that cannot be read. Errors: CodecError with the place.
         """
         self.bad = []
         try:
@@ -417,7 +416,7 @@ class Reader:
             if fields is None:
                 return self._items(document.type, value, "$", Kind.PLAIN)
             return self._record(document.type, fields, value, "$", self._items)
-        except Exception as error:  # a mistake in a migration costs its document, and no other
+        except Exception as error:  # A bug in a migration costs its document only.
             is_told = isinstance(error, TypeError | ValueError)
             reason = str(error) if is_told else f"{type(error).__name__}: {error}"
             raise CodecError(f"got {text[:80]!r}: {reason}") from error
@@ -465,7 +464,7 @@ class Reader:
     def _moved(
         self, pairs: tuple[tuple[float, float], ...], untimed: int
     ) -> tuple[tuple[float, float], ...]:
-        """Move what a signal kept; all alike: what lies between its times is what was learnt."""
+        """Shift all times in a signal's state by the same amount, so that intervals stay."""
         latest = max((at for at, _ in pairs[untimed:]), default=0.0)
         by = self._moment(latest) - latest
         return (
@@ -503,7 +502,7 @@ class Reader:
             }
         )
         if cls is Silence:
-            finder(Silences((found,)))  # or it could not be used
+            finder(Silences((found,)))  # Otherwise it could not be used.
         return found
 
     def _typed(self, hint: Any, value: Any, place: str, kind: Kind) -> Any:  # noqa: ANN401
@@ -557,22 +556,22 @@ def _expect(value: object, cls: Any, place: str) -> None:  # noqa: ANN401 - as i
         raise TypeError(f"'{place}': expected {getattr(cls, '__name__', cls)}, got {value!r:.60}")
 
 
-# --- what is declared
+# --- declarations
 
 
 def digest(hint: Any) -> str:  # noqa: ANN401 - the type of a document
-    """Return what changes when the declaration of a document does, and with nothing else."""
+    """Return a digest that changes if and only if the declaration of a document changes."""
     return hashlib.sha256(described(hint).encode()).hexdigest()[:16]
 
 
 def described(hint: Any, kind: Kind = Kind.PLAIN) -> str:  # noqa: ANN401 - any type
-    """Return names, types and kinds of what is stored, in words that no name in Python is in."""
+    """Return names, types and kinds of a document, independent of names in Python."""
     fields = RECORDS.get(hint)
     if fields is not None:
         hints = _hints(hint)
         own = sorted(f"{f.stored}: {described(hints[f.attribute], f.kind)}" for f in fields)
         return "{" + ", ".join(own) + "}"
-    if kind is Kind.LEARNT:  # a further group takes nothing from the others
+    if kind is Kind.LEARNT:  # A new group affects no other one.
         return f"{kind} {json.dumps({name: n for name, n in _UNTIMED.items() if n})}"
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):

@@ -1,4 +1,4 @@
-"""Mails of no incident: the arrival mail, once, and the weekly digest of what is no alarm."""
+"""Mails without an incident: the initial report, once, and the weekly digest of minor findings."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Summaries:
-    """What the next digest tells, and whether this machine is known."""
+    """The content of the next digest, and whether this machine has had its initial report."""
 
     situation: Situation
     clock: SystemClock
     config: Callable[[], Config]
     silenced: Callable[[Alert, float], bool]
     delivered: Callable[[], int]
-    """How many mails were delivered since the start."""
+    """Return how many mails were delivered since the start."""
     state: digest.Digest = field(default_factory=digest.Digest)
     _restored: bool = False
 
     def restore(self, before: digest.Digest) -> None:
-        """Take what was to be told before the start."""
+        """Restore the content of the next digest from the previous run."""
         self.state = digest.merged(self.state, before)
         self._restored = True
 
     def arrival(self, install: str) -> model.Arrival | None:
-        """Return the arrival mail, to come or sent; None where there was none."""
+        """Return the initial report, due or sent; None if there was none."""
         if self._arrived() and self.state.arrived_seconds is None:
             return None
         return model.Arrival(digest.arrival_identifier(install), self.state.arrived_seconds)
 
     def _arrived(self) -> bool:
-        """Whether this machine is known; what is not restored yet might say so."""
+        """Whether the initial report was sent; state that is not restored yet may contain it."""
         return self.state.arrived or not self._restored or not self.config().mail.arrival
 
     def take(
@@ -58,9 +58,9 @@ class Summaries:
         now: float,
         usual: Callable[[Alert], str],
     ) -> None:
-        """Take alerts that changed and devices that came and went.
+        """Add changed alerts and added or removed devices.
 
-        What is as usual is told by the digest, and nothing else: `usual` says why it is.
+        An alert that recurs regularly appears in the digest only: `usual` returns why.
         """
         self.state = digest.step(
             self.state,
@@ -72,11 +72,11 @@ class Summaries:
         )
 
     def part_with(self, changes: Sequence[Transition], now: float) -> None:
-        """Take alerts that ended because their rule is gone."""
+        """Add alerts that ended because their rule was removed."""
         self.state = digest.step(self.state, changes, (), now, self.clock.date)
 
     def _settled(self, changes: list[Transition], now: float) -> list[Transition]:
-        """Return changes with the advice of what a digest tells written out."""
+        """Return changes with the advice of those for the digest rendered."""
         lesser = [c.alert.severity < Severity.WARNING and c.alert.active for c in changes]
         if not any(lesser):
             return changes
@@ -87,15 +87,15 @@ class Summaries:
         ]
 
     def _usual(self, change: Transition, usual: Callable[[Alert], str]) -> Transition:
-        """Return a change of what is mailed on other days as one for the digest, if it is usual."""
+        """Return a change as one for the digest if its alert recurs regularly."""
         text = usual(change.alert)
         after = recurring.lesser(change, text)
         return after if text or digest.entry_key(after.alert) in self.state.entries else change
 
     def due(self, now: float, waited_seconds: float, install: str) -> Notice | None:
-        """Return the arrival mail or the weekly digest, when one is due.
+        """Return the initial report or the weekly digest, when one is due.
 
-        `waited_seconds` is how long ago the program started.
+        `waited_seconds` is the time since the program started.
         """
         if not self._arrived():
             return self._arrival(now, waited_seconds, install)
@@ -104,8 +104,8 @@ class Summaries:
             return None
         good = sum(s.outcome() is Outcome.OK for s in engine.sources.values())
         heartbeat = (
-            f"iowarden watches: {good} sources read; {answers.disks(engine)};"
-            f" mails delivered since its start: {self.delivered()}"
+            f"iowarden is running: {good} collectors read; {answers.disks(engine)};"
+            f" mails delivered since it started: {self.delivered()}"
         )
         self.state, weekly = digest.weekly(
             self.state,
