@@ -1,4 +1,4 @@
-"""The program's clock: Unix time that never jumps, how a recording drives it; people's zone."""
+"""The program's clock: Unix time that never jumps, or a recording's; and the local time zone."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import zoneinfo
 from datetime import UTC, datetime, tzinfo
 
 PLAUSIBLE_SECONDS = 1_577_836_800.0
-"""2020-01-01: a clock that is before that has not been set yet, as after a boot without one."""
+"""2020-01-01: an earlier clock was not set yet, as after a boot without a hardware clock."""
 
 
 class SystemClock:
     """The machine's own clock.
 
     `now` is the wall clock at start plus CLOCK_MONOTONIC: a stepped wall clock neither fires nor
-    clears an alert. `realtime` is the wall clock of this moment, for dates that people read.
+    resolves an alert. `realtime` is the current wall clock, for dates shown to users.
     """
 
     def __init__(self) -> None:
@@ -28,19 +28,19 @@ class SystemClock:
         return time.monotonic() + self._offset
 
     def realtime(self, at: float) -> float:
-        """Return the Unix time, by the wall clock of now, of a moment on the program's clock."""
+        """Return the Unix time, by the current wall clock, of a time on the program's clock."""
         return time.time() - (self.now() - at)
 
     def uptime(self) -> float:
-        """Return seconds since boot, without time asleep (CLOCK_MONOTONIC)."""
+        """Return seconds since boot, without time suspended (CLOCK_MONOTONIC)."""
         return time.monotonic()
 
     def date(self, at: float) -> str:
-        """Return a moment on the program's clock as people write it: 'Mon 23 Nov 05:30'."""
+        """Return a time on the program's clock as text for users: 'Mon 23 Nov 05:30'."""
         return f"{self._local(at):%a %d %b %H:%M}"
 
     def wall_seconds(self, at: float) -> float:
-        """Return the seconds that a clock on the wall shows: Unix time and the zone's offset."""
+        """Return local time in seconds: Unix time plus the time zone's offset."""
         offset = self._local(at).utcoffset()
         return self.realtime(at) + (offset.total_seconds() if offset else 0.0)
 
@@ -48,12 +48,12 @@ class SystemClock:
         return datetime.fromtimestamp(self.realtime(at), local_zone())
 
     def asleep(self) -> float:
-        """Return for how long the machine has been suspended since boot, in seconds."""
+        """Return how long the machine has been suspended since boot, in seconds."""
         return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
 
 
 class PlayedClock(SystemClock):
-    """The clock of a recording: it stands still until the next frame sets it."""
+    """The clock of a recording: it does not advance until the next frame sets it."""
 
     def __init__(self) -> None:
         """Start before the first frame."""
@@ -62,7 +62,7 @@ class PlayedClock(SystemClock):
         self._offset = 0.0
 
     def set(self, monotonic_seconds: float, realtime_seconds: float) -> None:
-        """Take the clocks of a frame; the first one fixes them to each other."""
+        """Set the clocks of a frame; the first one fixes them to each other."""
         if not self._monotonic:
             self._offset = realtime_seconds - monotonic_seconds
         self._monotonic = monotonic_seconds
@@ -73,7 +73,7 @@ class PlayedClock(SystemClock):
         return self._monotonic + self._offset
 
     def realtime(self, at: float) -> float:
-        """Return the recording's Unix time of a moment on the program's clock."""
+        """Return the recording's Unix time of a time on the program's clock."""
         return self._realtime - (self.now() - at)
 
     def uptime(self) -> float:
@@ -81,13 +81,13 @@ class PlayedClock(SystemClock):
         return self._monotonic
 
     def asleep(self) -> float:
-        """Return 0: a recording does not tell."""
+        """Return 0: a recording does not contain it."""
         return 0.0
 
 
 @functools.cache
 def local_zone() -> tzinfo:
-    """Return this machine's zone, read once: the C library reads '/etc/localtime' each time.
+    """Return this machine's time zone, read once: the C library reads '/etc/localtime' each time.
 
     The first call reads the file; make it before a disk may hang, best by rendering a mail at
     start.

@@ -22,7 +22,7 @@ def duration_seconds(text: str) -> float:
     """Return the seconds of a duration such as '90s' or '1h30m'.
 
     Source: Prometheus, "Time durations": y w d h m s ms, each at most once and in this order.
-    Errors: ValueError, whose text is a hint where there is one.
+    Errors: ValueError, whose text is a hint if there is one.
     """
     if match := _DURATION.fullmatch(text):
         parts = {unit: int(digits) for unit, digits in match.groupdict().items() if digits}

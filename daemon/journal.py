@@ -1,4 +1,4 @@
-"""What iowarden says: to the journal without ever waiting for it, or to standard error.
+"""Log of iowarden: to the journal without ever blocking on it, or to standard error.
 
 Source: systemd docs, JOURNAL_NATIVE_PROTOCOL; systemd.journal-fields(7); sd-daemon(3) for '<N>'
 prefixes. The C library's senders block, and with them every thread, once the journal's queue is
@@ -33,14 +33,14 @@ LEVELS = {"error": 3, "warning": 4, "notice": 5, "info": 6, "debug": 7}
 _NAMES = ("EMERG", "ALERT", "CRITICAL", "ERROR", "WARNING", "notice", "info", "debug")
 
 _WAITING_LINES = 1000
-"""So many lines wait for a standard error that takes none; those after are counted as lost."""
+"""Limit of lines that wait for a blocked standard error; further ones are counted as lost."""
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
-"""journald refuses a memfd that somebody could still change."""
+"""journald refuses a memfd that could still be changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What sort of line it is; `message_id` is for `journalctl MESSAGE_ID=...` and the catalog."""
+    """Kind of a log message; `message_id` is for `journalctl MESSAGE_ID=...` and the catalog."""
 
     name: str
     message_id: str
@@ -73,10 +73,10 @@ TROUBLE = Kind("trouble", "e8e50498565241ed8b2ec1ad08c59cc3")
 
 
 class Log:
-    """Where lines go: the journal where there is one; standard error without, or in the foreground.
+    """Writes log messages to the journal; to standard error without one, or in the foreground.
 
-    `send` returns at once and never raises; what could not be said is counted, and said later in
-    one line.
+    `send` returns at once and never raises; messages that could not be written are counted, and
+    reported later in one message.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Log:
         descriptor: int = 2,
         identifier: str = IDENTIFIER,
     ) -> None:
-        """Choose the way out. `level`: the least important one that is said, a key of `LEVELS`."""
+        """Choose the destination. `level`: the lowest priority logged, a key of `LEVELS`."""
         self._identifier = identifier
         self.lost_total = 0
         self._lost_untold = 0
@@ -104,7 +104,7 @@ class Log:
             self._socket.settimeout(0)
 
     def send(self, kind: Kind, priority: int, message: str, **fields: str | int | None) -> None:
-        """Say a line. `fields` have their journal names; empty ones are left out."""
+        """Log a message. `fields` have their journal names; empty ones are left out."""
         if priority > self._level:
             return
         if self._lost_untold:
@@ -120,11 +120,11 @@ class Log:
             self.lost_total += 1
 
     def set_level(self, level: str) -> None:
-        """Say less or more from now on."""
+        """Change the log level."""
         self._level = LEVELS[level]
 
     def close(self, timeout_seconds: float = 1.0) -> None:
-        """Give standard error a moment to take what waits; the journal has it already."""
+        """Give standard error a moment to accept waiting lines; the journal has its own already."""
         if self._writer is not None:
             self._writer.close(timeout_seconds)
         if self._socket is not None:
@@ -156,7 +156,7 @@ class Log:
         return True
 
     def _transmit_sealed(self, content: bytes) -> bool:
-        """Pass what is too large for a datagram in a sealed memory file."""
+        """Pass content too large for a datagram in a sealed memory file."""
         if self._socket is None:
             return False
         try:
@@ -179,9 +179,9 @@ class Log:
 
 
 def encode(fields: dict[str, str | int | None]) -> bytes:
-    """Return one entry of the native protocol; what is None or '' is left out.
+    """Return one entry of the native protocol; fields that are None or '' are left out.
 
-    A value with a newline goes with its length, 64 bits little-endian, as the protocol asks.
+    A value with a newline is sent with its length, 64 bits little-endian, as the protocol requires.
     """
     entry = bytearray()
     for name, value in fields.items():
@@ -196,7 +196,7 @@ def encode(fields: dict[str, str | int | None]) -> bytes:
 
 
 def _bytes(text: str) -> bytes:
-    """Return UTF-8, with undecodable bytes of a name as they were: the journal takes any byte."""
+    """Return UTF-8, with undecodable bytes of a name unchanged: the journal accepts any byte."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -204,9 +204,9 @@ def _bytes(text: str) -> bytes:
 
 
 class _Writer:
-    """Lines on standard error, written by a thread, because a stopped terminal or full pipe blocks.
+    """Writes lines to standard error in a thread, because a stopped terminal or full pipe blocks.
 
-    O_NONBLOCK is no way out: it would hold for every program that shares the terminal.
+    O_NONBLOCK is no solution: it would apply to every program that shares the terminal.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -219,7 +219,7 @@ class _Writer:
         self._thread.start()
 
     def put(self, priority: int, message: str) -> bool:
-        """Take a line, unless too many wait."""
+        """Queue a line, unless too many wait."""
         if self._terminal:
             prefix = f"{time.strftime('%H:%M:%S')} {_NAMES[priority]:<8} "
         else:
@@ -234,7 +234,7 @@ class _Writer:
         return True
 
     def close(self, timeout_seconds: float) -> None:
-        """Wait so long for what has been taken."""
+        """Wait up to this long until queued lines are written."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -251,7 +251,7 @@ class _Writer:
             try:
                 while rest:
                     rest = rest[os.write(self._descriptor, rest) :]
-            except OSError:  # standard error is closed: there is nobody left to tell
+            except OSError:  # standard error is closed: there is no other destination
                 return
 
 
@@ -272,20 +272,20 @@ class _Said:
 
 
 class Once:
-    """The same error is said once, then when it changes or ends. Bounded by the number of keys.
+    """Deduplicates errors: one is logged once, then when it changes or ends.
 
-    One that comes and goes is said to do so; then neither is said until it has stayed away for
-    `SETTLED_SECONDS`.
+    An intermittent error is logged as such; then neither it nor its end is logged until it has been
+    absent for `SETTLED_SECONDS`. Memory is bounded by the number of keys.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        """Nothing is wrong yet. `now` is a clock in seconds."""
+        """Start without errors. `now` is a clock in seconds."""
         self._now = now
         self._said: dict[str, _Said] = {}
         self._ended: dict[str, tuple[_Said, float]] = {}
 
     def say(self, key: str, text: str) -> str | None:
-        """Return the line to say about an error, or None when it has been said."""
+        """Return the line to log for an error, or None if it was logged already."""
         said = self._said.get(key)
         if said is None:
             returns = 0
@@ -304,7 +304,7 @@ class Once:
         return text
 
     def clear(self, key: str) -> str | None:
-        """Return the line that says it is over, or None when nothing was wrong."""
+        """Return the line that reports its end, or None if there was no error."""
         said = self._said.pop(key, None)
         if said is None:
             return None
@@ -316,5 +316,5 @@ class Once:
         return f"{key}: works again after {lasted} ({times}); last error: {said.text}"
 
     def wrong(self) -> dict[str, str]:
-        """Return what is wrong now: key and text."""
+        """Return the current errors: key and text."""
         return {key: said.text for key, said in self._said.items()}

@@ -1,6 +1,6 @@
-"""Frozen dataclasses to JSON and back: what the service and its commands say to each other.
+"""Converts frozen dataclasses to JSON and back, for messages between service and commands.
 
-What must survive a restart is declared in daemon/service/stored_documents.py, and read by that.
+What must survive a restart is declared in daemon/service/stored_documents.py and read by that.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 Document = TypeVar("Document")
-"""Of a type that `encode` takes."""
+"""A type that `encode` accepts."""
 
 
 class CodecError(ValueError):
-    """A document is not what this version writes."""
+    """A document does not match what this version writes."""
 
 
 def encode(value: object) -> str:
@@ -29,8 +29,8 @@ def encode(value: object) -> str:
 def decode(cls: type[Document], text: str) -> Document:
     """Return the value of type `cls` that a text holds.
 
-    Errors: CodecError naming the place; a field that is missing takes its default, an unknown one
-    is ignored, so that a command and a service of two versions understand each other.
+    Errors: CodecError with the place; a missing field takes its default, an unknown one is ignored,
+    so that a command and a service of different versions work together.
     """
     try:
         found: Document = _typed(cls, json.loads(text), "$")
@@ -42,7 +42,7 @@ def decode(cls: type[Document], text: str) -> Document:
 
 
 def text(found: Mapping[str, Any], name: str) -> str:
-    """Return a text that must be there. Errors: CodecError."""
+    """Return a text that must be present. Errors: CodecError."""
     value = found.get(name)
     if not isinstance(value, str):
         raise CodecError(f"'{name}': expected a text, got {value!r:.60}")

@@ -1,6 +1,6 @@
-"""Metrics of the daemon itself, which rules/iowarden.yaml judges; each is made by who is named.
+"""Metrics of the daemon itself, for rules/iowarden.yaml; each section names its producer.
 
-The process's own (processor time, memory) are in daemon/process_metrics.py: no rule sees these.
+Those of the process (CPU time, memory) are in daemon/process_metrics.py: no rule uses them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Code and data stay in memory: a page fault on a hung disk would stop the watcher, too."""
+"""Locks code and data in memory: a page fault on a hung disk would stop iowarden, too."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _MCL_ONFAULT = 4
 """Source: mlockall(2), asm-generic/mman.h; ONFAULT since Linux 4.4."""
 
 THREAD_STACK_BYTES = 512 * 1024
-"""Locked memory counts address space: 8 MB stacks of a few threads would be most of it."""
+"""Locked memory counts address space: the 8 MB stacks of a few threads would be most of it."""
 
 
 def lock() -> str:
-    """Lock what is in memory and, when touched, what comes; return '' or why that failed.
+    """Lock present memory and, when touched, future memory; return '' or why that failed.
 
     Call it after all imports and a dry run of the alert path, and before threads start. Locking
-    everything first and then only what is touched keeps the reserved, never used parts of stacks
-    and arenas out of memory.
+    everything first and then only what is touched keeps reserved but unused parts of stacks and
+    arenas out of memory.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     for flags in (_MCL_CURRENT, _MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT):

@@ -1,4 +1,4 @@
-"""What the daemon itself costs: processor time, memory, descriptors, threads. By psutil."""
+"""Resource usage of the daemon: CPU time, memory, file descriptors, threads. By psutil."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ Content = tuple[Group, ...]
 
 
 class ProcessMetrics:
-    """Reads the process's own figures, at most every 15 s: they cost more than a tick.
+    """Reads the process's own metrics, at most every 15 s: they cost more than a tick.
 
-    Source: psutil; RssAnon from '/proc/self/status' (proc(5)), which psutil does not give.
+    Source: psutil; RssAnon from '/proc/self/status' (proc(5)), which psutil does not provide.
     """
 
     def __init__(self) -> None:
-        """Read nothing yet."""
+        """Start without values."""
         self._process = psutil.Process()
         self._read_at = float("-inf")
         self._content: Content = ()
 
     def __call__(self) -> Content:
-        """Return the families with what was last read."""
+        """Return the families with the values last read."""
         now = time.monotonic()
         if now - self._read_at >= REFRESH_SECONDS:
             self._read_at = now

@@ -1,17 +1,17 @@
-"""Text from anywhere - device names, kernel lines, server answers - made safe for one line."""
+"""Sanitizes text from outside - device names, kernel lines, server answers - for a single line."""
 
 from __future__ import annotations
 
 ELLIPSIS = "..."
-"""Plain ASCII, so that a subject need not be encoded for its sake."""
+"""Plain ASCII, so that a subject does not need encoding because of it."""
 
 
 def one_line(text: str, most_characters: int = 1000) -> str:
-    r"""Return text on one line, single spaces, with what could hide or forge something spelled out.
+    r"""Return text on one line, with single spaces and control characters escaped.
 
-    A control becomes its escape ('\x1b'), an undecodable byte the byte ('\xff'), white space one
-    space.
-    Limits: longer text is cut, and says by how much.
+    A control character becomes its escape ('\x1b'), an undecodable byte the byte ('\xff'), white
+    space one space.
+    Limits: longer text is cut, with a note by how much.
     """
     cut = text[:most_characters]
     safe = " ".join("".join(_visible(character) for character in cut).split())

@@ -1,6 +1,6 @@
-"""What happened, in words: to the journal, and to whoever asks for the latest events.
+"""Transition log: writes changes of alerts, incidents and devices to the journal.
 
-For the loop's thread only; nothing here waits.
+It also holds the latest events for 'iowarden events'. For the loop's thread only; never blocks.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from iowarden.rules.topology import device_changes
 
 _NO_NEWS = frozenset({model.Change.CLOSED, model.Change.LIFTED})
-"""Nothing got worse by these, however bad it was."""
+"""Changes that are no escalation, whatever the severity."""
 MOST_EVENTS = 1000
-"""Kept for 'iowarden events'; the journal has them all."""
+"""Limit of events held for 'iowarden events'; the journal has them all."""
 
 PRIORITY = {
     Severity.CRITICAL: 2,
@@ -53,38 +53,38 @@ _INCIDENT = {
 
 
 class Log(Protocol):
-    """Takes lines and never waits; as journal.Log."""
+    """Accepts log messages and never blocks; implemented by journal.Log."""
 
     lost_total: int
 
     def send(
         self, kind: journal.Kind, priority: int, message: str, **fields: str | int | None
     ) -> None:
-        """Say a line."""
+        """Log a message."""
 
     def set_level(self, level: str) -> None:
-        """Say less or more from now on."""
+        """Change the log level."""
 
     def close(self) -> None:
-        """Say what waits."""
+        """Write what waits."""
 
 
 class Telling:
-    """The log, what is wrong and has been said, and the latest lines."""
+    """The log, the errors already logged, and the latest events."""
 
     def __init__(self, log: Log, realtime: Callable[[], float], now: Callable[[], float]) -> None:
-        """`realtime` is the time that people are told, Unix seconds; `now` never jumps."""
+        """`realtime` is the wall clock time shown to users, Unix seconds; `now` never jumps."""
         self.log = log
         self.events: deque[EventLine] = deque(maxlen=MOST_EVENTS)
         self.follow: Callable[[EventLine], object] | None = None
-        """Takes each line as it is said."""
+        """Gets each event as it is logged."""
         self._realtime = realtime
         self._once = journal.Once(now)
 
     def send(
         self, kind: journal.Kind, priority: int, message: str, **fields: str | int | None
     ) -> None:
-        """Say a line; as journal.Log.send."""
+        """Log a message; as journal.Log.send."""
         self.log.send(kind, priority, message, **fields)
         device = str(fields.get("IOWARDEN_DEVICE") or "")
         self._show(
@@ -107,7 +107,7 @@ class Telling:
         message: str,
         **fields: str | int | None,
     ) -> None:
-        """Say a line about a storage event; who asks for events is shown the event itself."""
+        """Log a storage event; clients that request events get the event itself."""
         self.log.send(kind, priority, message, **fields)
         self._show(event)
 
@@ -117,7 +117,7 @@ class Telling:
             self.follow(event)
 
     def trouble(self, key: str, text: str, kind: journal.Kind = journal.TROUBLE) -> None:
-        """Say an error once, then when it changes or ends ('')."""
+        """Log an error once, then when it changes or ends ('')."""
         line = self._once.say(key, text) if text else self._once.clear(key)
         if line:
             self.send(kind, 4 if text else 5, line)
@@ -125,23 +125,23 @@ class Telling:
     def hung(
         self, key: str, since: float | None, limit_seconds: float, text: str, kind: journal.Kind
     ) -> None:
-        """Say that a thread has not come back from the disk; `since` is of time.monotonic()."""
+        """Log that a thread hangs on a disk; `since` is of time.monotonic()."""
         is_hung = since is not None and time.monotonic() - since > limit_seconds
         self.trouble(key, text if is_hung else "", kind)
 
     def troubles(self) -> dict[str, str]:
-        """Return what is wrong now: key and text."""
+        """Return the current errors: key and text."""
         return self._once.wrong()
 
     def transition(
         self, change: Transition, known: Iterable[model.Incident], why: str = ""
     ) -> None:
-        """Say that an alert fires, is over or cannot be told; `known` are the incidents."""
+        """Log that an alert fires, is resolved or unknown; `known` are the incidents."""
         alert = change.alert
         device = alert.label("device")
         about = device or (alert.object if alert.label("disk") else "")
         kind = _ALERT.get(alert.state)
-        if kind is None:  # pending is nothing to tell yet
+        if kind is None:  # a pending alert is not reported
             return
         incident = next(
             (i.identifier for i in known if any(m.key == alert.key for m in i.members)), ""
@@ -161,7 +161,7 @@ class Telling:
         )
 
     def incident(self, event: model.Event) -> None:
-        """Say that an incident changed."""
+        """Log that an incident changed."""
         incident = event.incident
         quietly = incident.closed_quietly and event.change is model.Change.CLOSED
         self.send(
@@ -175,7 +175,7 @@ class Telling:
         )
 
     def stuck(self, before: Collection[Stuck], now: Collection[Stuck]) -> None:
-        """Say which programs hang in the kernel now, and which do no more."""
+        """Log which programs hang in the kernel now, and which no longer do."""
         for each in now:
             if each not in before:
                 self._program(each, 4, "was killed and hangs in the kernel")
@@ -193,7 +193,7 @@ class Telling:
         )
 
     def device(self, event: device_changes.Event, advice: Sequence[str] = ()) -> None:
-        """Say that a disk came, went or changed, and what takes it back."""
+        """Log that a disk was added, removed or changed, and how to re-add it."""
         more = "; ".join(" ".join(text.split()) for text in advice)
         self.send(
             journal.DEVICE_CHANGED,
@@ -205,6 +205,6 @@ class Telling:
 
 
 def _severity(priority: int) -> str:
-    """Return a journal priority as the word a rule has for it; an error is a warning to people."""
+    """Return a journal priority as a severity of rules; an error is shown as a warning."""
     words = (severity.name.lower() for severity, most in PRIORITY.items() if priority <= most)
     return next(words, "info")

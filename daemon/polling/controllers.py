@@ -1,9 +1,9 @@
-"""RAID controllers asked by their vendors' programs: when, and in which thread.
+"""Polls RAID controllers by their vendor programs: when, and in which thread.
 
-Such programs take seconds, and a minute when a card is sick: each vendor's are run in a thread that
-ends when it is done, one after the other; what is known is there at once. The probe sees to it that
-no two programs are at one controller, smartctl among them.
-Of a recorded machine nothing runs: its answers are read at each look.
+Such programs take seconds, or a minute when a controller has problems: those of each vendor run one
+after the other in a thread that ends afterwards; the latest result is always available at once. The
+probe ensures that no two programs access one controller at a time, smartctl included.
+For a recorded machine no program runs: each poll reads the recorded output.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ if TYPE_CHECKING:
 
 EVENT_SECONDS = 300.0
 AGAIN_SECONDS = 60.0
-"""So soon at most, when something happened."""
+"""Minimum interval between two runs when an event requests one."""
 FIRST_SECONDS = 5.0
-"""The first look waits so long for what is known soon."""
+"""The first poll waits this long for results."""
 
 
 @dataclass(slots=True, eq=False)
 class _Run:
-    """The runs at one vendor's controllers. All but `vendor` under the poller's lock."""
+    """The runs for one vendor's controllers. All but `vendor` under the poller's lock."""
 
     vendor: Vendor
-    """Of the thread that runs, or of nobody."""
+    """Used by the running thread only, if any."""
     due: float = float("-inf")
     began: float = float("-inf")
     busy: bool = False
     done: bool = False
-    """Whether one came to its end."""
+    """Whether a run has completed."""
     value: Controllers = field(default_factory=Controllers)
     texts: dict[str, bytes] = field(default_factory=dict)
 
 
 class ControllerPoller:
-    """The controllers of a machine. `read` is for one thread."""
+    """The RAID controllers of a machine. `read` is for one thread."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class ControllerPoller:
         clock: Callable[[], float],
         first_seconds: float = FIRST_SECONDS,
     ) -> None:
-        """Ask nothing yet. `clock` is the program's; so long the first read waits for runs."""
+        """Start idle. `clock` is the program's; the first read waits this long for results."""
         self._first_seconds = first_seconds
         self._clock = clock
         self._lock = threading.Condition()
@@ -69,18 +69,18 @@ class ControllerPoller:
         self._last = Controllers()
         self._recalled: dict[str, Cursor] = {}
         self.expected: Mapping[str, Listed] = {}
-        """What controllers listed in a former run of the program."""
+        """What controllers listed in a previous run of the program."""
 
     def recall(self, cursors: Mapping[str, Cursor]) -> None:
-        """Take the cursors of a former run of the program, ahead of the first read."""
+        """Restore the cursors of a previous run of the program, before the first read."""
         self._recalled = dict(cursors)
 
     def expect(self, listed: Mapping[str, Listed]) -> None:
-        """Take what controllers listed in a former run of the program, at any time."""
+        """Restore what controllers listed in a previous run of the program, at any time."""
         self.expected = dict(listed)
 
     def read(self, root: Root) -> Controllers:
-        """Return what is known, with the events that came since the last time.
+        """Return the latest results, with the events since the last call.
 
         Errors: AbsentError (there is no such controller), ReadError.
         """
@@ -102,14 +102,14 @@ class ControllerPoller:
             return self._result([run for run, _ in there])
 
     def ask_soon(self) -> None:
-        """Have the logs read at the next look: something happened that they may explain."""
+        """Read the logs at the next poll: an event occurred that they may explain."""
         with self._lock:
             for run in self._runs:
                 if run.vendor.backend.log is not None:
                     run.due = min(run.due, run.began + AGAIN_SECONDS)
 
     def settled(self, timeout_seconds: float) -> bool:
-        """Wait until no run is under way; return whether it came to that."""
+        """Wait until no run is in progress; return whether that was reached."""
         with self._lock:
             return self._lock.wait_for(
                 lambda: not any(run.busy for run in self._runs), timeout_seconds
@@ -128,7 +128,7 @@ class ControllerPoller:
         def work() -> None:
             try:
                 value = run.vendor.poll(another, hosts, self._recalled, self.expected)
-            except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the runs
+            except Exception as error:  # noqa: BLE001 - a bug of ours must not end the runs
                 value = Controllers(
                     problems=run.vendor.about(hosts, [Problem("", f"bug: {trace(error)}")])
                 )
@@ -142,7 +142,7 @@ class ControllerPoller:
     def _finish(self, run: _Run, value: Controllers) -> None:
         with self._lock:
             run.done = True
-            # What nobody has fetched yet stays ahead of it.
+            # Events that were not fetched yet stay first.
             run.value = replace(
                 value,
                 events=run.value.events + value.events,

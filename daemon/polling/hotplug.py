@@ -1,4 +1,4 @@
-"""A thread that waits for the kernel to announce block devices, and tells the loop."""
+"""Hotplug thread: waits for uevents of block devices and posts them to the loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RETRY_SECONDS = 60.0
 
 
 def listen(post: Callable[[Batch], object]) -> None:
-    """Start the thread; `post` takes every batch, also one that only says what is wrong."""
+    """Start the thread; `post` gets every batch, including one that only reports an error."""
     threading.Thread(target=_run, args=(post,), name="uevents", daemon=True).start()
 
 
@@ -25,7 +25,7 @@ def _run(post: Callable[[Batch], object]) -> None:
             uevents = Uevents()
             while True:
                 post(uevents.wait())
-        except (OSError, ImportError) as error:  # pyudev says so late that there is no libudev
+        except (OSError, ImportError) as error:  # pyudev reports a missing libudev only here
             post(
                 Batch(
                     (),

@@ -1,21 +1,23 @@
-"""The kernel's log: what it tells of storage, live and of the time when nobody looked.
+"""Polls the kernel log for storage events, live and of the time when iowarden did not run.
 
-Live are the records of '/dev/kmsg', by a descriptor that the probe hands over; their numbers go on
-from boot to boot's end, so that the next run of iowarden begins where this one stopped. What that
-ring no longer holds, and other boots, are asked of the journal in a thread that ends: of its lines
-those are told that come after the cursor and before the first record of the ring.
+Live records come from '/dev/kmsg', by a file descriptor that the probe opens; their sequence
+numbers increase until the boot ends, so that the next run of iowarden continues where this one
+stopped. Records that the ring buffer no longer holds, and those of other boots, are read from the
+journal in a thread that ends afterwards: of its lines, those between the cursor and the first
+record of the ring buffer are used.
 
-One cursor is over both; it moves once what came before it was told, so that who stops without
-keeping it is told again, with equal Event.key.
+One cursor covers both; it advances when everything before it was reported, so that after a kill
+before it is stored, events are reported again, with the same Event.key.
 
-Of a recorded machine the log is the file '/.kmsg', one record a line as '/dev/kmsg' has them
-('3,1234,567890123,-;critical medium error, dev sdb, sector 8 ...': priority, number, microseconds
-since boot), all since boot or the new ones only; their numbers tell which are new. Lines with a
-space ahead belong to the record above them.
+For a recorded machine the log is the file '/.kmsg', one record per line in the format of
+'/dev/kmsg' ('3,1234,567890123,-;critical medium error, dev sdb, sector 8 ...': priority, sequence
+number, microseconds since boot), all since boot or the new ones only; their sequence numbers show
+which are new. Lines that begin with a space belong to the record above them.
 
 Units: seconds since boot; Unix time.
-*Limits:* what the ring lost while iowarden ran is not looked for in the journal.
-A machine that was suspended has a log without that time: what it held at a start is dated too late.
+*Limits:* records that the ring buffer lost while iowarden ran are not searched for in the journal.
+On a machine that was suspended, the kernel log does not count that time: records from before the
+start are dated too late.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 class _CatchUp:
-    """What the journal is asked, in a thread that ends, and what came of it so far."""
+    """Reads the journal in a thread that ends, and holds the events found so far."""
 
     def __init__(self, realtime: Callable[[], float]) -> None:
         self._realtime = realtime
@@ -65,14 +67,14 @@ class _CatchUp:
         self._caught = Fold()
         self.busy = False
         self.baseline = False
-        """Whether what is caught was found at the first sight."""
+        """Whether the events are a baseline, from the first poll."""
         self.journal = ""
-        """Where it was left."""
+        """Cursor of the last entry that was read."""
         self._problem = ""
         self.texts: dict[str, bytes] = {}
 
     def begin(self, root: Root, wanted: Wanted) -> None:
-        """Ask for all that is wanted; of a recorded machine wait for it."""
+        """Start reading; for a recorded machine wait until it is done."""
         self.busy, self.baseline = True, wanted.cursor is None
         if root.path:
             self._ask(root, wanted)
@@ -91,18 +93,18 @@ class _CatchUp:
         threading.Thread(target=work, name="journal", daemon=True).start()
 
     def _ask(self, root: Root, wanted: Wanted) -> None:
-        """Ask for all that is wanted; every way this can end is told."""
+        """Read all that is wanted; every outcome is reported."""
         problem = at = ""
         try:
             for events, at in missed(root, wanted, self._realtime):  # noqa: B007 - the last counts
                 with self._lock:
                     self._caught.add(*events)
         except AbsentError as error:
-            # A recording that begins has nothing before.
+            # A recording from its beginning has nothing before it.
             problem, at = "" if root.path and wanted.cursor is None else str(error), ""
         except (ReadError, ParseError) as error:
             problem = str(error)
-        except Exception as error:  # noqa: BLE001 - a mistake of ours must not pass for silence
+        except Exception as error:  # noqa: BLE001 - a bug of ours must not look like an empty journal
             problem = f"bug: {trace(error)}"
         with self._lock:
             if problem:
@@ -117,14 +119,14 @@ class _CatchUp:
             return self._lock.wait_for(lambda: not self.busy, timeout_seconds)
 
     def take(self) -> tuple[Fold, str, bool]:
-        """Return what was caught since the last time, why there may be more, and if that is all."""
+        """Return the new events, why some may be missing, and whether the reading is complete."""
         with self._lock:
             caught, self._caught = self._caught, Fold()
             return caught, self._problem, not self.busy
 
 
 class KernelLogPoller:
-    """The kernel's log of a machine. `read` is for one thread, `recall` ahead of it."""
+    """The kernel log of a machine. `read` is for one thread, `recall` comes before it."""
 
     def __init__(
         self,
@@ -132,43 +134,43 @@ class KernelLogPoller:
         clock: Callable[[], float],
         realtime: Callable[[], float] = time.time,
     ) -> None:
-        """Open nothing yet. `clock` is monotonic, as the kernel's time stamps are."""
+        """Open nothing yet. `clock` is monotonic, like the kernel's time stamps."""
         self._ring = Ring(open_log, clock)
         self._clock = clock
         self._realtime = realtime
         self._catch_up = _CatchUp(realtime)
-        # Where we are in the ring, and what its lines mean for the next ones:
+        # The position in the ring buffer, and the parser's state for the next lines:
         self._boot_id = ""
         self._arrived = False
         self._position: int | None = None
         self._at: Cursor | Line | None = None
-        """What was told last; a line that waits for its next one is not yet."""
+        """The last reported line; one that waits for its next line is not reported yet."""
         self._state = Classifier()
         self._waiting: Line | None = None
         self._looked: float | None = None
         self._emptied: float | None = None
-        """When no record was left: what is read next came later."""
+        """When the ring buffer was last read to its end: later records came after that."""
         self._played_text: str | None = None
-        # What a look began, and the next one ends where an error came between:
+        # Started by one poll, completed by the next one if an error came in between:
         self._fold = Fold()
         self._first_sight = True
         self._wanted: Wanted | None = None
-        # What is known:
+        # The current result:
         self._totals: Counter[Pair] = Counter()
         self._suppressed = 0
         self._value = KernelLog()
 
     def recall(self, cursor: Cursor | None) -> None:
-        """Take the cursor of a former run, ahead of the first read; None: there was none."""
+        """Restore the cursor of a previous run, before the first read; None: there was none."""
         if cursor is not None:
             self._at, self._catch_up.journal, self._first_sight = cursor, cursor.journal, False
             self._value = replace(self._value, cursor=cursor)
 
     def read(self, root: Root) -> KernelLog:
-        """Return what the kernel told since the last time; the same object where that is nothing.
+        """Return the events since the last call; the same object if there are none.
 
         Errors: AbsentError (no probe; not in the recording), ReadError, ParseError (recordings).
-        What was read ahead of an error is told by the next look that succeeds.
+        Events read before an error are returned by the next poll that succeeds.
         """
         now = self._clock()
         boot_id = _boot_id(root)
@@ -184,7 +186,7 @@ class KernelLogPoller:
         looked = None if booted is None else booted + now
         self._take(lines, now)
         if self._wanted is not None and not self._catch_up.busy:
-            # Lost a second time: asked again when that is done.
+            # Lost a second time: read the journal again when this reading is done.
             wanted, self._wanted = self._wanted, None
             self._catch_up.begin(root, wanted)
         baseline, self._first_sight = self._first_sight, False
@@ -197,17 +199,17 @@ class KernelLogPoller:
         return self._value
 
     def settled(self, timeout_seconds: float) -> bool:
-        """Wait until the journal was asked; return whether it came to that."""
+        """Wait until the journal was read; return whether that was reached."""
         return self._catch_up.settled(timeout_seconds)
 
     def close(self) -> None:
-        """Close the descriptor; the next look would begin anew."""
+        """Close the descriptor; the next poll would start again."""
         self._ring.close()
 
-    # --- the ring
+    # --- ring buffer
 
     def _take(self, lines: Iterator[Line], now: float) -> None:
-        """Take the ring's records. Errors: ReadError, of live ones."""
+        """Process the records of the ring buffer. Errors: ReadError, for live ones."""
         fresh, last = not self._arrived, None
         for line in lines:
             if fresh:
@@ -224,12 +226,12 @@ class KernelLogPoller:
                 self._at = line
         if not self._arrived:
             self._arrive(None, now)
-        if self._state.held and (fresh or last is None):  # its next does not come
+        if self._state.held and (fresh or last is None):  # Its next line does not come.
             self._fold.add(*finish(self._state))
             self._state, self._at = self._state._replace(held=()), self._waiting
 
     def _live(self) -> Iterator[Line]:
-        """Yield the records that are there. Errors: ReadError."""
+        """Yield the records available now. Errors: ReadError."""
         for record in self._ring.records(all_there=not self._arrived):
             try:
                 line = parse_record(record, self._boot_id)
@@ -249,14 +251,14 @@ class KernelLogPoller:
         return iter(lines)
 
     def _begin(self, line: Line) -> None:
-        """Take a record of the first look: what the journal has as well."""
+        """Note a record of the first poll, which the journal has as well."""
         if not self._arrived:
             self._arrive(line.sequence, line.monotonic_seconds or 0.0)
         if self._wanted is not None:
             self._wanted.add(line)
 
     def _arrive(self, sequence: int | None, first_seconds: float) -> None:
-        """Take the first record of the ring, None: it is empty, and see whether it is the next."""
+        """Compare the first record of the ring buffer, None: it is empty, with the cursor."""
         at, self._arrived = self._at, True
         there = at is not None and at.boot_id == self._boot_id
         if at is not None and there and (sequence is None or sequence <= at.sequence + 1):
@@ -277,7 +279,7 @@ class KernelLogPoller:
         )
 
     def _is_next(self, line: Line) -> bool:
-        """Whether a record is not known yet; what is lost ahead of it becomes an event."""
+        """Return whether a record is new; records lost before it become an event."""
         position, number = self._position, line.sequence
         if position is not None and number != position + 1:
             if number <= position:
@@ -291,7 +293,7 @@ class KernelLogPoller:
     def _lost(self, text: str, sequence: int, at: float | None = None) -> None:
         self._fold.add(log_gap(text, self._boot_id, sequence, at))
 
-    # --- what is known
+    # --- result
 
     def _result(self, booted: float | None, looked: float | None, *, baseline: bool) -> KernelLog:
         caught, problem, is_all = self._catch_up.take()
@@ -309,7 +311,7 @@ class KernelLogPoller:
         if is_all and self._wanted is None and at is not None:
             same = cursor and (cursor.boot_id, cursor.sequence) == (at.boot_id, at.sequence)
             cursor = self._cursor(cursor if cursor and same else at, looked)
-        # A pair that is new is 0 for one look.
+        # A new pair starts at 0 for one poll.
         shown = self._value.counts
         counts = {pair: n if pair in shown else 0 for pair, n in self._totals.items()}
         value = KernelLog(
@@ -326,10 +328,10 @@ class KernelLogPoller:
         return self._value if value == self._value else value
 
     def _dated(self, event: Event, booted: float | None, looked: float | None) -> Event:
-        """Return an event with its Unix time, where the journal has not told it.
+        """Return an event with its Unix time, unless the journal provided it.
 
-        The kernel's stamps drift away from the clock: a line came between the last look that left
-        none, and this.
+        The kernel's time stamps drift from the wall clock: the time is limited to the interval
+        between the last poll that emptied the ring buffer, and this one.
         """
         at = event.monotonic_seconds
         if event.realtime_seconds is not None or at is None or booted is None or looked is None:
@@ -343,7 +345,7 @@ def _one_line(text: str) -> str:
 
 
 def _boot_id(root: Root) -> str:
-    """Return which boot this is; '' where a recording does not tell. Errors: ReadError."""
+    """Return the boot ID; '' if a recording does not have it. Errors: ReadError."""
     try:
         return root.read_kept(BOOT_ID).strip()
     except AbsentError:
@@ -355,4 +357,4 @@ def _booted(root: Root) -> float | None:
     try:
         return float(stat.read_stat(root).boot_time_seconds)
     except (AbsentError, ReadError, ParseError):
-        return None  # the source of that file says why
+        return None  # The collector of that file reports the error.

@@ -1,4 +1,4 @@
-"""Sources that remember something from look to look, and to which others talk as well."""
+"""Pollers: collectors with state between polls, which other parts also call."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pollers:
-    """What asks drives and controllers and reads the kernel's log."""
+    """The pollers of drives, of controllers and of the kernel log."""
 
     drives: SmartPoller
     controllers: ControllerPoller
     kernel_log: KernelLogPoller
 
     def sources(self) -> list[Source[Any]]:
-        """Return all sources, some of them read by these."""
+        """Return all collectors, including those that these pollers serve."""
         readers = {
             "smart": self.drives.read,
             "controllers": self.controllers.read,
@@ -45,10 +45,10 @@ def make(
     *,
     most_told_bytes: float = math.inf,
 ) -> Pollers:
-    """Return them; nothing is asked yet. `open_log` returns a descriptor of '/dev/kmsg'."""
+    """Return the pollers; nothing is polled yet. `open_log` returns a descriptor of '/dev/kmsg'."""
     return Pollers(
         SmartPoller(options, clock.now, most_told_bytes=most_told_bytes),
         ControllerPoller(vendors.BACKENDS, clock.now),
-        # The kernel's time stamps are of CLOCK_MONOTONIC.
+        # The kernel's time stamps use CLOCK_MONOTONIC.
         KernelLogPoller(open_log, clock.uptime, lambda: clock.realtime(clock.now())),
     )

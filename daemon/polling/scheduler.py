@@ -1,4 +1,4 @@
-"""Runs the collectors on schedule; those that may hang in a thread each, marked when stuck."""
+"""Scheduler: polls the collectors at their intervals; those that may hang run in a thread each."""
 
 from __future__ import annotations
 
@@ -18,36 +18,37 @@ if TYPE_CHECKING:
 
 TICK_SECONDS = 1.0
 HOTPLUG_SOURCES = ("block", "queue", "scsi", "md", "mounts", "smart")
-"""What is read anew when the kernel announces a block device."""
+"""Collectors polled again when a uevent of a block device arrives."""
 STUCK_SECONDS = 10.0
-"""A run, or a part of one, is called stuck after so long; sysfs answers in milliseconds."""
+"""A run, or a part of one, is stuck after this long; sysfs normally answers in milliseconds."""
 NEXT_STUCK_SECONDS = 1.0
-"""As STUCK_SECONDS, in a run that has met a stuck part: mounts of a dead server come in numbers."""
+"""Like STUCK_SECONDS, in a run that has met a stuck part: a dead server often has several mounts.
+"""
 MOST_STUCK_PARTS = 32
-"""Each keeps a thread; beyond, the whole source is stuck."""
+"""Limit of stuck parts, each of which holds a thread; beyond it the whole collector is stuck."""
 EARLY_SECONDS = 0.05
-"""The loop's tick may come a little before a source's period is over."""
+"""Tolerance: the loop's tick may come a little before a poll interval ends."""
 
 
 @dataclass(slots=True)
 class _Worker:
-    """A source that may hang: the thread that reads it, and since when it is at it."""
+    """A collector that may hang: the thread that polls it, and when the current run started."""
 
     source: Source[Any]
     requests: SimpleQueue[float | None]
-    """When a run is asked for; None: the end."""
+    """Requests of runs; None ends the thread."""
     parts: _Parts
     started_seconds: float | None = None
     told_stuck: bool = False
     patience_seconds: float = STUCK_SECONDS
     at: tuple[Hashable, float] | None = None
-    """The part that is read now, and since when. Written under the lock of `parts`, as `left`."""
+    """The part that is read now, and since when. Written under the lock of `parts`, like `left`."""
     left: bool = False
-    """It is stuck at its part; another thread has taken its place."""
+    """It is stuck at its part; another thread has replaced it."""
 
 
 class _Parts:
-    """At which parts of a source a thread is stuck. For all threads, hence the lock."""
+    """Which parts of a collector are stuck. Used by all threads, hence the lock."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -55,7 +56,7 @@ class _Parts:
         self._stuck: dict[Hashable, float] = {}
 
     def enter(self, worker: _Worker, part: Hashable) -> str:
-        """Note that the worker's thread goes to a part; return why it must not, or ''."""
+        """Note that a thread starts to read a part; return why it must skip it, or ''."""
         with self._lock:
             if worker.left:
                 return "another thread polls it"
@@ -66,7 +67,7 @@ class _Parts:
             return ""
 
     def give_up(self, worker: _Worker, now: float) -> bool:
-        """Leave the worker with its part when it has been there for too long."""
+        """Abandon a worker that is stuck at its part for too long; return whether that was done."""
         with self._lock:
             if worker.at is None or len(self._stuck) >= MOST_STUCK_PARTS:
                 return False
@@ -78,7 +79,7 @@ class _Parts:
             return True
 
     def end(self, worker: _Worker) -> bool:
-        """Note that the run is over; return whether the worker's place is taken."""
+        """Note that a run has ended; return whether another thread has replaced the worker."""
         with self._lock:
             if worker.left and worker.at is not None:
                 del self._stuck[worker.at[0]]
@@ -87,7 +88,7 @@ class _Parts:
 
 
 class Readers:
-    """All sources of one machine. For the loop's thread only; `post` is called by others."""
+    """All collectors of one machine. For the loop's thread only; other threads call `post`."""
 
     def __init__(
         self,
@@ -112,13 +113,13 @@ class Readers:
                 self._workers[source.name] = self._started(source, _Parts(clock))
 
     def run(self, now: float) -> list[Reading[object]]:
-        """Read what is due and cannot hang, ask for the rest, say what is stuck."""
+        """Poll due collectors that cannot hang, request runs of others, report what is stuck."""
         readings: list[Reading[object]] = []
         for source in self.sources:
             worker = self._workers.get(source.name)
             if worker is not None and worker.started_seconds is not None:
                 readings += self._watch(worker, now)
-                continue  # never a second call beside one that has not returned
+                continue  # never a second run while one has not returned
             if now < self._due[source.name] - EARLY_SECONDS or source.name in self._held:
                 continue
             due = self._due[source.name] + source.period_seconds
@@ -132,7 +133,7 @@ class Readers:
         return readings
 
     def _watch(self, worker: _Worker, now: float) -> list[Reading[object]]:
-        """Say that a run is stuck; one that is stuck at a part is begun anew without that."""
+        """Report a stuck run; if it is stuck at a part, start a new run that skips the part."""
         if worker.parts.give_up(worker, now):
             another = self._started(worker.source, worker.parts)
             another.started_seconds = now
@@ -140,7 +141,7 @@ class Readers:
             self._workers[worker.source.name] = another
             another.requests.put(now)
             return []
-        at = worker.at  # its thread may go on meanwhile
+        at = worker.at  # its thread may continue meanwhile
         since = worker.started_seconds if at is None else at[1]
         if since is None or now - since <= STUCK_SECONDS or worker.told_stuck:
             return []
@@ -158,15 +159,15 @@ class Readers:
         return worker
 
     def hold(self, names: Iterable[str]) -> None:
-        """Read these sources no more, and all others, until this is called again."""
+        """Stop polling these collectors, and resume all others, until the next call."""
         self._held = frozenset(names)
 
     def ask(self, names: Iterable[str]) -> None:
-        """Have these sources read at the next run, whenever they are due."""
+        """Poll these collectors at the next run, even if they are not due."""
         self._due.update((name, float("-inf")) for name in names if name in self._due)
 
     def set_periods(self, periods_seconds: Mapping[str, float]) -> None:
-        """Take other periods; each holds from the source's next run on."""
+        """Set new poll intervals; each applies from the collector's next run."""
         self.sources = tuple(
             replace(s, period_seconds=periods_seconds.get(s.name, s.period_seconds))
             for s in self.sources
@@ -174,20 +175,20 @@ class Readers:
         self.ask(self._due)
 
     def finished(self, reading: Reading[object]) -> None:
-        """Take note that a thread has answered."""
+        """Note that a thread has delivered its reading."""
         worker = self._workers[reading.source]
         worker.started_seconds = None
         worker.told_stuck = False
 
     def waiting(self, asked_before: float = float("inf")) -> bool:
-        """Whether some thread has not answered yet and is not known to be stuck."""
+        """Return whether a thread has not answered yet and is not known to be stuck."""
         return any(
             w.started_seconds is not None and w.started_seconds < asked_before and not w.told_stuck
             for w in self._workers.values()
         )
 
     def close(self) -> None:
-        """End the threads; one that is stuck ends when it comes back."""
+        """End the threads; a stuck one ends when its read returns."""
         for worker in self._workers.values():
             worker.requests.put(None)
         self._root.close()

@@ -1,11 +1,11 @@
-"""All drives of a machine: when each is asked, and what is known of it.
+"""SMART poller: polls all drives of a machine and holds their latest state.
 
-A poll takes from milliseconds to minutes, and one that hangs must not keep the others: each
-controller has a queue of its own, worked off by threads that end when nothing is due. What is known
-is there at once, whoever looks.
+A poll takes milliseconds to minutes, and a drive that hangs must not delay the others: each
+controller has its own queue, served by threads that end when nothing is due. The latest state is
+always available at once.
 
-Of a recorded machine nothing runs: a drive is asked when its period is over, or when the recording
-has another answer. What never came is recorded, too, as what came of asking.
+For a recorded machine no program runs: a drive is polled when its interval ends, or when the
+recording has a new output. Missing output is recorded too, as the outcome of the poll.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from iowarden.daemon.polling.smart_schedule import AccessMethod
 
 FIRST_SECONDS = 5.0
-"""The first look waits so long for what is known soon."""
+"""The first poll waits this long for results."""
 MOST_THREADS = 16
 SOON_SECONDS = 60.0
-"""No event has a drive asked more often."""
+"""Minimum interval between two polls of a drive that events request."""
 MOST_TOLD_BYTES = 2 * 1024 * 1024
-"""Of the flight recorder's memory: some 80 drives."""
+"""Limit of drives' texts in the flight recorder: about 80 drives."""
 
 
 class SmartPoller:
-    """All drives of one machine. `read` is for one thread, the rest for any."""
+    """All drives of one machine. `read` is for one thread, the other methods for any."""
 
     def __init__(
         self,
@@ -54,17 +54,17 @@ class SmartPoller:
         find: Find = discovery.find,
         most_told_bytes: float = float("inf"),
     ) -> None:
-        """Ask nothing yet. `clock` is the program's; `find` says what drives there are.
+        """Start idle. `clock` is the program's; `find` discovers the drives.
 
-        `most_told_bytes`: of drives' texts, for who records; those that failed and the newest are
-        told first.
+        `most_told_bytes`: limit of drives' texts for a recorder; failed and newest polls come
+        first.
         """
         self._most_told_bytes = most_told_bytes
         self._options = options
         self._clock = clock
         self._find = find
         self._lock = threading.Condition()
-        # All that follows under the lock, which nobody holds while something is read:
+        # All that follows is under the lock, which is never held while something is read:
         self._root: Root | None = None
         self._discovery = Discovery()
         self._lanes = Lanes()
@@ -73,9 +73,9 @@ class SmartPoller:
         self._changed = True
 
     def read(self, root: Root) -> Disks:
-        """Return what is known of every drive, and see to it that what is due is asked.
+        """Return the state of every drive, and start the polls that are due.
 
-        Errors: AbsentError (also of a recording without a word of smartctl), ReadError.
+        Errors: AbsentError (also for a recording without smartctl output), ReadError.
         """
         listed = smart_discovery.listing(root)
         recorded = smart_discovery.RECORDED
@@ -97,10 +97,10 @@ class SmartPoller:
             return self._result(self._clock())
 
     def ask_soon(self, names: Collection[str]) -> None:
-        """Have disks asked now, by their key or a name of the kernel: 'sda', 'nvme0', 'bus/0'.
+        """Poll disks now, by their key or a kernel name: 'sda', 'nvme0', 'bus/0'.
 
-        One that hangs, or was asked a minute ago, waits for its turn. What comes of it is in the
-        next value but for what takes longer.
+        One that hangs, or was polled within the last minute, waits for its turn. Results are in the
+        next value, except those that take longer.
         """
         wanted = set(names)
         with self._lock:
@@ -117,12 +117,12 @@ class SmartPoller:
         self._begin(now)
 
     def settled(self, timeout_seconds: float) -> bool:
-        """Wait until drives were looked for and nothing is due; return whether it came to that."""
+        """Wait until discovery is done and no poll is due; return whether that was reached."""
         with self._lock:
             return self._lock.wait_for(self._is_settled, timeout_seconds)
 
     def configure(self, options: Options) -> None:
-        """Take other options; drives are looked for anew."""
+        """Apply new options; drives are discovered again."""
         with self._lock:
             self._options = options
             self._discovery.look_anew()
@@ -149,7 +149,7 @@ class SmartPoller:
         threading.Thread(target=run, name="smart", daemon=True).start()
 
     def _look(self) -> None:
-        """Look for drives once, in a thread: sysfs and controllers may hang."""
+        """Discover drives once, in a thread: sysfs and controllers may hang."""
         seen: dict[str, bytes] = {}
         root = self._another(seen.__setitem__)
         with self._lock:
@@ -162,7 +162,7 @@ class SmartPoller:
         self._begin(self._clock())
 
     def _work(self) -> None:
-        """Ask what is due, one after the other, until nothing is."""
+        """Poll due drives, one after the other, until none is due."""
         root = self._another()
         while (way := self._next()) is not None:
             words, wake = way.command(self._options, self._clock())
@@ -193,7 +193,7 @@ class SmartPoller:
             return way
 
     def _without(self, way: AccessMethod, now: float) -> Answer | None:
-        """Return why smartctl is not asked now, None where it is."""
+        """Return why smartctl is skipped now, None if it is not."""
         with self._lock:
             unusable = self._discovery.looked.unusable
             return way.refusal(now) if unusable is None else replace(unusable, text=("", b""))
@@ -208,10 +208,10 @@ class SmartPoller:
         due = self._lanes.due(self._discovery.looked, self._clock())
         return not (looks or self._threads or any(due))
 
-    # --- a recorded machine
+    # --- recorded machine
 
     def _play(self, root: Root, now: float) -> None:
-        """Do what is due with what the recording has."""
+        """Do what is due with the recorded output."""
         with self._lock:
             if self._discovery.begin(now):
                 looked = smart_discovery.look(root, self._find, self._options.drives, {})
@@ -235,10 +235,10 @@ class SmartPoller:
         if (answer.text, answer.beside) != (way.text, way.beside) or now >= way.due:
             self._finish(way, answer, now, wake=wake)
 
-    # --- what is known
+    # --- result
 
     def _take_over(self, looked: Looked, now: float) -> None:
-        """Take what a look for drives came to."""
+        """Apply the result of a discovery."""
         unusable = self._discovery.looked.unusable
         anew = self._discovery.end(looked, now)
         self._changed = self._changed or anew or looked.unusable != unusable
@@ -247,7 +247,7 @@ class SmartPoller:
             self._lanes.take_over(self._discovery, now, self._options, program_came_or_went=other)
 
     def _texts(self) -> Iterator[tuple[str, bytes]]:
-        """Yield what the threads have read, for who records."""
+        """Yield the texts that the threads have read, for a recorder."""
         yield from self._discovery.looked.seen.items()
         ways = [way for way in self._lanes.methods.values() if way.text[0] or way.beside]
         ways.sort(key=lambda w: (w.polled.cover in GOOD, -(w.polled.tried_seconds or 0.0)))
@@ -286,7 +286,7 @@ class SmartPoller:
 
 
 def _recorded(root: Root, target: Target) -> tuple[str, bytes, bool] | None:
-    """Return what a recording has of a drive: name, text, and whether it might be woken."""
+    """Return the recorded output of a drive: name, text, and whether the poll might wake it."""
     for profile in smartctl_runner.PROFILES:
         for wake in (False, True):
             name = probe_path("run", smartctl_runner.command(target, profile, wake=wake))

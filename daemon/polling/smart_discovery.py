@@ -1,4 +1,4 @@
-"""When drives are looked for, and what the last look found."""
+"""Drive discovery: when drives are searched for, and the last result."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ Find = Callable[[Root, Topology, Sequence[ConfiguredDrive]], Found]
 
 FIND_SECONDS = 600.0
 AGAIN_SECONDS = 60.0
-"""So soon is looked again for a smartctl, or a probe, that was missing."""
+"""Retry interval while smartctl or the probe is missing."""
 RECORDED = PROBE.rstrip("/")
-"""Where a recording has what the probe answered."""
+"""Path of the probe's recorded output."""
 _WATCHED = ("/sys/class/nvme", "/sys/class/scsi_generic")
-"""What comes and goes there, and in '/sys/block', is reason to look for drives anew."""
+"""A change in this directory, or in '/sys/block', triggers a new discovery."""
 _DISK = re.compile(r"sd[a-z]+|nvme\d+n\d+")
 _HANGS_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What one look for drives came to; `seen` is what it read, for who records."""
+    """The result of one discovery; `seen` is what it read, for a recorder."""
 
     found: Found | None = None
     topology: Topology | None = None
@@ -45,59 +45,59 @@ class Looked:
     seen: Mapping[str, bytes] = field(default_factory=dict)
 
     def may_ask(self, target: Target) -> bool:
-        """Whether a program is there that may know a drive."""
+        """Return whether a program is installed that may access a drive."""
         if self.unusable is None:
             return True
         return self.unusable.cover is Cover.NO_SMARTCTL and areca_smart.has_way(target)
 
 
 class Discovery:
-    """When drives are looked for. Under the poller's lock; seconds are of the program's clock."""
+    """Schedules drive discovery. Under the poller's lock; seconds are of the program's clock."""
 
     def __init__(self) -> None:
-        """Begin with a look that is due."""
+        """Start with a discovery due."""
         self.looked = Looked()
         self.seconds: float | None = None
-        """When the drives of `looked` were found; None: there was no look yet."""
+        """When the drives of `looked` were found; None: no discovery has completed."""
         self.since: float | None = None
-        """When the look began that is under way."""
+        """When the running discovery started."""
         self.hangs = False
         self.listed: Mapping[str, tuple[str, ...]] = {}
         self._due = float("-inf")
         self._only_program = False
-        """The next look is for smartctl, which was missing, and not for drives."""
+        """The next discovery only checks for smartctl, which was missing, and keeps the drives."""
 
     def notice(self, listed: Mapping[str, tuple[str, ...]], now: float) -> None:
-        """Take what `listing` returns: what is another than before is reason to look."""
+        """Take a new `listing`; a change triggers a discovery."""
         if listed != self.listed:
             self.listed, self._due, self._only_program = listed, now, False
 
     def look_anew(self) -> None:
-        """Have drives looked for at once, by another configuration."""
+        """Discover drives at once, because the configuration changed."""
         self._due, self._only_program = float("-inf"), False
 
     def doubt(self, answer: Answer, now: float) -> None:
-        """Take an answer that may be true of all drives: find out once."""
+        """Take a result that may apply to all drives: check that once."""
         missing = answer.cover in {Cover.NO_PROBE, Cover.NO_SMARTCTL}
         if missing and self.looked.unusable is None:
             self._due = min(self._due, now)
 
     def begin(self, now: float) -> bool:
-        """Return whether a look is due; it is under way from then on."""
+        """Return whether a discovery is due; if so, it is in progress from now on."""
         if self.since is not None or now < self._due:
             return False
         self.since = now
-        # Ahead of the end of the look: a change meanwhile is reason for another.
+        # Cleared before the discovery ends: a change meanwhile triggers another one.
         self._due = now + FIND_SECONDS
         return True
 
     def former(self, now: float) -> Looked | None:
-        """Return the look whose drives hold on, where only smartctl is looked for."""
+        """Return the discovery whose drives stay valid, if only smartctl is checked for."""
         recent = now - (self.seconds or 0.0) < FIND_SECONDS
         return self.looked if self._only_program and recent else None
 
     def end(self, looked: Looked, now: float) -> bool:
-        """Take what a look came to; return whether its drives are to be taken over."""
+        """Take the result of a discovery; return whether its drives are to be used."""
         self.since, self.hangs = None, False
         before, self.looked = self.looked, looked
         self._only_program = looked.unusable is not None
@@ -111,7 +111,7 @@ class Discovery:
         return True
 
     def begins_to_hang(self, now: float) -> bool:
-        """Return whether it is found only now that the look hangs."""
+        """Return whether the discovery is now found to hang, for the first time."""
         hung = self.since is not None and now - self.since > _HANGS_SECONDS
         if not hung or self.hangs:
             return False
@@ -120,7 +120,7 @@ class Discovery:
 
 
 def listing(root: Root) -> dict[str, tuple[str, ...]]:
-    """Return what changes when a drive comes, goes, or takes the place of another.
+    """Return a listing that changes when a drive is added, removed or replaced.
 
     Errors: AbsentError, ReadError (of '/sys/block').
     """
@@ -132,8 +132,8 @@ def listing(root: Root) -> dict[str, tuple[str, ...]]:
             try:
                 listed[path] = (root.read(path).strip(),)
             except (AbsentError, ReadError):
-                listed[path] = ()  # a kernel before 5.15, or it has just gone
-    # What is asked of the probe is part of what a look finds, and comes later in a recording.
+                listed[path] = ()  # a kernel before 5.15, or it was removed just now
+    # The probe's results are part of a discovery, and come later in a recording.
     for path in (*_WATCHED, *((RECORDED,) if root.path else ())):
         try:
             listed[path] = tuple(root.names(path))
@@ -143,7 +143,7 @@ def listing(root: Root) -> dict[str, tuple[str, ...]]:
 
 
 def diskseq_path(device: str) -> str:
-    """Return where the kernel tells a block device from another by the same name."""
+    """Return the path of the sequence number that distinguishes devices with the same name."""
     return f"{block_devices.DIRECTORY}/{device}/diskseq"
 
 
@@ -154,9 +154,9 @@ def look(
     seen: dict[str, bytes],
     former: Looked | None = None,
 ) -> Looked:
-    """Look for drives once; every way this can end is a Looked.
+    """Discover drives once; every outcome is returned as a Looked.
 
-    `former` has the drives already: they are looked for only where smartctl has come since.
+    `former` already has the drives: they are searched for only if smartctl was installed since.
     """
     unusable = topology = None
     try:
@@ -170,6 +170,6 @@ def look(
         return Looked(find(root, topology, drives), topology, "", unusable, seen)
     except (AbsentError, ReadError) as error:
         problem = f"drive discovery failed: {error}"
-    except Exception as error:  # noqa: BLE001 - a mistake of ours must not end the poller
+    except Exception as error:  # noqa: BLE001 - a bug of ours must not end the poller
         problem = f"drive discovery failed: bug: {trace(error)}"
     return Looked(None, topology, problem, unusable, seen)

@@ -1,4 +1,4 @@
-"""Which drives may be asked now: so many programs at a time at each controller.
+"""Polling queues: limits the number of programs that run at a time on each controller.
 
 All under the poller's lock.
 """
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from iowarden.daemon.polling.smart_discovery import Discovery, Looked
 
 MOST_AT_ONCE = 8
-"""So many drives are asked when they are found; more are spread."""
+"""Limit of drives polled when they are found; the polls of the others are spread."""
 DIRECT_LANES = 2
-"""Programs at a time at a controller that hides no disk; at one that does it is one."""
+"""Programs at a time on a controller that hides no disk; on one that does, the limit is one."""
 
 
 class Lanes:
-    """All access methods of a machine, by target; each controller has a queue of its own."""
+    """All access methods of a machine, by target; each controller has its own queue."""
 
     def __init__(self) -> None:
-        """Begin without drives."""
+        """Start without drives."""
         self.methods: dict[Target, AccessMethod] = {}
         self._lanes: dict[str, int] = {}
         self._busy: Counter[str] = Counter()
-        """Programs at work, by controller."""
+        """Running programs, by controller."""
 
     def take_over(
         self, discovery: Discovery, now: float, options: Options, *, program_came_or_went: bool
     ) -> None:
-        """Take the drives of a look; those that were known keep what is known of them."""
+        """Apply the drives of a discovery; those already known keep their state."""
         looked = discovery.looked
         if looked.found is None:
             return
@@ -70,10 +70,12 @@ class Lanes:
         spread_seconds = 0.0 if len(new) <= MOST_AT_ONCE else options.spread_seconds
         for method in new:
             method.due = now + spread_seconds * smart_schedule.share(method.target)
-        self.merged(now, options)  # two ways the kernel knows to be one disk are not both asked
+        self.merged(
+            now, options
+        )  # Of two access methods that the kernel knows to be one disk, only one is polled.
 
     def due(self, looked: Looked, now: float) -> Iterator[AccessMethod]:
-        """Yield what may be asked now."""
+        """Yield the access methods that may be polled now."""
         for method in self.methods.values():
             controller = _controller(method.target)
             if (
@@ -84,12 +86,12 @@ class Lanes:
                 yield method
 
     def free(self, looked: Looked, now: float) -> int:
-        """Return how many programs may be started now."""
+        """Return how many more programs may be started now."""
         due = Counter(_controller(method.target) for method in self.due(looked, now))
         return sum(min(n, self._lanes[each] - self._busy[each]) for each, n in due.items())
 
     def begin(self, looked: Looked, now: float) -> AccessMethod | None:
-        """Return what is due first, which is asked from now on; None: nothing is."""
+        """Return the access method due first, now marked as being polled; None: none is due."""
         due = self.due(looked, now)
         method = min(due, key=lambda each: (each.due, str(each.target)), default=None)
         if method is not None:
@@ -98,12 +100,12 @@ class Lanes:
         return method
 
     def end(self, method: AccessMethod) -> None:
-        """Note that it was asked."""
+        """Note that its poll has ended."""
         method.busy = False
         self._busy[_controller(method.target)] -= 1
 
     def merged(self, now: float, options: Options) -> dict[str, Disk]:
-        """Return the disks, and remember of each which of its ways is the best."""
+        """Return the disks, and mark the best access method of each."""
         disks = self._disks()
         changed = False
         for disk in disks.values():
@@ -114,7 +116,7 @@ class Lanes:
                 if method.best != (is_best := target == best.target or not answers):
                     method.best, changed = is_best, True
                     method.set_period(options, now)
-        return self._disks() if changed else disks  # periods did
+        return self._disks() if changed else disks  # the poll intervals did
 
     def _disks(self) -> dict[str, Disk]:
         methods = self.methods.values()

@@ -1,4 +1,4 @@
-"""What is shown of all drives: what was found of each, and what is said of those configured."""
+"""The result of SMART polling: all discovered drives, plus those configured but missing."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ def disks(
     before: Mapping[str, Disk],
     period_seconds: float,
 ) -> Disks:
-    """Return all disks: those that are there, and the configured ones that nobody tells of.
+    """Return all disks: those present, and those that are configured but not reported by anything.
 
-    What is equal to `before` stays the same object: whoever made something of it need not do so
-    again.
+    A disk equal to the one in `before` stays the same object, so that callers can cache by it.
     """
     looked = discovery.looked
     problems: tuple[str, ...] = (looked.problem,) if looked.problem else ()
@@ -43,7 +42,7 @@ def disks(
 
 
 def _others_in_place(found: Found, methods: Methods) -> Iterator[str]:
-    """Yield what is said of a configured drive that is another than configured."""
+    """Yield an error for each configured drive that was replaced by a different one."""
     for drive, target in found.configured:
         method = None if target is None else methods.get(target)
         got = "" if method is None else identity.serial_number(method.known.serial)
@@ -55,13 +54,13 @@ def _others_in_place(found: Found, methods: Methods) -> Iterator[str]:
 
 
 def _missing(found: Found, methods: Methods, period_seconds: float) -> dict[str, Disk]:
-    """Return the configured drives that nobody tells of, by what they are called."""
+    """Return the configured drives that nothing reports, by their key."""
     serials = {identity.serial_number(method.known.serial) for method in methods.values()}
     asked = all(method.polled.cover is not Cover.NOT_YET for method in methods.values())
     missing: dict[str, Disk] = {}
     for drive, target in found.configured:
         serial = identity.serial_number(drive.serial)
-        # Until all have been asked, it may be one of those.
+        # Until all drives have been polled, it may be one of them.
         unseen = serial not in serials and asked if serial else target is None
         if drive.ignore or not unseen:
             continue

@@ -1,4 +1,4 @@
-"""When a drive is polled again, with what options and what deadline: by what came of it before.
+"""Poll schedule of a drive: when, with which options and which deadline, based on past polls.
 
 Units: seconds of the program's clock. All under the poller's lock.
 """
@@ -20,57 +20,57 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.smartctl_runner import Answer
 
 OTHER_WAY_SECONDS = 86_400.0
-"""How often another way to a disk is tried while a better one answers."""
+"""How often another access method is tried while a better one works."""
 RETRY_SECONDS = 60.0
-"""After a failure that is not the drive's; doubled up to its period."""
+"""Retry interval after a failure not caused by the drive; doubled up to the poll interval."""
 LATE_AGAIN = 2
-"""One that was late so often in a row is asked less from then on."""
+"""After this many time-outs in a row a drive is polled with fewer options."""
 HELD_PERIODS = 3
 MOST_DEADLINES = 4
-"""So many times the usual deadline is given to a drive that needs it."""
+"""Upper limit of the deadline for a slow drive, as a multiple of the usual one."""
 GOOD = frozenset({Cover.READ, Cover.ASLEEP})
-"""After these nothing is tried again before the period is over."""
+"""After these outcomes nothing is retried before the poll interval ends."""
 _PROFILES = tuple(smartctl_runner.PROFILES)
 
 
 @dataclass(slots=True, eq=False)
 class AccessMethod:
-    """A target, and what is remembered of it."""
+    """A target, and the state of its polls."""
 
     polled: Polled
     known: identity.Way
     due: float
     diskseq: str
-    """Of its device: another one is another disk by the same name."""
+    """Sequence number of its device: a change means a different disk with the same name."""
     fixed: bool = False
-    """It is never asked: what it is, is known."""
+    """It is never polled: its state is known."""
     best: bool = True
     busy: bool = False
     deadlines: float = 1.0
-    """How many times the usual deadline it is given."""
+    """Its deadline, as a multiple of the usual one."""
     profile: int = 0
     lates: int = 0
     failures: int = 0
     lessened: str = ""
-    """Why it is asked less."""
+    """Why it is polled with fewer options."""
     alive_seconds: float = 0.0
-    """When it was read last, or seen asleep."""
+    """When it was last read, or found in standby."""
     asleep_seconds: float | None = None
     text: tuple[str, bytes] = ("", b"")
     beside: tuple[tuple[str, bytes], ...] = ()
-    """Of another program that was asked as well."""
+    """Output of another program that was run as well."""
     refused: Answer | None = None
-    """What smartctl was late with while another program answered: it is left out for a day."""
+    """A time-out of smartctl while another program worked: smartctl is skipped for a day."""
     refused_seconds: float = 0.0
 
     @property
     def target(self) -> Target:
-        """Return how it is asked."""
+        """Return its target."""
         return self.polled.target
 
     @property
     def is_at_least(self) -> bool:
-        """Return whether it cannot be asked less."""
+        """Return whether it is already polled with the fewest options."""
         return bool(self.target.profile) or self.profile + 1 == len(_PROFILES)
 
     def command(self, options: Options, now: float) -> tuple[tuple[str, ...], bool]:
@@ -82,7 +82,7 @@ class AccessMethod:
     def finish(
         self, answer: Answer, began: float, now: float, options: Options, *, wake: bool
     ) -> None:
-        """Take note of what a try came to, and set the next."""
+        """Take the result of a poll, and schedule the next one."""
         spent = now - began
         self.text, self.beside = answer.text, answer.beside
         good = answer.cover in GOOD
@@ -118,9 +118,10 @@ class AccessMethod:
             self.due = min(self.due, now + retry)
 
     def mind_refusal(self, said: Answer, answer: Answer, now: float) -> None:
-        """Leave smartctl out for a while, where it is late with the least and another answers.
+        """Skip smartctl for a while if it times out even with the fewest options.
 
-        Behind a controller without such commands it may wait for ever, at the cost of a processor.
+        Only if another program works. Behind a controller without such commands smartctl may hang
+        forever and use a full CPU.
         """
         read = answer.cover is Cover.READ
         if read and said.late and self.is_at_least:
@@ -129,11 +130,11 @@ class AccessMethod:
             self.refused = None
 
     def refusal(self, now: float) -> Answer | None:
-        """Return why smartctl is left out, None where it is not."""
+        """Return why smartctl is skipped, None if it is not."""
         return self.refused if now - self.refused_seconds < OTHER_WAY_SECONDS else None
 
     def _mind_lateness(self, answer: Answer) -> None:
-        """Give a drive more time, and then ask it less: bridges choke on some of the options."""
+        """Raise the deadline, then use fewer options: some bridges hang on certain options."""
         self.lates = self.lates + 1 if answer.late else 0
         if not answer.late:
             return
@@ -148,7 +149,7 @@ class AccessMethod:
         self.lessened = f"polled with '{less}': '{said}' timed out {LATE_AGAIN} times in a row"
 
     def set_period(self, options: Options, now: float) -> None:
-        """Take the period for it; what was tried before is due by that one."""
+        """Set its poll interval; an earlier poll makes it due by the new interval."""
         tried = self.polled.tried_seconds
         raid = self.target.behind_raid()
         period = options.raid_period_seconds if raid else options.period_seconds
@@ -160,7 +161,7 @@ class AccessMethod:
                 self.due = max(now, tried + period)
 
     def expire(self, now: float) -> bool:
-        """Drop what it said too long ago; return whether there was any."""
+        """Drop SMART data that is too old; return whether there was any."""
         held = HELD_PERIODS * self.polled.period_seconds
         if self.polled.drive is None or now - self.alive_seconds <= held:
             return False
@@ -169,7 +170,7 @@ class AccessMethod:
 
 
 def new(target: Target, topology: Topology | None, diskseq: str, options: Options) -> AccessMethod:
-    """Return what was not asked yet; the kernel may know who it is."""
+    """Return an access method that was not polled yet; the kernel may know the disk's identity."""
     polled = Polled(target, Cover.NOT_YET, "first poll within two minutes")
     device = topology.devices.get(target.device) if topology else None
     known = identity.Way(polled)
@@ -184,7 +185,7 @@ def new(target: Target, topology: Topology | None, diskseq: str, options: Option
 
 
 def uncovered(found: Uncovered, topology: Topology | None, options: Options) -> AccessMethod:
-    """Return what is never asked."""
+    """Return an access method that is never polled."""
     device, what = found.device, found.what
     slot = "" if what in {device, f"/dev/{device}"} else what
     target = Target(f"/dev/{device}" if device else what, device=device, slot=slot)
@@ -200,10 +201,10 @@ def share(target: Target) -> float:
 
 
 def after(now: float, period: float, target: Target) -> float:
-    """Return when a target is due next: at its own moment of each period.
+    """Return when a target is due next: at its own offset within each poll interval.
 
-    The first time that is half a period away or more, so that those which were asked at once when
-    iowarden started are asked each at another time from then on.
+    The first time is at least half an interval away, so that drives that were polled together at
+    the start of iowarden are polled at different times afterwards.
     """
     phase = share(target) * period
     earliest = now + period / 2
@@ -211,7 +212,7 @@ def after(now: float, period: float, target: Target) -> float:
 
 
 def _known(before: identity.Way, drive: Drive, now: float) -> identity.Way:
-    """Return who a drive is, by what it has just said; what it left out holds on."""
+    """Return a drive's identity from its latest SMART data; missing fields keep their value."""
     vendor = (
         "" if drive.model.startswith(drive.vendor) else drive.vendor
     )  # smartctl has put it there

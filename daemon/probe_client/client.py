@@ -1,4 +1,4 @@
-"""The daemon's side of the probe: one thread, one connection, many requests at a time."""
+"""The daemon's client of the probe: one thread, one connection, many requests at a time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe_client.connect import Connect
 
 MOST_WAITING = 48
-"""The probe refuses more than 64 of a connection, those that it has not yet killed included."""
+"""The probe accepts at most 64 per connection, including those that it has not killed yet."""
 
 _TEXTS = {
     Outcome.REFUSED: "the probe refused the request",
@@ -74,18 +74,18 @@ _AGAIN = "will retry at the next poll"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long things may take, in seconds."""
+    """Time limits, in seconds."""
 
     hello_seconds: float = 15.0
-    """It may have to be started first, on a machine that has other worries."""
+    """For the greeting: the probe may have to be started first, on a machine under load."""
     grace_seconds: float = 4.5
-    """Beyond a request's deadline: the probe kills, waits 3 s for the end, and answers."""
+    """After a request's deadline: the probe kills, waits 3 s for the end, and answers."""
     idle_seconds: float = 20.0
-    """The connection is closed, then the probe can end."""
+    """An idle connection is closed, so that the probe can end."""
     unread_seconds: float = 30.0
     """The probe reads nothing of what was sent."""
     pause_seconds: float = 1.0
-    """Between two attempts to connect; doubled while they fail."""
+    """Between two connection attempts; doubled while they fail."""
     most_pause_seconds: float = 60.0
 
 
@@ -94,7 +94,7 @@ LIMITS = Limits()
 
 @dataclass(slots=True)
 class _Call:
-    """A request, and a thread that waits for its end. The clock's units."""
+    """A request, and a thread that waits for its result. Times of the client's clock."""
 
     identifier: int
     verb: str
@@ -108,16 +108,16 @@ class _Call:
 
 
 class Client:
-    """Asks the probe. `ask`, `kernel_log`, `begin` and `close` are for any thread.
+    """Sends requests to the probe. `ask`, `kernel_log`, `begin` and `close` are for any thread.
 
-    Attributes are replaced whole, so that another thread reads them without waiting: `stuck` and
-    `programs` as last told, `connected`, and `problem`: '' or why there is no connection.
+    Attributes are replaced as a whole, so that other threads can read them without a lock: `stuck`
+    and `programs` as last reported, `connected`, and `problem`: '' or why there is no connection.
     """
 
     def __init__(
         self, connect: Connect, clock: Callable[[], float], limits: Limits = LIMITS
     ) -> None:
-        """Start nothing yet. `clock` is monotonic; `connect` may block, but only this thread."""
+        """Start idle. `clock` is monotonic; `connect` may block only this client's thread."""
         self.stuck: tuple[Stuck, ...] = ()
         self.programs: dict[str, str] = {}
         self.connected = False
@@ -125,7 +125,7 @@ class Client:
         self._connect = connect
         self._clock = clock
         self._limits = limits
-        # What several threads touch, held for a few lines and never across a wait:
+        # Shared by several threads; the lock is held for a few lines, never across a wait:
         self._lock = threading.Lock()
         self._calls: dict[int, _Call] = {}
         self._given_up: list[_Call] = []
@@ -134,7 +134,7 @@ class Client:
         self._next = 1
         self._metrics = ProbeMetrics()
         self._thread: threading.Thread | None = None
-        # What only the thread touches:
+        # Used by the client's thread only:
         self._selector = selectors.DefaultSelector()
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._selector.register(self._wake, selectors.EVENT_READ)
@@ -146,13 +146,13 @@ class Client:
         self._busy_at = 0.0
 
     def begin(self) -> None:
-        """Connect once: the greeting tells the programs, and what has hung since before."""
+        """Connect once: the greeting lists the programs, and those that already hang."""
         with self._lock:
             self._begin = True
             self._notify()
 
     def remember(self, stuck: tuple[Stuck, ...]) -> None:
-        """Take what was stuck when iowarden ended, and is there, as so until the first greeting."""
+        """Restore programs that hung at the last stop and still exist, until the greeting."""
         there = tuple(filter(_is_there, stuck))
         with self._lock:
             if not self._metrics.connections_total:
@@ -160,9 +160,9 @@ class Client:
                 self._notify()
 
     def ask(self, verb: str, arguments: Sequence[str], deadline_seconds: float) -> str:
-        """Return the value of the answer, as JSON.
+        """Send a request and return the value of the answer, as JSON.
 
-        Blocks 5 s beyond the deadline at most, whatever the probe does.
+        Blocks at most until 5 s after the deadline, whatever the probe does.
         Errors: AbsentError (no probe), MissingError (the program is not installed), StuckError,
         LateError (it was killed at the deadline), ReadError.
         """
@@ -172,7 +172,7 @@ class Client:
         return json.dumps(answer.value)
 
     def kernel_log(self, deadline_seconds: float = 5.0) -> int:
-        """Return a descriptor of '/dev/kmsg', to be closed by the caller. Errors: as `ask`."""
+        """Return a file descriptor of '/dev/kmsg'; the caller closes it. Errors: as `ask`."""
         _, descriptor = self._answer("kmsg", (), deadline_seconds)
         if descriptor < 0:
             raise ReadError(
@@ -182,11 +182,11 @@ class Client:
         return descriptor
 
     def samples(self, now_realtime: float) -> list[Sample]:
-        """Return what FAMILIES describe; `now_realtime` is Unix time."""
+        """Return the samples of FAMILIES; `now_realtime` is Unix time."""
         return self._metrics.samples(len(self._calls), self.stuck, now_realtime)
 
     def close(self, timeout_seconds: float) -> bool:
-        """End the connection and every request; return whether the thread ended in time."""
+        """Close the connection and fail every request; return whether the thread ended in time."""
         with self._lock:
             self._closed = True
             thread = self._thread
@@ -198,7 +198,7 @@ class Client:
         thread.join(timeout_seconds)
         return not thread.is_alive()
 
-    # What a thread that asks does.
+    # Called by requesting threads.
 
     def _answer(
         self, verb: str, arguments: tuple[str, ...], deadline_seconds: float
@@ -254,7 +254,7 @@ class Client:
 
     def _give_up(self, call: _Call) -> None:
         with self._lock:
-            # Already taken out: its end came in this moment, and is complete.
+            # Already removed: its result arrived at this moment, and is complete.
             if self._calls.pop(call.identifier, None) is not None:
                 self._given_up.append(call)
                 self._notify()
@@ -271,7 +271,7 @@ class Client:
             self._thread.start()
         os.eventfd_write(self._wake, 1)
 
-    # What the thread does.
+    # Run by the client's thread.
 
     def _run(self) -> None:
         while not self._closed:
@@ -279,7 +279,7 @@ class Client:
                 self._turn()
             except (OSError, ProtocolError) as error:
                 self._broken(str(error), absent=isinstance(error, FileNotFoundError))
-            except Exception as error:  # noqa: BLE001 - our own fault, told as the problem
+            except Exception as error:  # noqa: BLE001 - a bug of ours, reported as the problem
                 self._broken(trace(error))
         self._broken("iowarden is stopping")
         with self._lock:
@@ -328,7 +328,8 @@ class Client:
         now = self._clock()
         limits, transport = self._limits, self._transport
         if transport is None:
-            # A problem fails requests at once; without one they wait for the next attempt.
+            # While there is a problem, requests fail at once; otherwise they wait for the next
+            # attempt.
             waits = bool(self.stuck or self._calls)
             return max(self._retry_at - now, 0.0) if waits else None
         if not self.connected:
@@ -341,7 +342,7 @@ class Client:
         return max(min(ends) - now, 0.0) if ends else None
 
     def _look_at_limits(self, now: float, given_up: list[_Call]) -> None:
-        """Close a connection that is of no use. Errors: TimeoutError."""
+        """Close a connection that does not work. Errors: TimeoutError."""
         limits, transport = self._limits, self._transport
         if transport is None:
             return
@@ -360,7 +361,7 @@ class Client:
             self._retry_at, self._pause_seconds = now, limits.pause_seconds
 
     def _reach(self, now: float, calls: list[_Call]) -> None:
-        """Make a connection, or fail what waits for one too soon after a failure."""
+        """Connect, or fail the waiting requests if the last failure was too recent."""
         if now < self._retry_at:
             if self.problem:
                 self._fail(calls)
@@ -384,7 +385,7 @@ class Client:
         transport.put(frame)
 
     def _receive(self) -> None:
-        """Take what came. Errors: OSError, ProtocolError."""
+        """Handle received messages. Errors: OSError, ProtocolError."""
         if self._transport is None:
             return
         try:
@@ -401,7 +402,7 @@ class Client:
         if waits or transport.waiting():
             raise ConnectionError("the probe closed the connection with requests unanswered")
         self._pause()
-        self._drop()  # nobody waits for it: it was restarted
+        self._drop()  # No request waits: the probe was restarted.
 
     def _handle(self, message: Message) -> None:
         if isinstance(message, Hello) != (not self.connected):
@@ -430,7 +431,7 @@ class Client:
                     raise ProtocolError(
                         f"got an answer to request {message.identifier}, which was never sent"
                     )
-                # Nobody may wait any more: it was given up, or is answered twice.
+                # The caller may have gone: the request timed out, or is answered twice.
                 self._end(message.identifier, message)
             case _:
                 raise ProtocolError(f"expected an answer, got a {type(message).__name__} message")
@@ -453,12 +454,12 @@ class Client:
         call.done.set()
 
     def _broken(self, why: str, *, absent: bool = False) -> None:
-        """Drop the connection, and fail whoever waits."""
+        """Drop the connection, and fail the waiting requests."""
         if not self.problem:
             now = dt.datetime.fromtimestamp(time.time(), dt.UTC)
             self._failing_since = f"{now:%Y-%m-%d %H:%M:%S} UTC"
         with self._lock:
-            # What was not sent may go by the next connection, if one may be made already.
+            # Unsent requests may use the next connection, if one may be made already.
             calls = [c for c in self._calls.values() if c.sent_at is not None or not self.connected]
         self._pause()
         self._drop()
@@ -493,16 +494,16 @@ class Client:
 
 
 def _is_there(program: Stuck) -> bool:
-    """Whether a program may still run although nobody tells: no probe, or a boot in between.
+    """Whether a program may still run although no probe reports it; after a reboot it does not.
 
-    Where others' processes are not shown (proc(5), hidepid), nor is the first one: it may.
+    If other users' processes are hidden (proc(5), hidepid), so is process 1: then it may.
     """
     found = _start_ticks(program.pid)
     return found == program.start_ticks or (found is None and _start_ticks(1) is None)
 
 
 def _start_ticks(pid: int) -> int | None:
-    """Return when a process was started, None where none is shown. Source: proc(5), starttime."""
+    """Return when a process was started, None if it is not visible. Source: proc(5), starttime."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return int(file.read().rpartition(b")")[2].split()[19])

@@ -1,4 +1,4 @@
-"""The two ways to the probe: systemd's socket, or a probe that is started as a child."""
+"""The two ways to connect to the probe: the socket of systemd, or a probe started as a child."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import threading
 from collections.abc import Callable
 
 Connect = Callable[[], socket.socket]
-"""Return a new connected stream socket. Errors: OSError; FileNotFoundError: no probe at all."""
+"""Returns a new connected stream socket. Errors: OSError; FileNotFoundError: there is no probe."""
 
 _MOST_CHILDREN = 3
 
 
 def at(path: str) -> Connect:
-    """Return what connects to the socket at a path, as systemd made it."""
+    """Return a function that connects to the socket at a path, which systemd made."""
 
     def connect() -> socket.socket:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            connection.settimeout(0)  # a full queue is an error (EAGAIN), not a wait: unix(7)
+            connection.settimeout(0)  # A full queue is an error (EAGAIN), not a wait: unix(7).
             connection.connect(path)
         except OSError as error:
             connection.close()
@@ -33,11 +33,11 @@ def at(path: str) -> Connect:
 
 
 def spawn(runtime_directory: str, *options: str) -> Connect:
-    """Return what starts a probe as a child, for a run in the foreground, and connects to it.
+    """Return a function that starts a probe as a child and connects to it, for foreground runs.
 
-    The child has a session of its own, so that Ctrl-C reaches only us; it ends at the end of its
-    connection. `options` are further ones of its command line.
-    Limits: beyond `_MOST_CHILDREN` that live on, no other is started.
+    The child has its own session, so that Ctrl-C reaches only the daemon; it ends with its
+    connection. `options` are further command line options.
+    Limits: no further one is started while `_MOST_CHILDREN` are still running.
     """
     children: list[subprocess.Popen[bytes]] = []
 
@@ -57,21 +57,22 @@ def spawn(runtime_directory: str, *options: str) -> Connect:
             command += ["--descriptor", str(theirs.fileno())]
             command += ["--runtime-directory", os.path.abspath(runtime_directory), *options]
             try:
-                child = subprocess.Popen(  # noqa: S603 - our own program, nothing of it from outside
+                child = subprocess.Popen(  # noqa: S603 - our own program and arguments
                     command,
                     stdin=subprocess.DEVNULL,
                     cwd="/",
                     pass_fds=(theirs.fileno(),),
                     start_new_session=True,
-                    # With a user, even our own, it is fork and not vfork: that would suspend us
-                    # until the exec, the interpreter's lock held, and the exec may wait for a disk.
+                    # With a user, even our own, Popen uses fork and not vfork: vfork would suspend
+                    # the daemon until the exec, with the interpreter's lock held, and the exec may
+                    # wait for a disk.
                     user=os.geteuid(),
                 )
             except OSError:
                 ours.close()
                 raise
         children.append(child)
-        # It ends when we close, and leaves no zombie until the next one is started.
+        # It ends when we close the connection, and is reaped when the next one is started.
         threading.Thread(target=child.wait, name="probe-child", daemon=True).start()
         return ours
 

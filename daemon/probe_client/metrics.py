@@ -1,4 +1,4 @@
-"""Metrics of the probe, as the daemon knows it: requests, and programs that hang."""
+"""Metrics of the probe as seen by the daemon: requests, and programs that hang."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 VERBS = ("run", "tasks", "journal", "newest", "statvfs", "kmsg")
 UNREACHABLE = "unreachable"
-"""Instead of an outcome: there was no connection, or it broke before the answer."""
+"""Used instead of an outcome: there was no connection, or it broke before the answer."""
 _MOST_CHARACTERS = 500
 _OUTCOMES = (*(outcome.value for outcome in Outcome), UNREACHABLE)
 
@@ -49,13 +49,13 @@ FAMILIES = (_UP, _REQUESTS, _SECONDS, _OPEN, _CONNECTIONS, _STUCK_SECONDS, _STUC
 
 
 class ProbeMetrics:
-    """What is counted, by any thread.
+    """Counters, updated by any thread.
 
     `up`: whether the last attempt to connect succeeded, None before the first.
     """
 
     def __init__(self) -> None:
-        """Nothing was asked yet."""
+        """Start with no requests."""
         self.up: bool | None = None
         self.connections_total = 0
         self._lock = threading.Lock()
@@ -63,7 +63,7 @@ class ProbeMetrics:
         self._seconds = dict.fromkeys(VERBS, 0.0)
 
     def count(self, verb: str, outcome: str, seconds: float) -> None:
-        """Count a request that came to something after so many seconds."""
+        """Count a completed request, its outcome and its duration in seconds."""
         with self._lock:
             key = (verb, str(outcome))
             self._counts[key] = self._counts.get(key, 0) + 1
@@ -72,7 +72,7 @@ class ProbeMetrics:
     def samples(
         self, open_requests: int, stuck: tuple[Stuck, ...], now_realtime: float
     ) -> list[Sample]:
-        """Return what FAMILIES describe; `now_realtime` is Unix time."""
+        """Return the samples of FAMILIES; `now_realtime` is Unix time."""
         with self._lock:
             counts, seconds = dict(self._counts), dict(self._seconds)
         since = {labels: each.since_seconds for each in stuck for labels in _labels(each)}
@@ -110,5 +110,5 @@ def _labels(stuck: Stuck) -> list[Labels]:
 
 
 def printable(text: str) -> str:
-    """Return text that can be written anywhere, not too long: it may come from anyone."""
+    """Return text that is safe to print and not too long: it may come from any source."""
     return text[:_MOST_CHARACTERS].encode(errors="backslashreplace").decode()

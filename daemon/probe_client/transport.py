@@ -1,4 +1,4 @@
-"""One connection to the probe: frames out, messages and descriptors in; it never waits."""
+"""One connection to the probe: frames out, messages and descriptors in; it never blocks."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _CHUNK_BYTES = 65_536
 class Transport:
     """A connected stream socket, watched by a selector. Errors: OSError.
 
-    By the clock: when it `began`, when the probe last read something, or nothing was left to be
-    read (`sent_at`), and when it was last heard of.
+    Times of the client's clock: when it `began`, when the probe last read data or had nothing left
+    to read (`sent_at`), and when data last arrived from it.
     """
 
     def __init__(
@@ -41,21 +41,21 @@ class Transport:
         self.began_at = self.sent_at = self.heard_at = clock()
 
     def unsent(self) -> bool:
-        """Whether something waits to be sent."""
+        """Return whether data waits to be sent."""
         return bool(self._outgoing)
 
     def waiting(self) -> bool:
-        """Whether part of a frame came: the probe owes the rest."""
+        """Return whether a partial frame was received: the probe still has to send the rest."""
         return self._decoder.waiting()
 
     def put(self, frame: bytes) -> None:
-        """Have a frame sent, by `send`."""
+        """Queue a frame; `send` sends it."""
         if not self._outgoing:
             self.sent_at = self._clock()
         self._outgoing += frame
 
     def send(self) -> None:
-        """Send what the socket takes."""
+        """Send as much as the socket accepts."""
         if self._outgoing:
             with contextlib.suppress(BlockingIOError):
                 del self._outgoing[: self._stream.send(self._outgoing)]
@@ -65,9 +65,9 @@ class Transport:
             self._selector.modify(self._stream, events)
 
     def receive(self) -> Iterator[Message]:
-        """Yield the messages that came. Errors: ProtocolError; EOFError: the probe has ended."""
+        """Yield the messages received. Errors: ProtocolError; EOFError: the probe has ended."""
         try:
-            # Room for one descriptor: the kernel closes those that are beyond the room.
+            # Room for one descriptor: the kernel closes those that do not fit.
             received, ancillary, _, _ = self._stream.recvmsg(
                 _CHUNK_BYTES, socket.CMSG_SPACE(array.array("i").itemsize), socket.MSG_CMSG_CLOEXEC
             )
@@ -79,21 +79,21 @@ class Transport:
         self.heard_at = self._clock()
         yield from self._decoder.feed(received)
         if not self._decoder.waiting():
-            self._forget_descriptor()  # it came with no answer to 'kmsg'
+            self._forget_descriptor()  # It came without an answer to 'kmsg'.
 
     def take_descriptor(self) -> int:
-        """Return the descriptor that came with the message, to be closed by the caller, or -1."""
+        """Return the descriptor that came with the message, or -1; the caller closes it."""
         descriptor, self._descriptor = self._descriptor, -1
         return descriptor
 
     def close(self) -> None:
-        """Close it, and a descriptor that nobody took."""
+        """Close it, and a descriptor that was not taken."""
         self._forget_descriptor()
         self._selector.unregister(self._stream)
         self._stream.close()
 
     def _keep_descriptor(self, ancillary: list[tuple[int, int, bytes]]) -> None:
-        """Keep the last descriptor that came until the frame it came with is whole."""
+        """Hold the last descriptor received until the frame that it came with is complete."""
         for level, kind, data in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 found = array.array("i")

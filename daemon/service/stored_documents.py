@@ -294,7 +294,7 @@ def _with_habits(incidents: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def _not_ended(happened: Any) -> Any:  # noqa: ANN401 - JSON
-    """Add when events ended others, and at which place: of all older events."""
+    """Add the end and the places of older events."""
     found = [
         each
         | {
