@@ -1,4 +1,4 @@
-"""The root half of iowarden: `python -I -m iowarden.daemon.probe`, by its socket or with one given.
+"""The privileged probe: `python -I -m iowarden.daemon.probe`, by systemd's socket or a given one.
 
 *Source:* sd_listen_fds(3), sd_notify(3). Exit: 0, 64 (command line), 71 (not on this kernel), 77
 (not root); numbers of sysexits.h.
@@ -24,7 +24,7 @@ _USAGE, _SYSTEM, _PERMISSION = 64, 71, 77
 
 
 def main(words: list[str]) -> int:
-    """Serve until idle, or the given connection ends; return the exit status."""
+    """Serve until idle, or until the given connection ends; return the exit status."""
     parser = argparse.ArgumentParser(
         "iowarden-probe", description="Runs programs as root for iowarden."
     )
@@ -47,7 +47,7 @@ def main(words: list[str]) -> int:
         return _refuse("no socket: give '--descriptor' or start it by systemd", _USAGE)
     log = Log(foreground=not listening, identifier=IDENTIFIER)
     users = {own} if options.unprivileged else set()
-    with contextlib.suppress(KeyError):  # no such user here: root alone may ask
+    with contextlib.suppress(KeyError):  # no such user here: only root may send requests
         users.add(pwd.getpwnam(options.user).pw_uid)
     try:
         os.makedirs(options.runtime_directory, 0o700, exist_ok=True)  # systemd has made its own
@@ -79,7 +79,7 @@ def _refuse(why: str, status: int) -> int:
 
 
 def _runtime_directory() -> str:
-    """Return the directory that the unit asks for. Source: systemd.exec(5), RuntimeDirectory."""
+    """Return the directory that the unit declares. Source: systemd.exec(5), RuntimeDirectory."""
     return os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
 
 

@@ -1,12 +1,14 @@
-"""The command lines root may run for the daemon, and nothing else. Pure.
+"""The allowlist: the command lines that root may run for the daemon, and nothing else. Pure.
 
 A program has forms; a form is a sequence of parts; a part is repeated between `least` and `most`
-times, each time by the first alternative that fits. An alternative is written as its arguments, a
-space between two; each argument must match wholly, and `<name>` stands for a word of `_WORDS`. So
-no option may be shortened or glued to its value, though getopt_long(3) would take both.
+times, each time by the first alternative that fits. An alternative is written as its arguments,
+separated by spaces; each argument must match completely, and `<name>` stands for a pattern of
+`_WORDS`. So no option may be abbreviated or joined to its value, although getopt_long(3) accepts
+both.
 
-All of it only reads, but for smartctl's self-tests. What is deliberately missing: whatever clears a
-log, writes a file, sets a value, loads a module; and smartctl's types that write to the disk.
+All command lines only read, except smartctl's self-tests. Deliberately missing is everything that
+clears a log, writes a file, sets a value or loads a module; and smartctl's types that write to the
+disk.
 
 Source: smartctl(8) 7.3, mdadm(8) 4.2, debugfs(8) 1.47, xfs_io(8) 6.1, find(1) 4.9 and btrfs(8) 6.2,
 each tried; dmsetup(8) 1.02.185, by its manual; the vendors' programs were not tried: their command
@@ -40,11 +42,11 @@ Form = tuple[Part, ...]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program root may run.
+    """A program that root may run.
 
-    Fields: `directories` are its vendor's own, looked at before the usual ones; `drivers` are those
-    of the hosts it may talk to, whichever is named, `vendor` stands for them where there is none.
-    `idle`: it may read a file system for minutes, and others come first.
+    Fields: `directories` are its vendor's own, searched before the usual ones; `drivers` are those
+    of the hosts that it may access, whichever is named, `vendor` stands for them if there is none.
+    `idle`: it may read a file system for minutes, and runs with idle I/O priority.
     """
 
     forms: tuple[Form, ...]
@@ -56,10 +58,11 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """What an allowed command line names. '' where it names none.
+    """What an allowed command line names; '' if it names none.
 
     Fields: `device` is a path below '/dev'; `raid_type` is smartctl's '-d' for a disk behind a RAID
-    controller; at `mount_point` a file system is said to be; `scan`: it looks for disks itself.
+    controller; `mount_point` should be one of a mounted file system; `scan`: it searches for disks
+    itself.
     """
 
     program: Program
@@ -71,9 +74,9 @@ class Matched:
 
 
 def match(arguments: tuple[str, ...]) -> Matched:
-    """Return what a command line names, its first argument being the program's name.
+    """Return what a command line names; its first argument is the program's name.
 
-    Errors: ValueError, with the argument that is not allowed and what would be.
+    Errors: ValueError, with the argument that is not allowed and those that would be.
     """
     if not 0 < len(arguments) <= MOST_ARGUMENTS:
         raise ValueError(f"expected 1 to {MOST_ARGUMENTS} arguments, got {len(arguments)}")
@@ -120,7 +123,7 @@ def match(arguments: tuple[str, ...]) -> Matched:
 def _fit(
     form: Form, arguments: tuple[str, ...], words: list[tuple[str, str]]
 ) -> tuple[int, list[str]]:
-    """Return how far a form fits, and what it wants there; nothing, and all, is a whole fit."""
+    """Return how far a form matches, what it expects there; nothing, and all: a full match."""
     at = 1
     wanted: list[str] = []
     for part in form:
@@ -128,7 +131,7 @@ def _fit(
         while times < part.most and (taken := _taken(part, arguments[at:], words)):
             at += taken
             times += 1
-        wanted = [] if times else wanted  # what was left out earlier, would still fit here
+        wanted = [] if times else wanted  # parts omitted before would still match here
         if times < part.most:
             wanted += part.alternatives
         if times < part.least:
@@ -196,7 +199,7 @@ _TYPES = {
     "sssraid": ("bsg", r"sssraid,\d{1,3},\d{1,3}"),
     "hpt": ("sd", r"hpt,[1-4]/\d{1,3}(/[1-4])?"),
 }
-"""What '-d' takes for a disk behind a RAID controller, and the device it goes with."""
+"""What '-d' accepts for a disk behind a RAID controller, and the device that goes with it."""
 
 _DEVICES = {
     "sd": r"/dev/sd[a-z]{1,3}",
@@ -214,7 +217,7 @@ _DEVICES = {
 """Only the kernel's own names: '/dev/mapper' and '/dev/md' hold symbolic links."""
 
 _MOUNT_POINTS = {"mount_point": "xfs", "btrfs_mount_point": "btrfs"}
-"""Of which kind of file system a mount point must be."""
+"""File system type that a mount point must have."""
 
 _WORDS = {
     "json": r"--json(=[cgiosv]{1,6})?|-j",
@@ -222,7 +225,7 @@ _WORDS = {
     "direct": r"auto|ata|scsi|nvme(,0x[0-9a-f]{1,8})?|sat(,auto)?(,1[26])?"
     r"|usbcypress|usbjmicron(,p)?(,[01])?|usbprolific|usbsunplus"
     r"|snt(asmedia|realtek)(/sat)?|sntjmicron(/sat)?(,0x[0-9a-f]{1,8})?",
-    # Without those that set or reset ('scterc,N', 'sasphy,reset') or forget once they were read.
+    # Without those that set or reset ('scterc,N', 'sasphy,reset') or clear data once it was read.
     # 7.3 does not know 'farm' and 'genstats'.
     "log": r"error|xerror(,\d{1,3})?(,error)?|selftest|xselftest(,\d{1,3})?(,selftest)?"
     r"|selective|background|directory(,[gs])?|scttemp(sts|hist)?|scterc|devstat(,\d{1,3})?|defects(,\d{1,5})?|ssd"
@@ -237,7 +240,7 @@ _WORDS = {
     r"|stat\x20\x3c\d{1,15}\x3e|testb\x20\d{1,15}\x20\d{1,6}",
     "fsmap": r"fsmap\x20-[dlr](\x20-[mv])?(\x20-n\x20\d{1,6})?\x20\d{1,15}\x20\d{1,15}",
     **dict.fromkeys(_MOUNT_POINTS, r"/[!-~]{0,255}"),
-    # find: of one inode on one file system its type, size and path, behind which comes a NUL.
+    # find: type, size and path of one inode on one file system, each path followed by a NUL.
     "inode": r"\d{1,20}",
     "found": r"%y:%s:%p\\0",
     "device_number": r"\d{1,7}",
@@ -273,7 +276,7 @@ _READ = (
 
 
 def _smartctl(device: str, *types: str) -> tuple[Form, Form]:
-    """Reading a disk, and its self-tests. `types`: how '-d' may be given; none: it need not be."""
+    """Reading a disk, and its self-tests. `types`: values of '-d'; none: it is optional."""
     given = (_one if types else _maybe)(*(f"-d <{name}>" for name in types or ("direct",)))
     last = _one(f"<{device}>")
     json = _some("<json>")
@@ -316,7 +319,7 @@ _MEGACLI: tuple[Form, ...] = (
         *(_one("-f /dev/stdout"), _one("<adapter>"), _one("-NoLog")),
     ),
 )
-"""Always with '-NoLog': without it MegaCli writes 'MegaSAS.log' where it stands."""
+"""Always with '-NoLog': without it MegaCli writes 'MegaSAS.log' to its current directory."""
 _SSACLI: tuple[Form, ...] = (
     (_one("version"),),
     (_one("ctrl"), _one("all", "<slot>"), _one("show"), _maybe("status", "detail")),
@@ -355,7 +358,7 @@ _TW_CLI: tuple[Form, ...] = (
 )
 _ARECA: tuple[Form, ...] = (
     (
-        # Not 'set curctrl=N': some scripts give it in a call of its own, so it outlives the call.
+        # Not 'set curctrl=N': some scripts use it in a separate call, so it outlives the call.
         _maybe(r"ctrl=\d{1,2}"),
         _one(
             *("event info", "hw info", "sys info", r"disk smart drv=\d{1,3}"),
@@ -410,7 +413,7 @@ PROGRAMS = {
         idle=True,
     ),
     "btrfs": Program(_BTRFS, idle=True),
-    # Never '--showkeys'; without it the key of an encryption is not told.
+    # Never '--showkeys'; without it the encryption key is not printed.
     "dmsetup": Program(((_one("table"), _one("-j <device_number>"), _one("-m <device_number>")),)),
     "tw_cli": Program(
         _TW_CLI,

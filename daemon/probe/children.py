@@ -1,6 +1,6 @@
-"""A program or function in a process of its own, which nothing here ever waits for.
+"""Starts a program or function in its own process; nothing here ever waits for it.
 
-Not by 'subprocess': that waits until exec returns, and exec from a disk that hangs never does.
+Not with 'subprocess': that waits until exec returns, and exec from a hung disk never does.
 
 *Source:* fork(2), setsid(2), pidfd_open(2), PR_SET_CHILD_SUBREAPER(2const), proc(5).
 """
@@ -24,7 +24,7 @@ Work = Callable[[dict[str, str]], object]
 
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 SCRATCH = "job-"
-"""How the name of each scratch directory begins."""
+"""Prefix of the name of each scratch directory."""
 MOST_FILE_BYTES = 16 * 1024 * 1024
 MOST_ERROR_BYTES = 4000
 _READ_BYTES = 64 * 1024
@@ -33,13 +33,13 @@ _PR_SET_CHILD_SUBREAPER = 36
 _IOPRIO_SET = {"x86_64": 251, "aarch64": 30, "riscv64": 30, "ppc64le": 273}
 _IOPRIO_WHO_PROCESS, _IOPRIO_CLASS_IDLE, _IOPRIO_CLASS_SHIFT = 1, 3, 13
 """Source: kernel, include/uapi/linux/ioprio.h."""
-# In a child, beside standard input, output and error:
+# In a child, in addition to standard input, output and error:
 _FAULT, _GATE, _FIRST_OTHER = 3, 4, 5
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What '/proc/PID/stat' tells of a process. `start_ticks`: field 22, since boot."""
+    """A process as in '/proc/PID/stat'. `start_ticks`: field 22, since boot."""
 
     pid: int
     state: str
@@ -49,7 +49,7 @@ class Process:
 
 
 class Pipe:
-    """The reading end of what a child writes to; it never blocks."""
+    """The reading end of a pipe that a child writes to; it never blocks."""
 
     def __init__(self, descriptor: int) -> None:
         """Own the descriptor, which is -1 once it is closed."""
@@ -58,9 +58,9 @@ class Pipe:
         self.seen_bytes = 0
 
     def read(self, most_bytes: int, *, turns: int = 1) -> bool:
-        """Take what is there, and keep at most so much of it; return whether more may come.
+        """Read available data, and store at most `most_bytes` of it; return whether more may come.
 
-        `turns`: how often at most, because somebody may write as fast as this reads.
+        `turns`: maximum number of reads, because a writer may be as fast as this reader.
         """
         for _ in range(turns):
             try:
@@ -74,7 +74,7 @@ class Pipe:
         return True
 
     def close(self) -> None:
-        """Want no more; whoever still writes gets SIGPIPE."""
+        """Stop reading; a process that still writes gets SIGPIPE."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
@@ -82,9 +82,9 @@ class Pipe:
 
 @dataclass(slots=True)
 class Child:
-    """A process that was started here. `gate`: it waits for a byte there before it does its work.
+    """A process started here. `gate`: it waits for a byte there before it does its work.
 
-    `fault` brings why the work could not be begun, or failed; it is empty where it did not.
+    `fault` reads why the work could not start, or failed; it is empty otherwise.
     """
 
     pid: int
@@ -98,16 +98,16 @@ class Child:
 
     def release(self) -> None:
         """Let it do its work."""
-        with contextlib.suppress(BrokenPipeError):  # it was killed already: its end will tell
+        with contextlib.suppress(BrokenPipeError):  # it was killed already, which its exit shows
             os.write(self.gate, b"x")
         self._close_gate()
 
     def kill(self) -> None:
-        """Send SIGKILL to it and all that descends from it."""
+        """Send SIGKILL to it and all its descendants."""
         kill(self.pid, self.pidfd)
 
     def pipes(self) -> tuple[Pipe, Pipe, Pipe]:
-        """Return what it writes to."""
+        """Return the pipes that it writes to."""
         return self.output, self.error, self.fault
 
     def close(self) -> None:
@@ -124,22 +124,22 @@ class Child:
 
 
 def prepare() -> None:
-    """Become the parent of what children leave behind. Errors: OSError, a kernel without pidfd."""
+    """Become the parent of orphaned descendants. Errors: OSError, a kernel without pidfd."""
     try:
         os.close(os.pidfd_open(os.getpid()))
     except OSError as error:
         raise OSError(
             error.errno, f"pidfd_open: Linux 5.4 or later is required: {error.strerror}"
         ) from error
-    # Where whoever started this ignores it, the kernel reaps, and how a program ended is lost.
+    # If our parent ignores it, the kernel reaps children, and their exit status is lost.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def program(path: str, arguments: tuple[str, ...], *, idle: bool = False) -> Work:
-    """Return the work of becoming a program; `arguments` begin with its name.
+    """Return the work of executing a program; `arguments` begin with its name.
 
-    `idle`: it gets a disk's time only while nobody else wants it.
+    `idle`: with idle I/O priority, so that it uses a disk only while nothing else does.
     """
 
     def work(environment: dict[str, str]) -> None:
@@ -151,11 +151,11 @@ def program(path: str, arguments: tuple[str, ...], *, idle: bool = False) -> Wor
 
 
 def be_idle() -> None:
-    """Take the idle I/O class for this process, and what it becomes, where it may.
+    """Set the idle I/O class for this process, and the program it becomes, if permitted.
 
-    What it reads, it reads at any priority: no reason to fail. Source: ioprio_set(2), for which
-    glibc has no function; its number is the architecture's. Limits: schedulers without classes
-    ('none', and 'mq-deadline' before Linux 5.14) take no notice.
+    A failure is ignored: it reads the same at any priority. Source: ioprio_set(2), for which glibc
+    has no function; its number depends on the architecture. Limits: schedulers without classes
+    ('none', and 'mq-deadline' before Linux 5.14) ignore it.
     """
     number = _IOPRIO_SET.get(os.uname().machine) if sys.maxsize > 2**32 else None
     if number is not None:
@@ -165,7 +165,7 @@ def be_idle() -> None:
 
 
 def function(call: Callable[[tuple[str, ...]], dict[str, Any]], arguments: tuple[str, ...]) -> Work:
-    """Return the work of calling a function and writing what it returns as JSON."""
+    """Return the work of calling a function and writing its result as JSON."""
 
     def work(_: dict[str, str]) -> None:
         rest = json.dumps(call(arguments), separators=(",", ":")).encode("ascii")
@@ -178,7 +178,7 @@ def function(call: Callable[[tuple[str, ...]], dict[str, Any]], arguments: tuple
 def start(work: Work, scratch: str) -> Child:
     """Fork a child that waits at its gate. `scratch`: a directory to make, its current one.
 
-    Errors: OSError; then nothing is left of it.
+    Errors: OSError; then nothing of it remains.
     """
     with contextlib.ExitStack() as undo:
         os.mkdir(scratch, 0o700)
@@ -192,7 +192,7 @@ def start(work: Work, scratch: str) -> Child:
         (output, to_output), (error, to_error), (fault, to_fault), (from_gate, gate) = ends
         for end in (output, error, fault, gate):
             os.set_blocking(end, False)
-        # A signal that came between fork and setsid would be handled twice: there and here.
+        # A signal between fork and setsid would be handled twice: in the parent and in the child.
         parent = os.getpid()
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
@@ -210,7 +210,7 @@ def start(work: Work, scratch: str) -> Child:
                 )
         except OSError:
             os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)  # it is at its gate, and touched nothing that can hang
+            os.waitpid(pid, 0)  # It is at its gate, and has accessed nothing that can hang.
             raise
         undo.pop_all()
     for end in (to_output, to_error, to_fault, from_gate):
@@ -221,7 +221,7 @@ def start(work: Work, scratch: str) -> Child:
 
 
 def _become(work: Work, scratch: str, parent: int, ends: tuple[int, int, int, int]) -> NoReturn:
-    """In the child: leave all that is the parent's behind, wait at the gate, do the work."""
+    """In the child: close what belongs to the parent, wait at the gate, do the work."""
     fault = ends[2]
     status = 127
     try:
@@ -229,7 +229,7 @@ def _become(work: Work, scratch: str, parent: int, ends: tuple[int, int, int, in
         for each in set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(each, signal.SIG_DFL)
         null = os.open("/dev/null", os.O_RDONLY)
-        # Out of the way first: one of them may have a number that another is to get.
+        # Moved first: one of them may have a number that another one needs.
         high = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 64) for end in (null, *ends)]
         for number, end in enumerate(high):
             os.dup2(end, number, inheritable=number < _FAULT)
@@ -239,7 +239,7 @@ def _become(work: Work, scratch: str, parent: int, ends: tuple[int, int, int, in
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_FILE_BYTES, MOST_FILE_BYTES))
-        # The probe is among the last to go when memory is short, its programs are not.
+        # When memory is short, the probe is among the last to be killed, its programs are not.
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
             file.write("0")
         os.umask(0o077)
@@ -247,11 +247,12 @@ def _become(work: Work, scratch: str, parent: int, ends: tuple[int, int, int, in
         environment = {"LC_ALL": "C", "PATH": PATH, "HOME": scratch, "TW_CLI_LOG": "OFF"}
         if "TZ" in os.environ:
             environment["TZ"] = os.environ["TZ"]
-        # The gate may have been opened by a parent that died before it could take this child along.
+        # The gate may have been opened by a parent that died before its death could kill this
+        # child.
         if os.read(_GATE, 1) and os.getppid() == parent:
             work(environment)
             status = 0
-    except BaseException as error:  # noqa: BLE001 - whatever it was, it is told, and the child ends
+    except BaseException as error:  # noqa: BLE001 - whatever it was, it is reported, and the child ends
         plain = isinstance(error, OSError | ValueError)
         text = str(error) if plain else f"{type(error).__name__}: {error}"
         with contextlib.suppress(OSError):
@@ -261,13 +262,13 @@ def _become(work: Work, scratch: str, parent: int, ends: tuple[int, int, int, in
 
 
 def kill(pid: int, pidfd: int) -> None:
-    """Send SIGKILL to a process, to its group, and to what descends from it in other groups.
+    """Send SIGKILL to a process, to its group, and to its descendants in other groups.
 
-    `pidfd` makes sure that it is no other process of that number.
+    `pidfd` ensures that the number still belongs to this process.
     """
     below = descendants(pid)
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        # While this process is there, reaped or not, no group but its own has its number.
+        # While this process exists, reaped or not, its number is used by no other group.
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         os.killpg(pid, signal.SIGKILL)
     for each in below:
@@ -276,7 +277,7 @@ def kill(pid: int, pidfd: int) -> None:
 
 
 def ended(pid: int) -> int | None:
-    """Reap a child of ours that ended: its wait status, or None; None as well if it is not ours."""
+    """Reap a child that ended: return its wait status, or None, also if it is not our child."""
     try:
         found, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
@@ -285,22 +286,22 @@ def ended(pid: int) -> int | None:
 
 
 def look(pid: int) -> Process | None:
-    """Return what a process is, or None when there is none of that number."""
+    """Return a process by its number, or None if there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name stands in parentheses and may hold any of them.
+    # The name is in parentheses and may contain any of them.
     words = text[text.rindex(b")") + 1 :].split()
     return Process(pid, words[0].decode("ascii"), int(words[2]), int(words[3]), int(words[19]))
 
 
 def children(pid: int) -> list[int]:
-    """Return the children of a process, ended ones as well; none when it is gone.
+    """Return the children of a process, including ended ones; none if it does not exist.
 
-    Limits: the kernel may leave one out while others end (proc(5), task/TID/children), so look
-    again after each end.
+    Limits: the kernel may omit one while others end (proc(5), task/TID/children), so call again
+    after each end.
     """
     found: list[int] = []
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -311,9 +312,9 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return what a process started and what those started, as far as their parents live."""
+    """Return the descendants of a process, as far as their parents are alive."""
     found = children(pid)
-    for each in found:  # grows on the way
+    for each in found:  # grows during the loop
         found += children(each)
     return found
 

@@ -1,4 +1,4 @@
-"""One connection of the probe: frames in and out, never waiting, and the limits of both."""
+"""One connection of the probe: frames in and out, without blocking, and the limits of both."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe.protocol import Message
 
 HALF_SECONDS = 10.0
-"""So long a frame may take to arrive, and the first one to begin."""
+"""Time-out for a complete frame, and for the start of the first one."""
 MOST_UNSENT_BYTES = 16 * 1024 * 1024
 UNSENT_SECONDS = 30.0
-"""So long the other side may read nothing of what waits."""
+"""Time-out for the client to read waiting data."""
 MOST_DESCRIPTORS = 4
 _RECEIVE_BYTES = 4 * 1024
-"""At once, of one: the requests in them are looked at before anybody else has a turn."""
+"""Bytes read at once from one connection: its requests are handled before others get a turn."""
 
 
 class Connection:
-    """A stream socket to somebody who may send anything, and read nothing."""
+    """A stream socket to a client that may send anything, and read nothing."""
 
     def __init__(self, stream: socket.socket, now: float) -> None:
-        """Own the socket. `now` here and below: a clock in seconds that only grows."""
+        """Own the socket. `now` here and below: monotonic time in seconds."""
         stream.setblocking(False)  # noqa: FBT003 - the library's own signature
         self.stream = stream
         self.greeted = False
@@ -42,17 +42,17 @@ class Connection:
         self._progress_at = now
 
     def peer(self) -> int:
-        """Return the user at the other end, when it connected. Source: unix(7), SO_PEERCRED."""
+        """Return the client's user ID, as of its connect. Source: unix(7), SO_PEERCRED."""
         found = self.stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         return int(struct.unpack("3i", found)[1])
 
     def receive(self, now: float) -> list[Message] | None:
-        """Return the messages that came; None: the other side has ended. Errors: ProtocolError."""
+        """Return the received messages; None: the client disconnected. Errors: ProtocolError."""
         try:
             received = self.stream.recv(_RECEIVE_BYTES)
         except BlockingIOError:
             return []
-        except OSError:  # reset: as good as its end
+        except OSError:  # a reset is the same as its end
             return None
         if not received:
             return None
@@ -64,7 +64,7 @@ class Connection:
         return messages
 
     def put(self, frame: bytes, now: float, descriptor: int = -1) -> None:
-        """Have a frame sent; the descriptor goes with its first byte, and is owned from here."""
+        """Queue a frame; the descriptor is sent with its first byte, and is owned from now on."""
         if not self._out:
             self._progress_at = now
         self._out.append((memoryview(frame), descriptor))
@@ -72,14 +72,14 @@ class Connection:
         self.send(now)
 
     def send(self, now: float) -> None:
-        """Send as much as the socket takes."""
+        """Send as much as the socket accepts."""
         while self._out:
             rest, descriptor = self._out[0]
             try:
                 sent = self._transmit(rest, descriptor)
             except BlockingIOError:
                 return
-            except OSError:  # the other side is gone, and what waits for it of no more use
+            except OSError:  # The client has disconnected, and what waits for it is useless.
                 self.broken = True
                 return
             self._progress_at = now
@@ -98,7 +98,7 @@ class Connection:
         return self.stream.sendmsg([data], rights)
 
     def unsent(self) -> bool:
-        """Whether something waits to be sent."""
+        """Return whether data waits to be sent."""
         return bool(self._out)
 
     def descriptors(self) -> int:
@@ -106,7 +106,7 @@ class Connection:
         return sum(descriptor >= 0 for _, descriptor in self._out)
 
     def late_at(self) -> float:
-        """Return when it is to be closed, if until then the other side neither sends nor reads."""
+        """Return when it is to be closed, unless the client sends or reads before that."""
         if self._unsent_bytes > MOST_UNSENT_BYTES:
             return float("-inf")
         reads = self._progress_at + UNSENT_SECONDS if self._out else float("inf")
@@ -114,13 +114,13 @@ class Connection:
         return min(reads, sends)
 
     def fault(self) -> str:
-        """Return what is wrong with the other side once it is late."""
+        """Return the fault of a client that is late."""
         if self._out:
             return f"the client does not read; {self._unsent_bytes} bytes wait to be sent"
         return "the client sent an incomplete frame or no greeting, then nothing"
 
     def close(self) -> None:
-        """Close it, and the descriptors that it should have passed."""
+        """Close it, and the descriptors that were not passed."""
         self.closed = True
         for _, descriptor in self._out:
             if descriptor >= 0:

@@ -1,6 +1,6 @@
-"""What is asked of the probe: each request waits for its turn, runs in a child, and is answered.
+"""Request queue of the probe: each request waits for its turn, runs in a child, and is answered.
 
-At each controller one program at a time, in the order of asking.
+At each controller one program at a time, in the order of the requests.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ MOST_OPEN = 64
 MOST_CHILDREN = 32
 MOST_WAITING = 256
 MOST_LEFT = 64
-"""Programs that hang; each holds memory of the kernel that nobody can free."""
+"""Limit of programs that hang; each holds kernel memory that cannot be freed."""
 MOST_ERROR_BYTES = 64 * 1024
 _LAST_READS = 256
-"""So often a pipe is read once its program has ended: what it holds, and not for ever."""
+"""Maximum number of reads of a pipe once its program has ended: its content, and no more."""
 _ALONE = frozenset({"tasks", "journal"})
-"""Verbs of which one runs at a time; the others are one for each path."""
+"""Verbs of which one runs at a time; of the others one per path."""
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A request without an answer. Units: `until` and `begun` by the clock that only grows."""
+    """A request without an answer. Units: `until` and `begun` by the monotonic clock."""
 
     connection: Connection
     request: Request
@@ -56,7 +56,7 @@ class Job:
     killed: tuple[Outcome, str] | None = None
 
     def record(self) -> Stuck:
-        """Return what the register keeps of it."""
+        """Return its entry in the register."""
         own = self.request.arguments
         return Stuck(
             self.child.pid if self.child else 0,
@@ -69,9 +69,9 @@ class Job:
 
 
 class Jobs:
-    """The requests without an answer: those that wait, and those that run.
+    """The requests without an answer, waiting or running.
 
-    `orphans` are what was killed and is not gone.
+    `orphans` are processes that were killed and have not ended.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Jobs:
     ) -> None:
         """Find the programs. `directory` is for scratch directories and the register.
 
-        `send` takes the frame of an answer; `tell` is called when what is stuck changed.
+        `send` gets the frame of an answer; `tell` is called when the stuck programs changed.
         """
         self._directory = directory
         self._selector = selector
@@ -107,29 +107,29 @@ class Jobs:
         )
 
     def programs(self, *, anew: bool = False) -> dict[str, str]:
-        """Return the programs that may be run, by name, with their path; `anew`: look for them."""
+        """Return the allowed programs by name, with their path; `anew`: search for them again."""
         if anew:
             self._programs = self._find()
         return self._programs.found()
 
     def all(self) -> tuple[Job, ...]:
-        """Return what waits, then what runs."""
+        """Return the waiting requests, then the running ones."""
         return (*self._waiting, *self._running.values())
 
     def of(self, each: Connection) -> list[Job]:
-        """Return those of a connection."""
+        """Return the requests of a connection."""
         return [job for job in self.all() if job.connection is each]
 
     def busy(self) -> bool:
-        """Whether a process is there."""
+        """Return whether a process exists."""
         return bool(self._running or self.orphans)
 
     def done(self) -> bool:
-        """Whether nothing runs but what hangs."""
+        """Return whether nothing runs except programs that hang."""
         return not self._running and len(self.orphans) == len(self.orphans.stuck())
 
     def check_room(self, each: Connection, request: Request) -> None:
-        """Check that a request may wait beside the others. Errors: RefusedError."""
+        """Check that a further request may wait. Errors: RefusedError."""
         mine = [job.request.identifier for job in self.of(each)]
         if request.identifier in mine:
             raise RefusedError(f"request {request.identifier} is already open")
@@ -137,7 +137,7 @@ class Jobs:
             raise RefusedError(f"queue is full: {len(mine)} of yours, {len(self._waiting)} in all")
 
     def add(self, each: Connection, request: Request) -> None:
-        """Take a request; start what can start. Errors: RefusedError."""
+        """Queue a request; start what can start. Errors: RefusedError."""
         now = time.monotonic()
         controllers, devices, work = self._plan(request)
         job = Job(each, request, controllers, devices, work, now + request.deadline_seconds, now)
@@ -145,18 +145,18 @@ class Jobs:
         self._begin()
 
     def refused(self, each: Connection, request: Request, error: RefusedError) -> Outcome:
-        """Return what a request comes to that is not run; log it, if it may not be."""
+        """Return the outcome of a request that is not run; log it if it is not allowed."""
         if isinstance(error, MissingError):
             return Outcome.MISSING
         self._log.refuse(f"'{request.verb}' from user {each.peer()}: {error}", MOST_REQUESTS_SAID)
         return Outcome.REFUSED
 
     def next_at(self) -> float:
-        """Return when something is due. The times of a clock that only grows; inf: nothing."""
+        """Return when something is due, by the monotonic clock; inf: nothing is."""
         return min((*(job.until for job in self.all()), self.orphans.next_at()))
 
     def on_time(self, now: float) -> None:
-        """End what is late."""
+        """End what is past its deadline."""
         for job in tuple(self._waiting):
             if now >= job.until:
                 self.end(job, self._busy(job), Outcome.BUSY)
@@ -166,7 +166,7 @@ class Jobs:
         self.orphans.on_time(now)
 
     def _plan(self, request: Request) -> tuple[frozenset[str], tuple[str, ...], Work]:
-        """Return what nothing else may be at meanwhile, the devices, and what to do."""
+        """Return what must be used exclusively, the devices, and the work."""
         if request.verb == "run":
             try:
                 command = self._programs.resolve(request.arguments)
@@ -182,11 +182,11 @@ class Jobs:
         return frozenset({name}), (), call
 
     def _begin(self) -> None:
-        """Start what can start, at each controller in the order of asking."""
+        """Start what can start, at each controller in the order of the requests."""
         used = {name for job in self._running.values() for name in job.controllers}
         used |= {name for program in self.orphans.programs() for name in program.controllers}
         for job in tuple(self._waiting):
-            if job not in self._waiting:  # an answer found its connection broken
+            if job not in self._waiting:  # The connection of an answer was broken.
                 continue
             if hanging := self._hanging(job):
                 self._waiting.remove(job)
@@ -201,9 +201,9 @@ class Jobs:
             used |= job.controllers
 
     def _allowed_still(self, job: Job) -> bool:
-        """Look again when a request's turn has come; answer it if it may not be done any more.
+        """Check a request again when its turn has come; answer it if it is no longer allowed.
 
-        While it waited, smartd may have been started, a program replaced, a disk been renamed.
+        While it waited, smartd may have been started, a program replaced, or a disk renamed.
         """
         try:
             job.controllers, job.devices, job.work = self._plan(job.request)
@@ -215,7 +215,7 @@ class Jobs:
         return True
 
     def _hanging(self, job: Job) -> str:
-        """Return '', or why nothing can be started for a request for long."""
+        """Return '', or why nothing can be started for a request for a long time."""
         told = self.orphans.stuck()
         for program in told:
             if not job.controllers.isdisjoint(program.controllers):
@@ -243,7 +243,7 @@ class Jobs:
             child.release()
 
     def end(self, job: Job, reason: str, outcome: Outcome = Outcome.CANCELLED) -> None:
-        """Answer a request that waits, kill one that runs."""
+        """Answer a waiting request; kill the program of a running one."""
         if job.child is not None:
             self._kill(job, job.child, outcome, reason)
         elif job in self._waiting:
@@ -273,7 +273,7 @@ class Jobs:
             self._kill(job, child, Outcome.OVERFLOW, _too_much(job))
 
     def _kill(self, job: Job, child: Child, outcome: Outcome, reason: str) -> None:
-        """Kill the program of a request, which comes to `outcome` once it is gone."""
+        """Kill the program of a request, whose outcome is `outcome` once it has ended."""
         if job.killed is None:
             job.killed = (outcome, reason)
             job.since_seconds = time.time()
@@ -281,7 +281,7 @@ class Jobs:
             child.kill()
 
     def _ended(self, job: Job, child: Child) -> None:
-        """Answer for a program that ended, and kill what it leaves behind."""
+        """Answer for a program that ended, and kill what it left running."""
         status = children.ended(child.pid)
         if status is None:
             return
@@ -300,7 +300,7 @@ class Jobs:
     def _result(
         self, job: Job, child: Child, status: int
     ) -> tuple[Outcome, str, dict[str, Any] | None]:
-        """Return what a program came to. `status`: negative when a signal ended it."""
+        """Return the outcome of a program. `status`: negative if a signal ended it."""
         content = child.output.content
         if job.killed is not None:
             return *job.killed, None
@@ -329,7 +329,7 @@ class Jobs:
         child.close()
 
     def _late(self, job: Job, child: Child) -> None:
-        """Kill a program at its deadline; give one up that is not gone long after that."""
+        """Kill a program at its deadline; abandon one that has not ended long after that."""
         if job.killed is None:
             self._kill(
                 job,

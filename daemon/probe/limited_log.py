@@ -1,4 +1,4 @@
-"""The probe's log, rate-limited, whoever asks for whatever."""
+"""The probe's log, rate-limited against any client."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from iowarden.daemon.sanitize import one_line
 
 MOST_REQUESTS_SAID = 16
 _MOST_CONNECTIONS_SAID = 32
-"""Whoever asks for something else each time, fills no journal, and hides no line that matters: so
-many texts of a minute, of whatever kind, leave no room for another refusal of a request, or of a
-connection.
-"""
+"""Limits of texts logged per minute, of any kind, beyond which no further refusal of a request, or
+of a connection, is logged: a client that sends ever new requests can neither fill the journal nor
+hide important messages."""
 _MOST_SAID = 256
 _SAY_AGAIN_SECONDS = 60.0
 
 
 class LimitedLog:
-    """Logs a text once a minute at most, and counts what was refused."""
+    """Logs a text at most once a minute, and counts refusals."""
 
     def __init__(self, log: journal.Log) -> None:
-        """Nothing is logged yet."""
+        """Start empty."""
         self.refused_total = 0
         self._log = log
         self._said: dict[str, float] = {}
@@ -32,9 +31,9 @@ class LimitedLog:
         self.say("warning", f"probe: refused {one_line(text, 300)}", most)
 
     def say(self, level: str, text: str, most: int = _MOST_SAID) -> None:
-        """Log a text once a minute at most: somebody may ask the same for ever.
+        """Log a text at most once a minute: a client may repeat a request forever.
 
-        `most`: so many texts are said in a minute; the last of them says that it is.
+        `most`: limit of texts per minute; the last one states that further ones are not logged.
         """
         now = time.monotonic()
         said = {each: at for each, at in self._said.items() if now - at < _SAY_AGAIN_SECONDS}
@@ -45,5 +44,5 @@ class LimitedLog:
         self._said = said
 
     def send(self, level: str, text: str) -> None:
-        """Log a text, however often."""
+        """Log a text without a limit."""
         self._log.send(journal.TROUBLE, journal.LEVELS[level], text)

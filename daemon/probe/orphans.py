@@ -1,7 +1,7 @@
-"""Killed processes that no request waits for: left behind by a program, or hung in the kernel.
+"""Orphans: killed processes of no open request, left behind by a program or hung in the kernel.
 
-A program that outlives SIGKILL hangs in the kernel. It is never waited for; nothing else is started
-at its controllers while it lives, and everything else goes on.
+A program that survives SIGKILL hangs in the kernel. It is never waited for; nothing else is started
+at its controllers while it exists, and everything else continues.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe.protocol import Stuck
 
 KILL_SECONDS = 3.0
-"""After SIGKILL a program that is not in the kernel is gone at once, however busy the machine."""
+"""After SIGKILL a program that does not hang in the kernel ends at once, even under load."""
 
 
 @dataclass(slots=True, eq=False)
 class _Orphan:
-    """A process that was killed and is not gone. `told`: it is stuck."""
+    """A process that was killed and has not ended. `told`: it is reported as stuck."""
 
     program: Stuck
     pidfd: int
@@ -38,7 +38,7 @@ class _Orphan:
 
 
 class Orphans:
-    """All of them, and the register that the next probe finds them in."""
+    """All orphans, and the register that the next probe reads them from."""
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class Orphans:
         tell: Callable[[], None],
         freed: Callable[[], None],
     ) -> None:
-        """Nothing is left. `directory` is where the register lies.
+        """Start empty. `directory` is where the register is.
 
-        `running` are by process those that requests wait for; `tell` is called when what is `stuck`
-        changed, `freed` when another program may be started.
+        `running` are the processes of open requests; `tell` is called when `stuck` changed, `freed`
+        when another program may be started.
         """
         self._directory = directory
         self._selector = selector
@@ -65,11 +65,11 @@ class Orphans:
         self._boot = stuck.boot_identifier()
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return their number."""
         return len(self._left)
 
     def stuck(self) -> tuple[Stuck, ...]:
-        """Return the programs that outlived SIGKILL."""
+        """Return the programs that survived SIGKILL."""
         return tuple(left.program for left in self._left.values() if left.told)
 
     def programs(self) -> list[Stuck]:
@@ -77,20 +77,21 @@ class Orphans:
         return [left.program for left in self._left.values()]
 
     def next_at(self) -> float:
-        """Return when one is given up that is not gone; inf: there is none."""
+        """Return when the next one is considered stuck; inf: none is waited for."""
         return min((left.until for left in self._left.values() if not left.told), default=math.inf)
 
     def on_time(self, now: float) -> None:
-        """Give up those that were killed long ago."""
+        """Consider those stuck that were killed long ago."""
         for left in tuple(self._left.values()):
             if now >= left.until and not left.told:
                 left.told = True
                 self.hang(left.program)
 
     def sweep(self, origin: Stuck) -> None:
-        """Kill what is a child of ours and nobody's request: left behind, or out of its group.
+        """Kill children of the probe that belong to no request: left behind, or in another group.
 
-        `origin` is what ended just now; its controllers are not free before all of that is gone.
+        `origin` is the program that ended just now; its controllers stay in use until all of them
+        ended.
         """
         running = self._running()
         for pid in children.children(os.getpid()):
@@ -100,7 +101,7 @@ class Orphans:
             if process is None or process.session in running:
                 continue
             names = set(origin.controllers)
-            if process.session != origin.pid:  # of whom it is, nobody knows
+            if process.session != origin.pid:  # its request is unknown
                 names.update(*(program.controllers for program in running.values()))
             left = dataclasses.replace(
                 origin,
@@ -111,16 +112,16 @@ class Orphans:
             self._leave(left, os.pidfd_open(pid), told=False)
 
     def _leave(self, program: Stuck, pidfd: int, *, told: bool) -> None:
-        """Kill a process, and see to it until it is gone."""
+        """Kill a process, and watch it until it has ended."""
         left = _Orphan(program, pidfd, time.monotonic() + KILL_SECONDS, told)
         self._left[program.pid] = left
         self._selector.register(pidfd, selectors.EVENT_READ, partial(self._gone, left))
         children.kill(program.pid, pidfd)
 
     def _gone(self, left: _Orphan) -> None:
-        """Forget a process that ended at last."""
+        """Remove a process that has finally ended."""
         pid = left.program.pid
-        children.ended(pid)  # one that an earlier probe started is not ours to reap
+        children.ended(pid)  # one started by an earlier probe is not our child
         if not stuck.over(left.pidfd):
             return
         self._selector.unregister(left.pidfd)
@@ -136,12 +137,12 @@ class Orphans:
         self._freed()
 
     def adopt(self, program: Stuck, pidfd: int) -> None:
-        """Take over a program that outlived SIGKILL, and whose pidfd is watched already."""
+        """Take over a program that survived SIGKILL, and whose pidfd is watched already."""
         left = self._left[program.pid] = _Orphan(program, pidfd, 0.0, told=True)
         self._selector.modify(pidfd, selectors.EVENT_READ, partial(self._gone, left))
 
     def hang(self, program: Stuck) -> None:
-        """Say that a program outlived SIGKILL, to all who listen."""
+        """Report a program that survived SIGKILL, to all clients."""
         self.register()
         self._log.send(
             "error",
@@ -152,7 +153,7 @@ class Orphans:
         self._freed()
 
     def register(self) -> str:
-        """Write down what runs and what hangs; return '', or why that cannot be done."""
+        """Write the running and hung programs to the register; return '', or the error."""
         entries = [stuck.Entry(program) for program in self._running().values()]
         entries += [stuck.Entry(left.program, left.told) for left in self._left.values()]
         try:
@@ -164,10 +165,10 @@ class Orphans:
         return ""
 
     def take_over(self) -> None:
-        """Take over what an earlier probe left: kill it again, and see to it until it is gone."""
+        """Take over processes of an earlier probe: kill them again, watch them until they end."""
         status = os.stat(self._directory)
         if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-            # Whoever can write there can have any process killed.
+            # Whoever can write there could have any process killed.
             raise PermissionError(
                 f"'{self._directory}': expected a directory owned by root and writable by nobody"
                 f" else, got owner {status.st_uid} and mode {status.st_mode & 0o7777:04o}"

@@ -1,9 +1,9 @@
-"""What root may run for the daemon on this machine: where it is, and what it would touch.
+"""The programs that root may run on this machine: their paths, and the devices they would access.
 
-The command lines are those of `allowed`; here they meet the machine. A program is taken from fixed
-places only, and only if nobody but root can have put it there or can change it, as sshd does with
-keys (StrictModes); no environment plays a part. The places are looked at again before each run: a
-program that was updated is taken, one that others may change is not.
+`allowed` defines the command lines; here they are checked against the machine. A program is taken
+only from fixed paths, and only if nobody but root can have put it there or can change it, like sshd
+does with keys (StrictModes); the environment is ignored. The paths are checked again before each
+run: a program that was updated is accepted, one that others may change is not.
 """
 
 from __future__ import annotations
@@ -23,42 +23,43 @@ if TYPE_CHECKING:
 
 DIRECTORIES = ("/usr/sbin", "/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin")
 _MOST_LINKS = 40
-"""As the kernel follows. Source: path_resolution(7)."""
+"""Limit of links that the kernel follows. Source: path_resolution(7)."""
 
 RAID_DRIVERS = frozenset(
     "arcmsr 3w-9xxx 3w-xxxx 3w-sas megaraid_sas megaraid_mbox megaraid aacraid hpsa smartpqi cciss"
     " sssraid hptiop".split()
 )
-"""Whose disks share one controller that answers for them. The names were not checked on hardware.
-Without mpt3sas and mpi3mr: a disk there is one as at any adapter.
+"""Drivers whose disks share one controller that answers for them. The names were not checked on
+hardware.
+Without mpt3sas and mpi3mr: a disk there is like one at any host adapter.
 """
 _THREEWARE = {"e": "3w-xxxx", "a": "3w-9xxx", "l": "3w-sas"}
-"""Which driver made '/dev/twa0'. Source: smartctl(8), '-d 3ware'."""
+"""Driver of devices such as '/dev/twa0'. Source: smartctl(8), '-d 3ware'."""
 _LOOKED_FOR = ("megaraid_sas", "megaraid_mbox", "megaraid")
-"""Drivers whose controllers smartctl asks when it looks for disks (its 'os_linux.cpp')."""
+"""Drivers whose controllers smartctl accesses when it scans for disks (its 'os_linux.cpp')."""
 
 STOP_SMARTD = "systemctl disable --now smartmontools.service"
 
 
 class RefusedError(Exception):
-    """Root does not run that; the text says which argument, and why."""
+    """Root does not run that; the text names the argument and the reason."""
 
 
 class MissingError(RefusedError):
-    """Root might run that, and it is not installed."""
+    """The command line is allowed, but its program is not installed."""
 
 
 class _UnsafeError(Exception):
-    """Somebody else than root can change a program."""
+    """Others than root can change a program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program to be started as it stands, in a clean environment.
+    """A program to be started, in a clean environment.
 
-    Fields: `arguments` begin with its name; `controllers` are what no second program may be started
-    at; `devices` are the disks and arrays it was asked about, as the kernel calls them; `idle`: at
-    the idle I/O class.
+    Fields: `arguments` begin with its name; `controllers` are those at which no second program may
+    be started; `devices` are the disks and arrays that it accesses, by kernel name; `idle`: in the
+    idle I/O class.
     """
 
     path: str
@@ -69,15 +70,15 @@ class Command:
 
 
 class Programs:
-    """The programs of a machine. Reads '/proc', '/sys', '/dev' and the places where programs are.
+    """The programs of a machine. Reads '/proc', '/sys', '/dev' and the directories of programs.
 
-    Limits: for one thread; a place on a file system that hangs, hangs it.
+    Limits: for one thread; a directory on a file system that hangs, hangs it.
     """
 
     def __init__(self, root: str = "/", owner_uid: int = 0) -> None:
-        """Look for all of them. `root` is the directory of the machine, '/' for this one.
+        """Find all programs. `root` is the directory of the machine, '/' for this one.
 
-        `owner_uid`: who, beside root, may own a program; another one for tests alone.
+        `owner_uid`: the user besides root who may own a program; not root only in tests.
         """
         self._root = root.rstrip("/")
         self._owners = frozenset({0, owner_uid})
@@ -94,18 +95,18 @@ class Programs:
         return dict(self._found)
 
     def problems(self) -> dict[str, str]:
-        """Return why a program that is there is not taken, by its name."""
+        """Return why an installed program is not used, by its name."""
         return dict(self._problems)
 
     def changes(self) -> list[str]:
-        """Return what was replaced, or became unsafe, since this was asked last."""
+        """Return which programs were replaced, or became unsafe, since the last call."""
         changes, self._changes = self._changes, []
         return changes
 
     def resolve(self, arguments: Iterable[str]) -> Command:
         """Return how to run a command line that begins with a program's name.
 
-        Errors: RefusedError; MissingError, when only the program is lacking.
+        Errors: RefusedError; MissingError, if only the program is missing.
         """
         given = tuple(arguments)
         try:
@@ -134,8 +135,8 @@ class Programs:
     def _rival(self, matched: Matched, controllers: frozenset[str]) -> str:
         """Return '', or why a command line must not be run now.
 
-        Source: arcmsr has one buffer for messages, and neither smartctl nor the vendor's program
-        locks it: two of them take each other's answers, and one may wait for its own for ever.
+        Source: arcmsr has one message buffer, and neither smartctl nor the vendor's program locks
+        it: two of them take each other's answers, and one may wait for its own forever.
         """
         areca = (
             matched.program.vendor == "areca"
@@ -160,7 +161,7 @@ class Programs:
         return [f"{directory}/{name}" for directory in directories]
 
     def _look(self, name: str) -> None:
-        """Find a program, or find out why not: the first of its places where it is safe."""
+        """Find a program, or why not: the first of its paths where it is safe."""
         path, problem = "", ""
         identity: tuple[int, ...] = ()
         for place in self._places(name):
@@ -184,7 +185,7 @@ class Programs:
             self._problems[name] = problem
 
     def _safe(self, place: str) -> tuple[str, tuple[int, ...]]:
-        """Return a program's path without symbolic links, and what tells it from another file.
+        """Return a program's path without symbolic links, and the identity of its file.
 
         Errors: _UnsafeError, OSError.
         """
@@ -215,7 +216,7 @@ class Programs:
         return path, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
     def _own(self, path: str) -> os.stat_result:
-        """Return the status of a file or directory that is root's alone. Errors: _UnsafeError."""
+        """Return the status of a path that only root can change. Errors: _UnsafeError."""
         status = os.lstat(self._root + path)
         mode = stat.S_IMODE(status.st_mode)
         if status.st_uid not in self._owners or mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -228,7 +229,7 @@ class Programs:
     # Devices
 
     def _look_at(self, matched: Matched) -> None:
-        """Check that what a command line names is what it looks like. Errors: RefusedError."""
+        """Check that the names in a command line are what they claim. Errors: RefusedError."""
         if matched.mount_point and not self._mounted(matched):
             what = "an XFS" if matched.file_system == "xfs" else f"a {matched.file_system}"
             raise RefusedError(
@@ -240,7 +241,7 @@ class Programs:
         try:
             mode = os.lstat(self._root + matched.device).st_mode
         except OSError as error:
-            # smartctl makes the devices of 3ware, and '/dev/bus/0' is only a way to name a host.
+            # smartctl makes the devices of 3ware, and '/dev/bus/0' is only a name for a host.
             if isinstance(error, FileNotFoundError) and re.match("/dev/(tw|bus/)", matched.device):
                 return
             raise RefusedError(
@@ -255,7 +256,7 @@ class Programs:
         r"""Return number ('8:1') and source of a mount of the expected kind, or None.
 
         Source: proc(5), mountinfo: number, root and mount point are the 3rd to 5th field; a special
-        character is spelled '\040'. The root of a file system is a directory: nothing else that
+        character is written as '\040'. The root of a file system is a directory: nothing else that
         opening might disturb is ever named. Of btrfs a subvolume is one, too; btrfs opens nothing
         but a directory, whatever else of it may be mounted somewhere.
         """
@@ -271,7 +272,7 @@ class Programs:
         return None
 
     def _controllers(self, matched: Matched) -> frozenset[str]:
-        """Return what one program at a time may be at: disks, or hosts that answer for many."""
+        """Return what one program at a time may access: disks, or hosts that answer for many."""
         program, name = matched.program, self._name(matched)
         if matched.scan:
             return frozenset({"scan", *self._hosts(_LOOKED_FOR)})
@@ -290,7 +291,7 @@ class Programs:
         if matched.raid_type:
             directory = "/sys/class/scsi_generic" if name.startswith("sg") else "/sys/block"
             hosts = [self._host(f"{directory}/{name}/device") or name]
-            # smartctl asks the host that the type names, whichever disk goes with it.
+            # smartctl accesses the host that the type names, whichever disk goes with it.
             if other := re.search(r"aacraid,(\d+)", matched.raid_type):
                 hosts.append(f"host{int(other[1])}")
             return frozenset(hosts)
@@ -303,7 +304,7 @@ class Programs:
         return keys | {whole} if whole.startswith("md") else keys
 
     def _devices(self, matched: Matched) -> tuple[str, ...]:
-        """Return what a command line is about: not the volume that only shows where a disk is."""
+        """Return the devices of a command line, without the volume that only leads to its disk."""
         name = self._name(matched)
         if not name or matched.raid_type or matched.program.vendor:
             return ()
@@ -315,11 +316,12 @@ class Programs:
         return (self._whole(name),)
 
     def _name(self, matched: Matched) -> str:
-        """Return the kernel's name of what a command line names, or ''."""
+        """Return the kernel's name of the device in a command line, or ''."""
         if matched.mount_point:
             number, source = self._mounted(matched) or ("", "")
             if number.startswith("0:") and source.startswith("/dev/"):
-                # btrfs, whose number is no device's: one of its devices is told, as it was mounted.
+                # btrfs, whose number is no device's: mountinfo has one of its devices, as it was
+                # mounted.
                 return os.path.basename(os.path.realpath(self._root + source))
             try:
                 return os.path.basename(os.readlink(f"{self._root}/sys/dev/block/{number}"))
@@ -334,7 +336,8 @@ class Programs:
     def _driver(self, host: str) -> str:
         """Return the driver of a SCSI host, or ''.
 
-        Limits: arcmsr gave the kernel no 'proc_name' for years; the adapter's driver is asked then.
+        Limits: for years arcmsr gave the kernel no 'proc_name'; then the adapter's PCI driver is
+        read.
         """
         path = f"/sys/class/scsi_host/{host}"
         name = self._text(path + "/proc_name")
@@ -354,12 +357,12 @@ class Programs:
         return host if self._driver(host) in RAID_DRIVERS else ""
 
     def _key(self, disk: str) -> str:
-        """Return what a disk shares with nobody, or with all disks behind its RAID controller."""
+        """Return the exclusive unit of a disk: itself, or the RAID controller that it shares."""
         nvme = re.match(r"nvme\d+", disk)
         return nvme[0] if nvme else self._raid(self._host(f"/sys/block/{disk}/device")) or disk
 
     def _whole(self, name: str) -> str:
-        """Return the device that a partition is of."""
+        """Return the device that contains a partition."""
         for whole in self._names("/sys/block"):
             if name.startswith(whole) and self._text(f"/sys/block/{whole}/{name}/partition"):
                 return whole
@@ -382,14 +385,14 @@ class Programs:
         return leaves
 
     def _names(self, path: str) -> list[str]:
-        """Return the names in a directory; none, where it is not."""
+        """Return the names in a directory; none if it does not exist."""
         try:
             return sorted(os.listdir(self._root + path))
         except OSError:
             return []
 
     def _text(self, path: str) -> str:
-        """Return the text of an attribute; '', where there is none: a process may have ended."""
+        """Return the text of an attribute; '' if there is none: a process may have ended."""
         try:
             with open(self._root + path, encoding="utf-8", errors="replace") as file:
                 return file.read().strip()

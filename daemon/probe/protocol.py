@@ -1,16 +1,16 @@
-"""What daemon and probe say to each other: frames of JSON on a local stream socket. Pure.
+"""Protocol between daemon and probe: frames of JSON on a local stream socket. Pure.
 
 A frame is a length of 4 bytes, most significant first, and so many bytes of one JSON object. The
-daemon begins with `{"hello": {"version": 1}}`, the probe answers alike with what it has; then
-requests and answers follow in any order, told apart by the daemon's `id`. Only the answer to `kmsg`
-brings a descriptor, with the first byte of its frame (unix(7), SCM_RIGHTS).
+daemon begins with `{"hello": {"version": 1}}`, the probe answers with its own hello; then requests
+and answers follow in any order, matched by the daemon's `id`. Only the answer to `kmsg` carries a
+file descriptor, with the first byte of its frame (unix(7), SCM_RIGHTS).
 
     {"id": 7, "verb": "run", "arguments": ["smartctl", "--json=c", "-a", "/dev/sda"],
      "deadline_seconds": 30, "limit_bytes": 8388608}
     {"cancel": 7}
 
     {"id": 7, "outcome": "done", "error": "", "duration_seconds": 0.3, "value": {...}}
-    {"stuck": [...]}                                  unasked, when a program hangs or ends hanging
+    {"stuck": [...]}                              unsolicited, when the stuck programs change
 """
 
 from __future__ import annotations
@@ -29,43 +29,43 @@ _T = TypeVar("_T")
 VERSION = 1
 LENGTH_BYTES = 4
 MOST_REQUEST_BYTES = 64 * 1024
-"""A frame from the daemon; the longest argument list allowed is a tenth of that."""
+"""Limit of a frame from the daemon; the longest allowed argument list takes a tenth of it."""
 MOST_REPLY_BYTES = 8 * 1024 * 1024
-"""A frame from the probe, unless the request asks for less."""
+"""Limit of a frame from the probe, unless the request sets a lower one."""
 MOST_DEADLINE_SECONDS = 600.0
 MOST_ARGUMENTS = 64
 _MOST_INTEGER = 2**63
 
 
 class Outcome(enum.StrEnum):
-    """What a request came to; only `done` brings a value."""
+    """Outcome of a request; only `done` has a value."""
 
     DONE = "done"
-    """It ran to its end in time; how a program ended is data in the value."""
+    """It ended in time; how a program ended is part of the value."""
     REFUSED = "refused"
-    """It is not on the list, or not a request at all."""
+    """It is not on the allowlist, or no valid request."""
     BUSY = "busy"
-    """Another program was at the controller until the deadline."""
+    """Another program used the controller until the deadline."""
     TIMEOUT = "timeout"
-    """It was killed at the deadline, and is gone."""
+    """It was killed at the deadline, and has ended."""
     STUCK = "stuck"
-    """It was killed and lives on; or one like that is at the controller."""
+    """It was killed but hangs; or another one hangs at the controller."""
     OVERFLOW = "overflow"
-    """It said more than the limit; it was killed, and nothing of it is used."""
+    """Its output exceeded the limit; it was killed, and the output discarded."""
     FAILED = "failed"
     """It could not be started or read; the error says why."""
     CANCELLED = "cancelled"
     MISSING = "missing"
-    """The program is allowed and not installed; to whom asked, it is absent."""
+    """The program is allowed but not installed; for the daemon it is absent."""
 
 
 class ProtocolError(ValueError):
-    """The other side says what this protocol does not know; the connection is of no more use."""
+    """The other side violated the protocol; the connection is of no more use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Do something. Units: `deadline_seconds` counts waiting and running, from its arrival."""
+    """Execute something. Units: `deadline_seconds` counts waiting and running, from its arrival."""
 
     identifier: int
     verb: str
@@ -76,14 +76,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Nobody waits for the answer any more: kill what runs for it."""
+    """The answer is no longer needed: kill what runs for it."""
 
     identifier: int
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a request. `value` is the verb's own."""
+    """Outcome of a request. `value` depends on the verb."""
 
     identifier: int
     outcome: Outcome
@@ -94,11 +94,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """A program that was killed and lives on, in the kernel. Units: `since_seconds` is Unix time.
+    """A program that was killed and hangs in the kernel. Units: `since_seconds` is Unix time.
 
-    Fields: `start_ticks` tells it from a later process of its number (proc(5), starttime);
-    `controllers` are what no second program may be started at; `devices` are the block devices it
-    was asked about ('sda'), as far as its arguments name them.
+    Fields: `start_ticks` distinguishes it from a later process with its number (proc(5),
+    starttime); `controllers` are those at which no second program may be started; `devices` are the
+    block devices that its arguments name ('sda').
     """
 
     pid: int
@@ -111,7 +111,7 @@ class Stuck:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The first frame of either side. Of the probe: the programs it found, by name and path."""
+    """The first frame of either side. From the probe: the programs it found, by name and path."""
 
     version: int = VERSION
     programs: dict[str, str] = field(default_factory=dict)
@@ -131,22 +131,22 @@ Message = Hello | Request | Cancel | Answer | StuckNow
 def encode(message: Message) -> bytes:
     """Return a message as a frame. Errors: ValueError for a number that JSON does not have (NaN).
 
-    Text may hold bytes that are no UTF-8 ('surrogateescape'); the other side gets them back.
+    Text may contain bytes that are not UTF-8 ('surrogateescape'); the receiver gets them unchanged.
     """
     body = json.dumps(_plain(message), separators=(",", ":"), allow_nan=False).encode("ascii")
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
 
 class Decoder:
-    """Makes messages of the bytes of one connection, however they are cut."""
+    """Decodes messages from the bytes of one connection, however they are split."""
 
     def __init__(self, most_bytes: int) -> None:
-        """Take frames of at most so many bytes."""
+        """Accept frames of at most `most_bytes`."""
         self._most_bytes = most_bytes
         self._buffer = bytearray()
 
     def feed(self, received: bytes) -> list[Message]:
-        """Return the messages that are whole now. Errors: ProtocolError; then nothing more works.
+        """Return the messages that are complete now. Errors: ProtocolError; then it is unusable.
 
         Memory: never more than one frame, and what was received at once.
         """
@@ -168,12 +168,12 @@ class Decoder:
         return messages
 
     def waiting(self) -> bool:
-        """Whether part of a frame is there: the other side owes the rest."""
+        """Return whether part of a frame was received, and the rest is missing."""
         return bool(self._buffer)
 
 
 def decode(body: bytes) -> Message:
-    """Return the message that a frame holds. Errors: ProtocolError."""
+    """Return the message of a frame. Errors: ProtocolError."""
     try:
         text = body.decode()
         if is_deep(text):

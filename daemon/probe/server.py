@@ -1,6 +1,6 @@
-"""The probe: takes requests, runs each in a child, answers; one thread, and nothing that waits.
+"""Server of the probe: accepts requests, runs each in a child, answers; one thread, never blocks.
 
-Here are its loop and its connections, in `jobs` the requests, in `orphans` what outlives SIGKILL.
+Its loop and its connections are here, requests in `jobs`, and what survives SIGKILL in `orphans`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _AT_ONCE = frozenset({"kmsg", "programs"})
 
 
 class Server:
-    """The probe's loop. Errors at construction: OSError, when it cannot do its work here at all."""
+    """The probe's loop. Errors at construction: OSError, if it cannot work on this machine."""
 
     def __init__(
         self,
@@ -52,10 +52,10 @@ class Server:
         find: Callable[[], Programs] = Programs,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        """Find the programs and what an earlier probe left. `directory`: in memory, its own.
+        """Find the programs and what an earlier probe left. `directory`: its own, in memory.
 
-        `users`: who may ask beside root. `listener`: it ends when nobody has been connected for
-        `idle_seconds`; without one it ends with its last connection.
+        `users`: may send requests in addition to root. `listener`: it ends when no client has been
+        connected for `idle_seconds`; without one it ends with its last connection.
         """
         children.prepare()
         self.log = LimitedLog(log)
@@ -83,7 +83,7 @@ class Server:
             self._take(each)
 
     def run(self) -> None:
-        """Serve until there is nothing to do for a while, or SIGTERM."""
+        """Serve until idle for a while, or SIGTERM."""
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
@@ -110,7 +110,7 @@ class Server:
         except BlockingIOError:
             return
         except OSError as error:
-            # Tried at once it would fail for ever: the socket stays ready.
+            # A retry at once would fail forever: the socket stays ready.
             self.log.say(
                 "warning", f"probe: cannot accept a connection: {error}; will retry in 1 s"
             )
@@ -134,7 +134,7 @@ class Server:
         self._stopping |= self._alone()
 
     def _serve(self, each: Connection) -> None:
-        """Read from a connection and write to it; whatever goes wrong is the end of it alone."""
+        """Read from a connection and write to it; an error ends this connection only."""
         if each.closed:  # in this very round
             return
         now = time.monotonic()
@@ -142,7 +142,7 @@ class Server:
             each.send(now)
             messages = each.receive(now)
             for message in messages or ():
-                if each.closed:  # an answer found it broken: nothing more is done for it
+                if each.closed:  # An answer found it broken: nothing more is done for it.
                     return
                 self._hear(each, message)
             if messages is None:
@@ -150,7 +150,7 @@ class Server:
         except protocol.ProtocolError as error:
             self.log.refuse(f"a connection: {error}")
             self._drop(each)
-        except Exception:  # noqa: BLE001 - whoever sent that, the others must not suffer
+        except Exception:  # noqa: BLE001 - whatever was sent, the other clients must not suffer
             self.log.say("error", f"probe: this is a bug of iowarden:\n{traceback.format_exc()}")
             self._drop(each)
         self._mind(each)
@@ -190,7 +190,7 @@ class Server:
         self._stopping |= self._alone()
 
     def _alone(self) -> bool:
-        """Whether nobody is connected, and nobody can be any more."""
+        """Return whether no client is connected, and none can connect any more."""
         return self._listener is None and not self._connections
 
     def _send(self, each: Connection, message: Message, descriptor: int = -1) -> None:
@@ -202,7 +202,7 @@ class Server:
             self._mind(each)
 
     def _mind(self, each: Connection) -> None:
-        """Wait until there is room where something is unsent; drop what broke."""
+        """Wait for room if data is unsent; drop a broken connection."""
         if each.broken:
             self._drop(each)
         if each in self._connections:
@@ -227,7 +227,7 @@ class Server:
             self._send(each, Answer(request.identifier, outcome, str(error)))
 
     def _at_once(self, each: Connection, request: Request) -> None:
-        """Answer what takes no child: the programs, or the kernel's messages as a descriptor."""
+        """Answer what needs no child: the programs, or the kernel log as a descriptor."""
         if request.arguments:
             raise RefusedError("expected no argument")
         if request.verb == "programs":
@@ -244,7 +244,7 @@ class Server:
         self._send(each, Answer(request.identifier, Outcome.DONE), descriptor)
 
     def _tell(self) -> None:
-        """Send what is stuck, because it changed, to all who listen."""
+        """Send the stuck programs to all clients, because they changed."""
         for each in tuple(self._connections):
             if each.greeted:
                 self._send(each, StuckNow(self._jobs.orphans.stuck()))
@@ -264,12 +264,12 @@ class Server:
                 self._watch(self._listener, self._accept)
         if self._connections or self._jobs.busy():
             self._busy_at = now
-        # Last: a connection that was dropped just now may have been the only one.
+        # Last: a connection that was just dropped may have been the only one.
         if self._stopping and self._stop_at == _NEVER:
             self._stop(now)
 
     def _next_at(self) -> float:
-        """Return when something is due. The times of a clock that only grows; inf: nothing."""
+        """Return when something is due, by the monotonic clock; inf: nothing is."""
         return min(
             (
                 self._jobs.next_at(),
@@ -291,7 +291,7 @@ class Server:
         return now >= self._idle_at()
 
     def _stop(self, now: float) -> None:
-        """Take nothing more and kill what runs; a program that hangs is not waited for."""
+        """Accept nothing more and kill what runs; a program that hangs is not waited for."""
         self._stop_at = now + STOP_SECONDS
         if self._listener is not None and self._accept_again_at == _NEVER:
             self._selector.unregister(self._listener)
@@ -302,7 +302,7 @@ class Server:
         self._stopping = True
 
     def _wake(self) -> None:
-        """Take the bytes that signals left; the loop looks at what they set."""
+        """Read the bytes that signals left; the loop checks what they set."""
         with contextlib.suppress(BlockingIOError):
             self._woken.recv(4096)
 

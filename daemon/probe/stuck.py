@@ -1,7 +1,7 @@
-"""The register of what the probe started and what of it hangs: found again after any end of it.
+"""Register of the programs that the probe started and of those that hang, for the next probe.
 
-It lies in the runtime directory, in memory, so that writing it never waits for a disk. A program is
-told from a later one of its number by its start (proc(5), starttime).
+It is in the runtime directory, in memory, so that writing it never waits for a disk. A program is
+distinguished from a later one with its number by its start time (proc(5), starttime).
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 NAME = "stuck.json"
 _BOOT_PATH = "/proc/sys/kernel/random/boot_id"
 _MOST_BYTES = 16 * 1024 * 1024
-"""A hundred programs, each with two copies of the longest path, take 5 MiB."""
+"""Limit: a hundred programs, each with two copies of the longest path, take 5 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A program that was started; `told`: it outlived SIGKILL, and that was said."""
+    """A program that was started; `told`: it survived SIGKILL, and that was reported."""
 
     program: Stuck
     told: bool = False
 
 
 def write(directory: str, entries: Iterable[Entry], boot: str) -> None:
-    """Replace the register, whole or not at all. Errors: OSError."""
+    """Replace the register atomically. Errors: OSError."""
     kept = tuple(entries)
     document = {
         "boot": boot,
@@ -53,7 +53,7 @@ def write(directory: str, entries: Iterable[Entry], boot: str) -> None:
 
 
 def read(directory: str, boot: str) -> list[Entry]:
-    """Return what the register of this boot holds; nothing where there is none, or of another boot.
+    """Return the register of this boot; nothing if there is none, or it is of another boot.
 
     Errors: OSError; ValueError for one that is damaged.
     """
@@ -80,16 +80,17 @@ def read(directory: str, boot: str) -> list[Entry]:
 
 
 def boot_identifier() -> str:
-    """Return what tells this boot from others. Source: random(4). Errors: OSError."""
+    """Return the boot ID. Source: random(4). Errors: OSError."""
     with open(_BOOT_PATH, encoding="ascii") as file:
         return file.read().strip()
 
 
 def survivors(entries: Iterable[Entry], directory: str) -> list[tuple[Entry, int]]:
-    """Return what of these still runs, and what they left running, each with its pidfd.
+    """Return which of these still run, and what they left running, each with its pidfd.
 
-    What a program started is known by its session, whose number none else gets while somebody is in
-    it (setsid(2)), and by its current directory, a scratch directory of the probe. Errors: OSError.
+    What a program started is identified by its session, whose number no other process gets while a
+    process is in it (setsid(2)), and by its current directory, a scratch directory of the probe.
+    Errors: OSError.
     """
     kept = {each.program.pid: each for each in entries}
     found = [(each, alive(each.program)) for each in kept.values()]
@@ -109,7 +110,7 @@ def survivors(entries: Iterable[Entry], directory: str) -> list[tuple[Entry, int
 
 
 def alive(program: Stuck) -> int | None:
-    """Return a pidfd of a program that still runs, or None: it ended, or its number is another's.
+    """Return a pidfd of a program that still runs, or None: it ended, or its number was reused.
 
     Not by the state in '/proc': a first thread that ended is a zombie there while others hang.
     Errors: OSError.
@@ -127,22 +128,22 @@ def alive(program: Stuck) -> int | None:
 
 
 def over(pidfd: int) -> bool:
-    """Whether all threads of a process ended. Source: pidfd_open(2)."""
+    """Return whether all threads of a process ended. Source: pidfd_open(2)."""
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
     return bool(poll.poll(0))
 
 
 def name(program: Stuck) -> str:
-    """Return a program for people."""
+    """Return a program as text for users."""
     return f"'{one_line(' '.join(program.arguments), 200)}' (process {program.pid})"
 
 
 def hangs(program: Stuck) -> str:
-    """Say since when a program hangs."""
+    """Return a text that says since when a program hangs."""
     return f"{name(program)} was killed at {utc(program.since_seconds)} and hangs in the kernel"
 
 
 def utc(seconds: float) -> str:
-    """Return a Unix time for people."""
+    """Return a Unix time as text for users."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))

@@ -1,7 +1,7 @@
-"""What the probe does beside running programs: it looks, as root, in a child of its own.
+"""Verbs of the probe other than running programs: reads as root, each in its own child.
 
-Each verb runs in a forked child that has one thread and nothing to lose: a disk that hangs, hangs
-the child alone. What a verb returns becomes JSON, the value of the answer.
+Each verb runs in a forked child with a single thread: a hung disk hangs only the child. What a verb
+returns becomes JSON, the value of the answer.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 DIRECTORIES = "/etc/iowarden/probe-directories"
-"""The directories whose newest file may be asked for: one path a line, '#' begins a comment."""
+"""The directories whose newest file may be requested: one path per line, '#' begins a comment."""
 MOST_DIRECTORIES_BYTES = 64 * 1024
 MOST_NAMES = 1_000_000
 
 MOST_ENTRIES = 5_000
 MOST_ENTRIES_BYTES = 2 * 1024 * 1024
-"""As JSON; a storm of kernel lines is told in several answers."""
+"""As JSON; a storm of kernel messages is split over several answers."""
 MOST_MESSAGE_BYTES = 4096
-"""Kernel: a record of printk has at most 2 KiB, but a journal may hold anything."""
+"""Kernel: a record of printk has at most 2 KiB, but a journal may contain anything."""
 FIRST_SECONDS = 24 * 3600.0
-"""How far back somebody is told who has no cursor yet."""
+"""How far back the journal is read without a cursor."""
 
 _OWN_MOUNTS = "/proc/self/mountinfo"
 _MOST_PATH_BYTES = 4095
@@ -48,7 +48,7 @@ _CURSOR = re.compile(
 
 
 def refusal(verb: str, arguments: tuple[str, ...]) -> str:
-    """Return '', or why a request is not even tried. Pure: nothing is looked at."""
+    """Return '', or why a request is not even tried. Pure: nothing is accessed."""
     if verb not in VERBS:
         return f"'{verb}': expected one of {', '.join(sorted(VERBS))}"
     wanted = _ARGUMENTS[verb]
@@ -70,7 +70,7 @@ def _normal(path: str) -> bool:
         size = len(os.fsencode(path))
     except UnicodeEncodeError:  # a surrogate that stands for no byte
         return False
-    # POSIX leaves '//' at the beginning to the system, and normpath leaves it alone.
+    # POSIX leaves '//' at the beginning to the system, and normpath leaves it unchanged.
     return (
         0 < size <= _MOST_PATH_BYTES
         and path.startswith("/")
@@ -81,7 +81,7 @@ def _normal(path: str) -> bool:
 
 
 def tasks(_: tuple[str, ...]) -> dict[str, Any]:
-    """Tell which tasks are in uninterruptible sleep, and where in the kernel."""
+    """Return the tasks in uninterruptible sleep, and where they wait in the kernel."""
     try:
         return blocked_tasks.to_json(blocked_tasks.look(Root()))
     except (AbsentError, ReadError) as error:
@@ -89,9 +89,9 @@ def tasks(_: tuple[str, ...]) -> dict[str, Any]:
 
 
 def statvfs(arguments: tuple[str, ...]) -> dict[str, Any]:
-    """Tell how full the file system is that the host has mounted at a path, as Root.statvfs does.
+    """Return the usage of the file system that the host has mounted at a path, like Root.statvfs.
 
-    For mount points below directories that are closed to the daemon's user.
+    For mount points below directories that the daemon's user cannot access.
     Limits: a FUSE file system may refuse root, too (fuse(4), allow_root). Errors: ValueError.
     """
     (path,) = arguments
@@ -102,7 +102,7 @@ def statvfs(arguments: tuple[str, ...]) -> dict[str, Any]:
             raise ValueError(
                 f"'{path}': expected a mount point of the host, got none in '{HOST_MOUNTS}'"
             )
-        # Not by stat's number: a subvolume of btrfs has one that no mount table shows.
+        # Not by stat's number: a subvolume of btrfs has one that is in no mount table.
         own = _mounted(root.read(_OWN_MOUNTS), path, _OWN_MOUNTS)
         if own != host:
             raise ValueError(
@@ -129,12 +129,12 @@ def newest(
     owner: int = 0,
     most_names: int = MOST_NAMES,
 ) -> dict[str, Any]:
-    """Tell the newest and the oldest regular file in a directory, by time of last change.
+    """Return the newest and the oldest regular file in a directory, by modification time.
 
-    Only of directories that `allowed` lists: names of files are nobody's business otherwise. Links
-    are followed nowhere in the path, since the owner of a directory in it could turn them.
-    Units: bytes, Unix time. Limits: so many names are looked at; 'truncated' says that there are
-    more. Errors: OSError, ValueError.
+    Only of directories that `allowed` lists: other file names are private. Links are not followed
+    anywhere in the path, since the owner of a directory in it could redirect them.
+    Units: bytes, Unix time. Limits: number of names read; 'truncated' means that there are more.
+    Errors: OSError, ValueError.
     """
     (path,) = arguments
     if path not in _allowed(allowed, owner):
@@ -197,12 +197,12 @@ def _allowed(path: str, owner: int) -> frozenset[str]:
         os.close(descriptor)
     if len(content) > MOST_DIRECTORIES_BYTES:
         raise ValueError(f"'{path}': expected at most {MOST_DIRECTORIES_BYTES} bytes, got more")
-    # A comment stays among them: it is no path that anybody could ask for.
+    # Comments stay in the set: none is a path that could be requested.
     return frozenset(os.fsdecode(line).strip().rstrip("/") for line in content.split(b"\n"))
 
 
 def _directory(path: str) -> int:
-    """Open a directory without following a link anywhere. Errors: OSError."""
+    """Open a directory without following any link. Errors: OSError."""
     flags = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     here = os.open("/", flags | os.O_RDONLY)
     parts = [part for part in path.split("/") if part]
@@ -223,27 +223,27 @@ def _directory(path: str) -> int:
 
 
 def journal(arguments: tuple[str, ...], directory: str | None = None) -> dict[str, Any]:
-    """Tell the kernel messages that the journal has after a cursor; without one, of the last day.
+    """Return the kernel messages in the journal after a cursor; without one, of the last day.
 
     Source: systemd.journal-fields(7), sd_journal_seek_cursor(3), sd_journal_get_cursor(3).
-    Units: 'monotonic_seconds' is the kernel's own time stamp, as '/dev/kmsg' has it;
-    'realtime_seconds' is when journald took the line.
-    Limits: `MOST_ENTRIES`, `MOST_ENTRIES_BYTES`, then 'more'. 'gap': the cursor's own entry is no
-    longer there, or an entry is damaged. The rest of a damaged file is passed over in silence, as
-    the library does. Errors: ValueError, OSError.
+    Units: 'monotonic_seconds' is the kernel's own time stamp, like in '/dev/kmsg';
+    'realtime_seconds' is when journald received the line.
+    Limits: `MOST_ENTRIES`, `MOST_ENTRIES_BYTES`, then 'more'. 'gap': the cursor's own entry no
+    longer exists, or an entry is damaged. The rest of a damaged file is skipped silently, like the
+    library does. Errors: ValueError, OSError.
     """
-    # 4 MB and a library of C: for this child, not for the process that is always there.
+    # 4 MB and a C library: for this child, not for the process that is always there.
     import systemd.journal as library  # noqa: PLC0415
 
     (cursor,) = arguments
     local = {"flags": library.LOCAL_ONLY | library.SYSTEM_ONLY}
     with library.Reader(**(local if directory is None else {"path": directory})) as reader:
-        # Without a journal the library says nothing at all; one that runs has an entry of its own.
+        # Without a journal the library reports no error; a running one has at least one entry.
         reader.seek_head()
         if not reader._next():  # noqa: SLF001
             raise ValueError("no readable journal entries; see 'journalctl --header'")
         reader.add_match(_TRANSPORT="kernel")
-        # What a program writes to '/dev/kmsg' has facility 1 or above: the kernel sees to that.
+        # The kernel sets facility 1 or above for what a program writes to '/dev/kmsg'.
         reader.add_match(SYSLOG_FACILITY="0")
         if cursor:
             reader.seek_cursor(cursor)
@@ -253,8 +253,8 @@ def journal(arguments: tuple[str, ...], directory: str | None = None) -> dict[st
 
 
 def _entries(reader: Any, cursor: str) -> dict[str, Any]:  # noqa: ANN401 - it brings no types
-    # The underscored methods are those of the C class: the public one makes local dates of the
-    # times, and does not tell a step that fails from an entry that cannot be read.
+    # The underscored methods are those of the C class: the public one converts times to local
+    # dates, and does not distinguish a step that fails from an entry that cannot be read.
     entries: list[dict[str, Any]] = []
     left_bytes = MOST_ENTRIES_BYTES
     last, more, gap = cursor, False, bool(cursor)
@@ -265,7 +265,7 @@ def _entries(reader: Any, cursor: str) -> dict[str, Any]:  # noqa: ANN401 - it b
             continue
         try:
             entry = _entry(reader, here)
-        except (OSError, UnicodeDecodeError):  # damaged (EBADMSG), its fields' names no text
+        except (OSError, UnicodeDecodeError):  # damaged (EBADMSG), or field names that are not text
             gap, last = True, here
             continue
         size_bytes = len(json.dumps(entry))
@@ -279,7 +279,7 @@ def _entries(reader: Any, cursor: str) -> dict[str, Any]:  # noqa: ANN401 - it b
 
 
 def _before(here: str, cursor: str) -> bool:
-    """Whether an entry is the cursor's, or came before: systemd 253 may step back (its #31516)."""
+    """Whether an entry is at or before the cursor: systemd 253 may step back (its #31516)."""
     known, found = _CURSOR.fullmatch(cursor), _CURSOR.fullmatch(here)
     if known is None or found is None or known["sequence"] != found["sequence"]:
         return False
@@ -307,7 +307,7 @@ def _entry(reader: Any, cursor: str) -> dict[str, Any]:  # noqa: ANN401 - it bri
 
 
 def _text(fields: Mapping[str, Any], name: str) -> str | None:
-    """Return a field, the first of several, cut; bytes that are no UTF-8 are escaped."""
+    """Return a field, the first of several, cut; bytes that are not UTF-8 are escaped."""
     value = fields.get(name)
     if value is None:
         return None

@@ -1,9 +1,10 @@
-"""Samples as they lie in history.db: series of one metric together, packed. Pure.
+"""Chunks: the packed form of samples in history.db, all series of one metric together. Pure.
 
 Format: zlib of a length (4 bytes, little-endian), so many bytes of JSON, then numbers: first the
-distinct lists of timestamps - series read together share theirs -, then each series' values. The
-JSON is how long the lists are, and for each series its labels and the number of its list. Of each
-list, all first bytes of its doubles come first, then all second ones: they are alike.
+distinct lists of timestamps (series polled together share theirs), then the values of each series.
+The JSON has the lengths of the lists, and for each series its labels and the number of its list. Of
+each list, the first bytes of all doubles come first, then all second ones, and so on: they are
+similar, and compress well.
 Limits: numbers are in this machine's byte order.
 """
 
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
 _LENGTH = struct.Struct("<I")
 _DOUBLE_BYTES = 8
 _LEVEL = 1
-"""Of zlib: higher ones take several times as long for a few percent."""
+"""zlib level: higher ones take several times as long for a few percent."""
 
 
 class ChunkError(Exception):
-    """A chunk is not what was written."""
+    """A chunk is damaged."""
 
 
 def pack(rows: Iterable[Row]) -> bytes:
@@ -68,7 +69,7 @@ def unpack(name: str, chunk: bytes) -> list[Row]:
 
 
 def joined(parts: Iterable[Sequence[Row]]) -> list[Row]:
-    """Return each series once, of parts in the order of time; what overlaps is taken once."""
+    """Merge parts in order of time; return each series once, without duplicate samples."""
     whole: dict[tuple[str, Labels], tuple[array[float], array[float]]] = {}
     for rows in parts:
         for name, labels, timestamps, values in rows:
@@ -85,7 +86,7 @@ def joined(parts: Iterable[Sequence[Row]]) -> list[Row]:
 
 
 def moved(rows: Iterable[Row], by_seconds: float) -> list[Row]:
-    """Return the same at other times."""
+    """Return the same series with shifted times."""
     if not by_seconds:
         return list(rows)
     return [

@@ -1,7 +1,7 @@
-"""The state directory, claimed by the one service that writes there.
+"""Locks the state directory for the one service that writes there.
 
-A lock on the directory itself: it needs no file, holds on a file system that is read-only, and ends
-with the process that has it, however that ends.
+The lock is on the directory itself: it needs no file, works on a read-only file system, and ends
+with the process that holds it, however that ends.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ _LOCKS = "/proc/locks"
 
 
 class TakenError(Exception):
-    """Another service has the directory; the text names it."""
+    """Another service has locked the directory; the text names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A directory that is ours, until it is closed. `descriptor` None: nobody could lock it."""
+    """A locked directory, until it is closed. `descriptor` None: it could not be locked."""
 
     descriptor: int | None
 
     def close(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         if self.descriptor is not None:
             os.close(self.descriptor)
 
 
 def claim(directory: str) -> Claim:
-    """Claim a state directory, which is made where it is missing. Errors: TakenError.
+    """Lock a state directory, and create it if it is missing. Errors: TakenError.
 
-    Where it cannot be made, opened or locked at all (a disk that fails, NFS) nothing is claimed: a
-    watchdog goes on without, and says by itself that it cannot write its state.
+    If it cannot be created, opened or locked at all (a failing disk, NFS), nothing is locked: a
+    watchdog runs without, and reports by itself that it cannot write its state.
     """
     try:
         os.makedirs(directory, mode=0o750, exist_ok=True)
@@ -61,7 +61,7 @@ def claim(directory: str) -> Claim:
 
 
 def _holder(inode: int) -> int:
-    """Return the process that has a lock, 0 where nobody can tell."""
+    """Return the process that holds a lock, 0 if it is unknown."""
     try:
         locks = Path(_LOCKS).read_text(encoding="ascii", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""Files that outlast a loss of power: fsync of what is written, then of its directory."""
+"""Files that survive a power loss: fsync of the content, then of the directory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def write(path: str, data: bytes) -> None:
-    """Write a file that nobody else may read; its name is durable by `sync_directory`.
+    """Write a file readable only by its owner; its name is durable after `sync_directory`.
 
     A symbolic link is not followed. Errors: OSError.
     """
@@ -18,7 +18,7 @@ def write(path: str, data: bytes) -> None:
 
 
 def sync_directory(path: str) -> None:
-    """Have the names in a directory outlast a loss of power. Errors: OSError."""
+    """Make the names in a directory survive a power loss. Errors: OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,8 +1,9 @@
-"""Storage events in history.db: what the kernel, controllers and arrays told, for years.
+"""Storage events in history.db: what the kernel, controllers and arrays reported, for years.
 
-A row is an event, or of a storm some of them, each with how many it stands for. The key is the
-event's own, so that what is told again after a kill is the same row.
-Units: Unix seconds. Limits: MOST_EVENTS and MOST_AGE_SECONDS, what is oldest goes; texts are cut.
+A row is one event or, in a storm, several, with their count. The key is the event's own, so that an
+event reported again after a kill is stored in the same row.
+Units: Unix seconds. Limits: MOST_EVENTS and MOST_AGE_SECONDS, the oldest are deleted; texts are
+cut.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 OWN = "iowarden"
-"""The source of what the program says, as that of events is who tells them."""
+"""Source of iowarden's own messages; the source of an event is the log that reported it."""
 MOST_EVENTS = 200_000
 MOST_AGE_SECONDS = 3 * 366 * 86_400.0
 LEAST_EVENTS = 20_000
-"""So many stay as long as something else can go, when the file is too large."""
+"""When the file is too large, this many events stay as long as something else can be deleted."""
 MOST_TEXT_CHARACTERS = 1000
 MOST_NAME_CHARACTERS = 200
 _PRUNED_AT_ONCE = 2000
-"""So many go with one write: more than come with it in the long run."""
+"""Limit of events deleted with one write: more than a write adds in the long run."""
 _SLACK = 1000
-"""So many are too many before they are counted."""
+"""Excess over MOST_EVENTS above which the rows are counted."""
 _MOST_COUNT = 2**63 - 1
 
 TABLES = (
@@ -59,18 +60,18 @@ CREATE TABLE event (
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which events: those that are asked for; '' and None are any.
+    """A filter for events: the requested fields; '' and None match anything.
 
-    `asked.disk` is a serial number or its beginning, a device or an object; where `devices` are
-    given it is exactly one disk's, and they are its names now, for events that name no disk. What
-    has a severity that is none of the known ones needs attention: it is told.
+    `asked.disk` is a serial number or its beginning, a device or an object; if `devices` is given
+    it is exactly one disk's, and they are its current names, for events that name no disk. An event
+    with an unknown severity needs attention: it matches.
     """
 
     asked: AskEvents
     devices: tuple[str, ...] | None = None
 
     def tells(self, event: EventLine) -> bool:
-        """Whether an event is one of these, wherever it is kept."""
+        """Return whether an event matches, wherever it is stored."""
         asked, at = self.asked, event.at_seconds
         return (
             (asked.since_seconds is None or at >= asked.since_seconds)
@@ -90,7 +91,7 @@ class Wanted:
 
 
 def lesser(severity: str) -> tuple[str, ...]:
-    """Return the words for what is less bad than a severity; none for ''."""
+    """Return the severities below a severity; none for ''."""
     if not severity:
         return ()
     return tuple(each.name.lower() for each in Severity if each < Severity[severity.upper()])
@@ -114,19 +115,19 @@ class Table:
         self._run = file.run
         self._run_many = file.run_many
         self._most: int | None = None
-        """At most so many are there; None: not counted yet."""
+        """Upper bound of the number of rows; None: not counted yet."""
 
     def forget(self) -> None:
-        """Count anew: a transaction failed."""
+        """Count again: a transaction failed."""
         self._most = None
 
     def write(self, rows: Sequence[EventLine]) -> None:
-        """Write rows and delete what is too old or too much, as much as one write may."""
+        """Write rows, and delete the oldest or excess ones, up to the limit of one write."""
         if not rows:
             return
         self._run_many(_INSERT, [_values(row) for row in rows])
-        # By the younger clock: neither may a wrong one of a controller delete what is new, nor
-        # today's all of a recording of long ago.
+        # By the earlier of the two clocks: a controller's wrong clock must not delete new events,
+        # nor today's clock all events of an old recording.
         newest = max(_moment(row.at_seconds) for row in rows)
         self._run(
             "DELETE FROM event WHERE rowid IN (SELECT rowid FROM event WHERE realtime_seconds >= ?"
@@ -141,7 +142,7 @@ class Table:
             self._most -= self._delete(min(self._most - MOST_EVENTS, _PRUNED_AT_ONCE + len(rows)))
 
     def clear(self, least: int) -> bool:
-        """Delete a tenth, the oldest, but leave so many; say whether there were more."""
+        """Delete the oldest tenth, but leave `least` rows; return whether there were more."""
         self._most = self._count()
         count = min(max(self._most // 10, 1), self._most - least)
         if count <= 0:
@@ -161,17 +162,17 @@ class Table:
 
 
 def read(path: str, wanted: Wanted, names: Renames = NAMES) -> list[EventLine]:
-    """Return the events that are kept and wanted, the newest last. Errors: sqlite.FAULTS."""
+    """Return the stored events that match, the newest last. Errors: sqlite.FAULTS."""
     asked = wanted.asked
     values: list[object] = [
         -math.inf if asked.since_seconds is None else asked.since_seconds,
         math.inf if asked.until_seconds is None else asked.until_seconds,
     ]
-    if asked.incident:  # an index has them
+    if asked.incident:  # by index
         values += [asked.incident, f"{asked.incident}\U0010ffff"]
     with closing(sqlite.reading(path)) as connection:
         known = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'event'"
-        if connection.execute(known).fetchone() is None:  # of a version that kept none
+        if connection.execute(known).fetchone() is None:  # a version that stored no events
             return []
         rows = connection.execute(_OF_INCIDENT if asked.incident else _OF_ANY, values)
         found = (row for row in starmap(EventLine, rows) if wanted.tells(row))
@@ -193,5 +194,5 @@ def _values(row: EventLine) -> tuple[object, ...]:
 
 
 def _moment(at: float) -> float:
-    """Return a time that a table can hold: what is no number is long ago."""
+    """Return a time that a table can hold: NaN and the like become long ago."""
     return at if math.isfinite(at) else 0.0

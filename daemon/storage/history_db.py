@@ -1,10 +1,10 @@
-"""history.db: what rules look back on, and what drives said and what happened over the years.
+"""history.db: samples of range-based rules, and drive values and storage events over the years.
 
-One thread owns the file; nobody waits for it, and no alert needs it. What cannot be written is not
-lost at once: the engine has the samples still and hands them over again; what drives said waits
-here, up to MOST_WAITING values, and so do storage events, up to MOST_WAITING_EVENTS.
-Limits: MOST_BYTES, where what is oldest goes. A power loss may cost the last minutes, and on an old
-file system the file: it is set aside then.
+One thread owns the file; nothing waits for it, and no alert needs it. What cannot be written is not
+lost at once: the engine still has the samples and hands them over again; drive values wait here, up
+to MOST_WAITING, and so do storage events, up to MOST_WAITING_EVENTS.
+Limits: MOST_BYTES, then the oldest are deleted. A power loss may cost the last minutes, and on an
+old file system the file: it is then renamed and replaced by an empty one.
 Source: sqlite.org, 'PRAGMA synchronous'.
 """
 
@@ -35,15 +35,16 @@ if TYPE_CHECKING:
 RETRY_SECONDS = 240.0
 MOST_BYTES = 256_000_000
 MOST_WAITING = 100_000
-"""Values that wait to be written: six looks at 500 drives."""
+"""Limit of values that wait to be written: six polls of 500 drives."""
 MOST_WAITING_EVENTS = 10_000
 _DAY_SECONDS = 86_400
 _CLEARED_RATIO = 0.9
-"""Of the bytes allowed, what is left when what is oldest goes."""
+"""Share of the allowed bytes that remains when the oldest data is deleted."""
 _ROOM_RATIO = 4
-"""So many times its size must be free for a copy of it: others want room, too."""
+"""Free space needed for a copy, as a multiple of its size: leave room for others."""
 _ROOM_BYTES = 16_000_000
-"""Kept free of them: for what one write brings, and SQLite's journal of it."""
+"""Part of the allowed bytes that stays free: for the data of one write, and SQLite's journal of it.
+"""
 
 _TABLES = """
 CREATE TABLE run (
@@ -79,15 +80,16 @@ CREATE TABLE changed (
     PRIMARY KEY (drive, attribute, at_seconds)
 ) WITHOUT ROWID;
 """
-# A run is a start of the program; its times are of its clock, which the wall's was ahead of. A day
-# comes first in 'daily': what is written over and over, and what goes first, lies together.
+# A run is a start of the program; its times are of the program's clock, which the wall clock was
+# ahead of. In 'daily' the day comes first: rows that are overwritten often, and deleted first, are
+# next to each other.
 _SCHEMA_VERSION = 2
-"""Raise it with the tables, and convert the version before; as state.SCHEMA_VERSION."""
-KIND = sqlite.Kind(
+"""Raise it with the tables, and convert the version before; like state.SCHEMA_VERSION."""
+_KIND = sqlite.Kind(
     "history",
     _SCHEMA_VERSION,
     _TABLES + ";".join((*event_rows.TABLES, "")),
-    event_rows.TABLES,  # version 1 kept no storage events
+    event_rows.TABLES,  # version 1 stored no storage events
     synchronous="NORMAL",
     exclusive=False,
     checked=False,
@@ -113,7 +115,7 @@ _NUMBER = {
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Samples to be kept, up to a time; `retention_seconds` by metric, '' for any other.
+    """Samples to be stored, up to a time; `retention_seconds` by metric, '' for any other.
 
     Units: seconds of the program's clock; the wall clock is ahead of it by `ahead_seconds`.
     """
@@ -127,7 +129,7 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class TailLoaded:
-    """What was kept before this start, by the wall clock. `watched` None: nobody knows."""
+    """Samples stored before this start, by the wall clock. `watched` None: unknown."""
 
     rows: list[Row] = field(default_factory=list, repr=False)
     watched: Watched | None = None
@@ -135,10 +137,10 @@ class TailLoaded:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was asked for is in the file or, with an `error`, is not.
+    """The request is written to the file or, with an `error`, is not.
 
-    `until_seconds`: of the tail, if there was one. `said`: a file was set aside. `anew`: the file
-    is not the one of before; what that held is not in it.
+    `until_seconds`: of the samples, if there were some. `said`: a file was renamed because it could
+    not be used. `anew`: the file is a new one; the content of the old one is not in it.
     """
 
     until_seconds: float | None = None
@@ -148,33 +150,34 @@ class Written:
 
 
 Value = tuple[str, str, float, bool]
-"""A drive's identity, an attribute's name, its value; whether every change is kept, or one a day"""
+"""Identity of a drive, name of an attribute, its value; whether every change is stored, or one a
+day"""
 
 
 @dataclass(slots=True)
 class _Work:
-    """What is asked of the thread."""
+    """A request to the thread."""
 
     load: Mapping[str, float] | None = None
     tail: Tail | None = None
     notes: list[tuple[float, Sequence[Value]]] = field(default_factory=list)
     events: dict[str, EventLine] = field(default_factory=dict)
-    """By key: of a row that is told anew, the last."""
+    """By key: the last one of a row that is reported again."""
 
     def __bool__(self) -> bool:
         return self.load is not None or self.writes
 
     @property
     def writes(self) -> bool:
-        """Whether something is to be written."""
+        """Return whether there is something to be written."""
         return self.tail is not None or bool(self.notes) or bool(self.events)
 
 
 class History:
     """The thread that owns history.db.
 
-    `working_since` is when it turned to the disk and has not come back, by the monotonic clock;
-    `lost_total` counts values and events that were given up because too many waited.
+    `working_since` is when it started a disk access that has not returned, by the monotonic clock;
+    `lost_total` counts values and events that were discarded because too many waited.
     """
 
     def __init__(
@@ -186,7 +189,7 @@ class History:
         most_bytes: int = MOST_BYTES,
         names: Renames = NAMES,
     ) -> None:
-        """Start the thread; it touches nothing before it is asked. `post` takes its answers."""
+        """Start the thread; it does nothing until a request. `post` takes its replies."""
         self.working_since: float | None = None
         self.lost_total = 0
         self._path = path
@@ -209,24 +212,24 @@ class History:
         self._thread.start()
 
     def load(self, retention_seconds: Mapping[str, float]) -> None:
-        """Ask for what was kept of these metrics; the answer is a TailLoaded.
+        """Request the stored samples of these metrics; the reply is a TailLoaded.
 
-        If the file cannot be read it is an empty one, and it comes again once it can.
+        If the file cannot be read, the reply is empty, and another one follows once it can be read.
         """
         with self._changed:
             self._retention = self._asked.load = retention_seconds
             self._changed.notify()
 
     def save(self, tail: Tail) -> None:
-        """Ask for samples to be kept; the answer is a Written. Not while it is `busy`."""
+        """Queue samples for writing; the reply is a Written. Not while it is `busy`."""
         with self._changed:
             self._asked.tail = tail
             self._changed.notify()
 
     def note(self, realtime_seconds: float, values: Sequence[Value]) -> None:
-        """Ask for what drives said at a Unix time to be kept.
+        """Queue drive values of a Unix time for writing.
 
-        Limits: what is no number is not kept, nor what was said when no clock was set.
+        Limits: NaN and infinity are not stored, nor values from before the clock was set.
         """
         if realtime_seconds < PLAUSIBLE_SECONDS:
             return
@@ -238,7 +241,7 @@ class History:
             self._changed.notify()
 
     def tell(self, rows: Sequence[EventLine]) -> None:
-        """Ask for storage events to be kept; a row takes the place of the one with its key."""
+        """Queue storage events for writing; a row replaces the one with its key."""
         if not rows:
             return
         with self._changed:
@@ -255,12 +258,12 @@ class History:
             self.lost_total += 1
 
     def busy(self) -> bool:
-        """Say whether a tail is under way."""
+        """Return whether a write of samples is in progress."""
         with self._changed:
             return self._asked.tail is not None or self.working_since is not None
 
     def close(self, timeout_seconds: float) -> bool:
-        """Let the thread write what waits, then end; say whether it did."""
+        """Let the thread write what waits, then end; return whether it did."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -271,7 +274,7 @@ class History:
         failed = False
         while True:
             with self._changed:
-                if failed:  # what failed is tried again, but not with each new value
+                if failed:  # A failed write is retried, but not with each new value.
                     self._changed.wait_for(
                         lambda: self._closing or self._asked.tail, self._retry_seconds
                     )
@@ -292,12 +295,12 @@ class History:
                 return
 
     def _work(self, asked: _Work) -> bool:
-        """Do what is asked for and post the outcome; say whether it was done."""
+        """Execute a request and post the outcome; return whether it succeeded."""
         said = error = ""
         self._anew = False
         try:
             said = self._do(asked)
-        except Exception as problem:  # noqa: BLE001 - a thread that ends would keep nothing more
+        except Exception as problem:  # noqa: BLE001 - a thread that ends would store nothing more
             error = self._trouble(problem)
             if not self._loaded and asked.load is not None:
                 self._post(TailLoaded())
@@ -308,9 +311,9 @@ class History:
         return not error
 
     def _do(self, asked: _Work) -> str:
-        """Read and write; return what is to be said of a file that could not be used."""
+        """Read and write; return a message about a file that could not be used."""
         said = self._open(create=asked.writes)
-        if self._file is None:  # there is none yet; perhaps its disk comes later
+        if self._file is None:  # There is no file yet; its disk may be mounted later.
             self._post(TailLoaded())
             return said
         try:
@@ -325,7 +328,7 @@ class History:
         return said or copied
 
     def _use(self, file: _File, asked: _Work) -> str:
-        """Read and write; return what is to be said of a copy."""
+        """Read and write; return a message about a copy."""
         copied = ""
         retention = self._retention or (asked.tail and asked.tail.retention_seconds)
         if not self._loaded and retention:
@@ -341,7 +344,7 @@ class History:
         return copied
 
     def _open(self, *, create: bool) -> str:
-        """Open the file (again, if somebody took it away); return what is to be said of it."""
+        """Open the file, again if it was removed; return a message about it."""
         if self._file is not None and self._file.database.in_place():
             return ""
         self._close()
@@ -359,7 +362,7 @@ class History:
             self._file = None
 
     def _trouble(self, problem: Exception) -> str:
-        """Return what is wrong, after giving up a file that may not be used further."""
+        """Return the error, after closing a file that may not be used further."""
         if not sqlite.passing(problem):
             self._close()
         if not isinstance(problem, sqlite.FAULTS):
@@ -381,16 +384,16 @@ class _File:
         self._drives: dict[str, int] = {}
         self._attributes: dict[str, int] = {}
         self._last: dict[tuple[int, int], float] = {}
-        """Values whose changes are kept."""
+        """Values of which every change is stored."""
         self._events = event_rows.Table(file)
 
     # --- samples
 
     def read_tail(self, retention: Mapping[str, float]) -> tuple[TailLoaded, str]:
-        """Return what was kept of these metrics, and '' or what of it is damaged.
+        """Return the stored samples of these metrics, and '' or which of them are damaged.
 
-        Limits: nothing of a start at which the clock was not set, because how long it is ago is not
-        known; MOST_SAMPLES, the newest.
+        Limits: none of a start at which the clock was not set, because their age is unknown;
+        MOST_SAMPLES, the newest.
         """
         runs = {
             run: (until + ahead, ahead, text)
@@ -423,10 +426,10 @@ class _File:
         return TailLoaded(rows, None if damaged else watched), "; ".join(damaged[:1])
 
     def copy(self) -> str:
-        """Copy a file of an earlier version; return what is to be said of that.
+        """Copy a file of an earlier version; return a message about it.
 
-        Where there is little room it is converted without: what a version before cannot read is
-        what was added, and no alert needs it.
+        With little free space it is converted without a copy: an earlier version only lacks what
+        was added since, and no alert needs it.
         """
         if self.database.version >= _SCHEMA_VERSION:
             return ""
@@ -443,7 +446,7 @@ class _File:
         return f"history: '{path}' is converted; the previous version is '{copied}'"
 
     def write(self, run: int, asked: _Work) -> None:
-        """Write all of it or nothing."""
+        """Write everything or nothing."""
         try:
             with self.database.transaction():
                 if asked.tail is not None:
@@ -453,7 +456,7 @@ class _File:
                 self._events.write(tuple(asked.events.values()))
         except BaseException:
             for known in (self._drives, self._attributes, self._last):
-                known.clear()  # the file has nothing of it
+                known.clear()  # the file has none of it
             self._events.forget()
             raise
 
@@ -481,7 +484,7 @@ class _File:
         )
 
     def _forget(self, now: float, retention: Mapping[str, float]) -> None:
-        """Thin what is old and delete what is older than it is kept, as the engine does."""
+        """Thin out old samples and delete those beyond their retention, like the engine does."""
         query = "SELECT DISTINCT name, run, ahead_seconds FROM chunk JOIN run USING (run)"
         for name, run, ahead in self._run(query).fetchall():
             kept = retention.get(self._names.current(Kind.METRIC, name), retention.get("", 0.0))
@@ -510,7 +513,7 @@ class _File:
     def _thin(self, row: int, name: str, data: bytes) -> None:
         try:
             rows = chunks.unpack(name, data)
-        except chunks.ChunkError:  # said when it is read
+        except chunks.ChunkError:  # reported when it is read
             rows = []
         _thin(rows)
         samples = sum(len(timestamps) for _, _, timestamps, _ in rows)
@@ -519,7 +522,7 @@ class _File:
             (samples, chunks.pack(rows) if rows else data, row),
         )
 
-    # --- what drives said
+    # --- drive values
 
     def _write_values(self, realtime: float, values: Sequence[Value]) -> None:
         at, day = round(realtime), int(realtime // _DAY_SECONDS)
@@ -539,7 +542,7 @@ class _File:
         self.database.run_many(_PUT_CHANGED, changed)
 
     def _before(self, drive: int, attribute: int) -> float | None:
-        """Return the newest value that is kept, or None."""
+        """Return the newest stored value, or None."""
         key = (drive, attribute)
         if key not in self._last:
             found = self._run(
@@ -553,7 +556,7 @@ class _File:
         return self._last[key]
 
     def _number(self, table: str, known: dict[str, int], text: str) -> int:
-        """Return the number of a drive or an attribute, a new one for a new one."""
+        """Return the number of a drive or an attribute, a new one for a new name."""
         number = known.get(text)
         if number is None:
             insert, query = _NUMBER[table]
@@ -562,12 +565,12 @@ class _File:
             known[text] = number = int(self._run(query, own).fetchone()[0])
         return number
 
-    # --- bounds
+    # --- limits
 
     def clear(self, most_bytes: int) -> None:
-        """Delete what is oldest, if the file has more than it may: first of many events.
+        """Delete the oldest data if the file is too large: first events beyond LEAST_EVENTS.
 
-        Then days, changes, and the last events.
+        Then days, changes, and the remaining events.
         """
         most = most_bytes - _ROOM_BYTES
         if self._bytes() <= most:
@@ -591,7 +594,7 @@ class _File:
         if day is not None:
             self._run("DELETE FROM daily WHERE day = ?", (day,))
             return True
-        # A tenth of them, but never the newest of one: a change is a change from it.
+        # A tenth of them, but never the newest one of a series: a change is relative to it.
         found = self._run(
             "SELECT at_seconds FROM changed ORDER BY at_seconds LIMIT 1"
             " OFFSET (SELECT COUNT(*) / 10 FROM changed)"
@@ -610,7 +613,7 @@ class _File:
 def _unpacked(
     found: Iterable[tuple[str, bytes, float, bool]], damaged: list[str], names: Renames
 ) -> Iterator[list[Row]]:
-    """Yield the rows of chunks, one after the other: all at once would be twice the memory."""
+    """Yield the rows of chunks one after the other: all at once would take twice the memory."""
     for name, data, ahead, long_ago in found:
         try:
             rows = chunks.moved(chunks.unpack(name, data), ahead)
@@ -630,14 +633,14 @@ def _thin(rows: Iterable[Row]) -> None:
 
 
 def identities(path: str) -> list[str]:
-    """Return the drives of which something is kept. Errors: database.FAULTS."""
+    """Return the drives with stored values. Errors: database.FAULTS."""
     with closing(sqlite.reading(path)) as connection:
         rows = connection.execute("SELECT identity FROM drive ORDER BY identity").fetchall()
     return [identity for (identity,) in rows]
 
 
 def read(path: str, identity: str, name: str, names: Renames = NAMES) -> list[tuple[float, float]]:
-    """Return what is kept of a drive's attribute: Unix time and value, by time.
+    """Return the stored values of a drive's attribute: Unix time and value, by time.
 
     Errors: database.FAULTS.
     """
@@ -669,7 +672,7 @@ def _watched_text(watched: Watched) -> str:
 
 
 def _watched(text: str, ahead: float, names: Renames) -> Watched | None:
-    """Return what was watched, by the wall clock; None where that is damaged."""
+    """Return what was monitored, by the wall clock; None if that is damaged."""
     try:
         since, until, breaks = json.loads(text)
         found: dict[str, float] = {}

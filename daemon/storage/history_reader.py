@@ -1,4 +1,4 @@
-"""What is kept of former times, for people: history.db is read in a thread that may hang."""
+"""Reads history.db for commands, in a thread that may hang."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 PATIENCE_SECONDS = 5.0
-"""So long an answer waits that is of use without what is kept: a client waits for twice that."""
+"""How long a reply waits for history.db before it is sent without it: clients wait twice as long.
+"""
 _BUSY = "history.db is being read for another command; try again in a moment"
 _T = TypeVar("_T")
 
 
 class Past:
-    """Answers from a file, one at a time: on a disk that hangs one thread waits, and no second."""
+    """Answers commands from a file, one at a time: on a disk that hangs, only one thread waits."""
 
     def __init__(self, path: str) -> None:
-        """`path` is the file, which need not be there yet."""
+        """`path` is the file, which need not exist yet."""
         self._path = path
         self._busy = threading.Lock()
 
     def ask(
         self, disk: str, names: Sequence[str], reply: Callable[[dict[str, object]], object]
     ) -> None:
-        """Have the first of these names read of which something is kept; never waits.
+        """Read the first of these names that has stored values; never waits.
 
-        `disk` may be the beginning of an identity. Errors: ValueError while another one is read.
+        `disk` may be the beginning of an identity. Errors: ValueError while another read is in
+        progress.
         """
         if not self._busy.acquire(blocking=False):
             raise ValueError(_BUSY)
@@ -53,10 +55,10 @@ class Past:
     def look(
         self, read: Callable[[str], list[_T]], then: Callable[[list[_T], str], object]
     ) -> None:
-        """Have the file read for an answer that says something without it; never waits.
+        """Read the file for a reply that is useful without it, too; never waits.
 
-        `then` is called once, from any thread, with what `read` gives of the path and '', or with
-        nothing and why; where there is no file yet, nothing is kept, and that is all.
+        `then` is called once, from any thread, with what `read` returns for the path and '', or
+        with nothing and the reason; if there is no file yet, with nothing and ''.
         """
         if not self._busy.acquire(blocking=False):
             then([], _BUSY)
@@ -79,7 +81,7 @@ class Past:
                 pass
             except sqlite.FAULTS as error:
                 why = f"history.db cannot be read: {error}"
-            except Exception as error:  # noqa: BLE001 - who asks is told, and may ask again
+            except Exception as error:  # noqa: BLE001 - the client gets the error, and may try again
                 why = f"history.db: bug: {trace(error)}"
             finally:
                 self._busy.release()

@@ -1,4 +1,4 @@
-"""Texts for a bug report without what names a disk, a host or a person. Pure.
+"""Redacts texts for a bug report: removes what identifies a disk, a host or a person. Pure.
 
 Limits: it goes by form and by label, see WARNING.
 """
@@ -30,7 +30,7 @@ _WORD = r"[^\s,'\"]+"
 _FOUND = (
     ("uuid", rf"{_ALONE}{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}{_END}"),
     ("mac", rf"{_ALONE}{_HEX}{{2}}(?:[:-]{_HEX}{{2}}){{5,19}}{_END}"),
-    # Counters are printed with as many digits, too; those of SCSI that are negative as 0xffffffff…
+    # Counters are printed with as many digits, too; negative ones of SCSI as 0xffffffff…
     ("wwn", rf"{_ALONE}(?:naa\.|eui\.|uuid\.|0x(?!f{{8}}|0{{8}})){_HEX}{{16,64}}{_END}"),
     ("hex", rf"{_ALONE}(?=[0-9]*[A-Fa-f]){_HEX}{{16,64}}{_END}"),
     ("serial", rf"{_ALONE}(?:t10\.|nqn\.|iqn\.){_WORD}"),
@@ -50,7 +50,7 @@ _FOUND = (
     ),
     ("formed", rf"{_ALONE}(?=[A-Z]*[0-9])(?=[0-9]*[A-Z])[A-Z0-9]{{8,40}}{_END}"),
 )
-"""What is looked for, in this order, at each place."""
+"""The patterns, applied in this order at each place."""
 _PATTERN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _FOUND), re.ASCII)
 _LABELLED = re.compile(r"([^:=]*[:=]\s*)(.*)", re.DOTALL)
 _KINDS = {
@@ -67,9 +67,9 @@ _SHORT = 8
 
 
 def redact(text: str, hosts: Iterable[str] = ()) -> str:
-    """Return the text of a file with placeholders for what names a disk, a host or a person.
+    """Return a file's text with placeholders for what identifies a disk, a host or a person.
 
-    The same word gets the same placeholder, of the same grammar. `hosts` are names of this machine.
+    The same word gets the same placeholder, in the same format. `hosts` are names of this machine.
     """
     redactor = _Redactor(text)
     for host in hosts:
@@ -91,11 +91,11 @@ class _Redactor:
         self._count = 0
 
     def once(self, text: str) -> str:
-        """Return a text without what its form or its label gives away."""
+        """Return a text without words that their form or label identifies."""
         return _PATTERN.sub(self._replaced, text)
 
     def everywhere(self, text: str) -> str:
-        """Return a text without what was found anywhere."""
+        """Return a text without words that were found anywhere in it."""
         words = sorted(self._known, key=len, reverse=True)
         patterns = [
             re.escape(word) if len(word) >= _SHORT else _ALONE + re.escape(word) + _END
@@ -108,7 +108,7 @@ class _Redactor:
         return re.sub(r"\S+", lambda word: self.placeholder("serial", word[0]), text)
 
     def placeholder(self, kind: str, word: str) -> str:
-        """Return what stands for a word: nothing that the text has already."""
+        """Return the placeholder of a word: one that does not occur in the text."""
         while word not in self._known:
             self._count += 1
             form = _form(kind, word, self._count)
@@ -134,14 +134,14 @@ class _Redactor:
             inner = word[start : len(word) - end]
             if _version(inner) == 6 and inner != "::":
                 return word[:start] + self.placeholder("v6", inner) + word[len(word) - end :]
-        # An IPv4 address and a port, or times and numbers of devices.
+        # An IPv4 address and a port, or times and device numbers.
         return _NUMBER.sub(
             lambda m: self.placeholder("v4", m[0]) if _version(m[0]) == 4 else m[0], word
         )
 
 
 def _form(kind: str, word: str, number: int) -> str:
-    """Return the placeholder of this number, in the grammar of the word."""
+    """Return the placeholder with this number, in the format of the word."""
     match kind:
         case "uuid":
             return f"00000000-0000-0000-0000-{number:012x}"

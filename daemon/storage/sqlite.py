@@ -1,8 +1,8 @@
-"""SQLite files of the state directory: how they are opened, set aside when bad, and their faults.
+"""SQLite files of the state directory: opening, replacing corrupt ones, and classifying errors.
 
-Why no write-ahead log: SQLite cannot open such a file on a file system that is read-only, and a
-kernel that met write errors makes it just that ('errors=remount-ro', ext4(5)). And its index is
-mapped into memory, where a disk that fails is a SIGBUS, which ends the whole program.
+There is no write-ahead log, because SQLite cannot open such a file on a read-only file system, and
+a kernel that met write errors makes it read-only ('errors=remount-ro', ext4(5)). Moreover, its
+index is mapped into memory, where a failing disk causes SIGBUS, which ends the whole program.
 Source: sqlite.org, 'PRAGMA journal_mode'; 'Write-Ahead Logging', read-only databases and the
 WAL-index; mmap(2), SIGBUS.
 """
@@ -25,17 +25,20 @@ if TYPE_CHECKING:
 
 FAULTS = (sqlite3.Error, OSError)
 MOST_COPIES = 2
-"""As it was before the last versions."""
+"""Limit of copies from before conversions to newer versions."""
 MOST_TEXTS = 20
 _COPY, _TEXT = ".before-v", ".json"
 _TEXT_NAME = re.compile(r".+\.([a-z_]+)(?:\.v[0-9]+)?-([0-9]+T[0-9]+Z)\.json")
 _LOCK_SECONDS = 0.5
-"""How long another process may hold the file before we say so."""
+"""How long to wait for a file locked by another process, before that is reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a file is for. `version` is kept as SQLite's user_version; raise it with the tables."""
+    """The purpose and tables of a file.
+
+    `version` is stored as SQLite's user_version; raise it with the tables.
+    """
 
     name: str
     version: int
@@ -43,18 +46,18 @@ class Kind:
     from_version_before: tuple[str, ...]
     """Statements that convert the tables of the version before."""
     synchronous: str
-    """FULL: durable from the end of each transaction on; NORMAL may lose the last ones."""
+    """FULL: durable from the end of each transaction; NORMAL may lose the last ones."""
     exclusive: bool
     """Whether no other process may have it open."""
     checked: bool
-    """Whether all of it is read at the start to find what is corrupt; else use finds it."""
+    """Whether it is checked completely at the start; otherwise corruption is found in use."""
 
 
 class Database:
     """An open file. Errors: FAULTS."""
 
     def __init__(self, path: str, kind: Kind) -> None:
-        """Open it; it is made, empty, where there is none."""
+        """Open it; an empty one is made if there is none."""
         self.path = path
         self._kind = kind
         if not os.path.isdir(directory := os.path.dirname(path) or "."):
@@ -63,15 +66,15 @@ class Database:
         if not os.path.exists(path):
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
         self._connection = sqlite3.connect(path, timeout=_LOCK_SECONDS, isolation_level=None)
-        if kind.checked:  # one text that is none must not keep all others from being read
+        if kind.checked:  # One text that is not UTF-8 must not prevent reading all others.
             self._connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
         self._identity = _identity(path)
         self.version = kind.version
-        """Of the tables in it."""
+        """Version of its tables."""
         self.empty = False
-        """Whether nothing was in it."""
+        """Whether it was empty."""
         self.instead_of = ""
-        """The path of a file that could not be used, whose place it took."""
+        """The path of an unusable file that it replaced."""
 
     def check(self) -> int:
         """Return the version of a sound file, 0 for an empty one."""
@@ -81,17 +84,17 @@ class Database:
             found = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if found != "ok":
                 problem = sqlite3.DatabaseError(found)
-                # A page that the disk did not give, this time, is no reason to give up all others.
+                # A page that the disk did not return, this time, is no reason to discard all
+                # others.
                 code = re.search(r"error code=(\d+)", found)
                 problem.sqlite_errorcode = int(code[1]) if code else sqlite3.SQLITE_CORRUPT
                 raise problem
         return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
 
     def prepare(self, version: int) -> None:
-        """Make the tables of an empty file.
+        """Create the tables of an empty file.
 
-        A file of an earlier version is left to be converted with the first change: it may be
-        read-only.
+        A file of an earlier version is converted with the first change: it may be read-only.
         """
         self.version = version or self._kind.version
         self.empty = version == 0
@@ -105,15 +108,15 @@ class Database:
         if not self._kind.exclusive:
             return
         try:
-            self._connection.executescript("BEGIN EXCLUSIVE; COMMIT")  # held from now on
+            self._connection.executescript("BEGIN EXCLUSIVE; COMMIT")  # locked from now on
         except sqlite3.OperationalError as problem:
-            if _code(problem) != sqlite3.SQLITE_READONLY:  # what can still be read is read
+            if _code(problem) != sqlite3.SQLITE_READONLY:  # what can still be read is used
                 raise
 
     def fits(self) -> bool:
-        """Say whether a file of a later version can be used: whether all columns are there.
+        """Return whether a file of a later version can be used: whether all columns exist.
 
-        Later versions only add columns that may be left out, and tables. So statements name theirs.
+        Later versions only add optional columns, and tables. So statements name their columns.
         """
         with contextlib.closing(sqlite3.connect(":memory:")) as wanted:
             wanted.executescript(self._kind.tables)
@@ -125,9 +128,10 @@ class Database:
             )
 
     def copy(self, version: int, most_copies: int = MOST_COPIES) -> str:
-        """Copy it, as it was before a version; return the copy's path. The oldest copies go.
+        """Copy the file before a version changes it; return the copy's path.
 
-        By SQLite: to close a descriptor of our own would give up the lock on the file.
+        The oldest copies are deleted.
+        By SQLite: closing a file descriptor of our own would release the lock on the file.
         Source: fcntl(2), 'Record locking'; sqlite.org, 'How To Corrupt', 2.2. Errors: FAULTS.
         """
         path = f"{self.path}{_COPY}{version}"
@@ -155,7 +159,7 @@ class Database:
         return path
 
     def in_place(self) -> bool:
-        """Say whether the path still leads to this file. Errors: OSError other than its absence."""
+        """Return whether the path still leads to this file. Errors: OSError except absence."""
         try:
             return _identity(self.path) == self._identity
         except FileNotFoundError:
@@ -171,9 +175,9 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Have what is written meanwhile written wholly or not at all.
+        """Write everything in the block, or nothing.
 
-        The first one converts a file of the version before.
+        The first transaction converts a file of the version before.
         """
         self._connection.execute("BEGIN IMMEDIATE")
         try:
@@ -195,10 +199,10 @@ class Database:
 
 
 def opened(path: str, kind: Kind) -> tuple[Database, str]:
-    """Return the file at `path`, and '' or what was done with one that could not be used.
+    """Return the file at `path`, and '' or a message about an unusable file that was replaced.
 
-    A corrupt file is renamed, and an empty one takes its place; so is one of a later version, if
-    its tables are no longer those that are known here. Errors: FAULTS.
+    A corrupt file is renamed and replaced by an empty one; so is one of a later version whose
+    tables this version does not know. Errors: FAULTS.
     """
     file = Database(path, kind)
     aside = "corrupt"
@@ -226,19 +230,19 @@ def opened(path: str, kind: Kind) -> tuple[Database, str]:
 
 
 def reading(path: str) -> sqlite3.Connection:
-    """Return a connection that only reads, beside the one that writes. Errors: FAULTS."""
-    os.stat(path)  # SQLite says only that it cannot be opened
+    """Return a read-only connection, in addition to the one that writes. Errors: FAULTS."""
+    os.stat(path)  # SQLite reports only that it cannot be opened
     address = f"file:{quote(os.path.abspath(path))}?mode=ro"
     return sqlite3.connect(address, uri=True, timeout=_LOCK_SECONDS, isolation_level=None)
 
 
 def set_aside(path: str, kind: Kind, reason: str, what: str = "corrupt") -> tuple[str, str]:
-    """Rename a file that cannot be used; return a sentence that says so, and its new path.
+    """Rename an unusable file; return a message about it, and its new path.
 
     Errors: OSError.
     """
     aside = f"{path}.{what}-{_stamp()}"
-    # The rollback journal goes along: beside the new file it would be applied to it.
+    # Its rollback journal is renamed as well: otherwise SQLite would apply it to the new file.
     for suffix in ("", "-journal"):
         if os.path.exists(path + suffix):
             os.rename(path + suffix, aside + suffix)
@@ -249,15 +253,15 @@ def set_aside(path: str, kind: Kind, reason: str, what: str = "corrupt") -> tupl
 
 
 def write_text(path: str, name: str, text: str, most_files: int = MOST_TEXTS) -> str:
-    """Keep a text beside a file: what of it could not be read; return its path.
+    """Save the unreadable part of a file as text next to it; return its path.
 
-    Of such texts the oldest go. Errors: OSError.
+    The oldest such texts are deleted. Errors: OSError.
     """
     found = f"{path}.{name}-{_stamp()}{_TEXT}"
     draft = f"{found}.draft"
     durable_file.write(draft, encodable(text).encode())
     os.rename(draft, found)
-    others = [each for each in texts(path) if each != found]  # whatever the clock says
+    others = [each for each in texts(path) if each != found]  # even if the clock was set back
     for old in others[: max(0, len(others) - most_files + 1)]:
         os.remove(old)
     durable_file.sync_directory(os.path.dirname(path) or ".")
@@ -265,7 +269,7 @@ def write_text(path: str, name: str, text: str, most_files: int = MOST_TEXTS) ->
 
 
 def texts(path: str) -> list[str]:
-    """Return the texts beside a file, the oldest first. Errors: OSError."""
+    """Return the texts next to a file, the oldest first. Errors: OSError."""
     directory, name = os.path.split(path)
     there = sorted(
         (match[2], each)
@@ -276,7 +280,7 @@ def texts(path: str) -> list[str]:
 
 
 def beside(path: str) -> str:
-    """Return of what a text is: 'incidents' of 'state.db.incidents-20261122T080000Z.json'."""
+    """Return the document of a text: 'incidents' of 'state.db.incidents-20261122T080000Z.json'."""
     match = _TEXT_NAME.fullmatch(os.path.basename(path))
     return "" if match is None else match[1]
 
@@ -291,29 +295,29 @@ def _stamp() -> str:
 
 
 def _columns(connection: sqlite3.Connection, table: str) -> dict[str, bool]:
-    """Return a table's columns, and whether a row must bring a value of its own."""
+    """Return a table's columns, and whether a row must provide a value for each."""
     found = connection.execute('SELECT name, "notnull", dflt_value FROM pragma_table_info(?)',
                                (table,))  # fmt: skip
     return {name: bool(needed) and default is None for name, needed, default in found}
 
 
 def encodable(text: str) -> str:
-    """Return text that UTF-8 can hold: a lone surrogate becomes JSON's escape of it."""
+    """Return text that UTF-8 can encode: a lone surrogate becomes its JSON escape."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def corrupt(problem: BaseException) -> bool:
-    """Say whether it is the file's content that is bad."""
+    """Return whether the file's content is corrupt."""
     return _code(problem) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def locked(problem: BaseException) -> bool:
-    """Say whether another process holds the file."""
+    """Return whether another process has locked the file."""
     return _code(problem) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def passing(problem: BaseException) -> bool:
-    """Say whether an open file stays usable after this; one opened read-only stays so for ever."""
+    """Return whether an open file stays usable after this; one opened read-only stays read-only."""
     return _code(problem) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
 
 

@@ -1,6 +1,6 @@
-"""state.db: what must survive a restart, documents and mails, written beside the alerts.
+"""state.db: what must survive a restart, documents and mails, written while alerts continue.
 
-One thread owns the file; nobody waits for it. A batch is one transaction, so that a kill at any
+One thread owns the file; nothing waits for it. A batch is one transaction, so that a kill at any
 moment leaves the state before or after a batch.
 """
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 2
 """Raise it with the tables, and convert the version before.
 
-A version before reads and writes the tables by their columns: add columns that have a default, and
-tables; what means something else gets another name.
+A version before reads and writes the tables by their columns: only add columns with a default, and
+tables; what changes its meaning gets a new name.
 """
 RETRY_SECONDS = 60.0
 _ROWS_HINT = (
@@ -55,7 +55,7 @@ _FROM_VERSION_1 = (
     "ALTER TABLE outbox ADD COLUMN maybe_taken INTEGER NOT NULL DEFAULT 1",
     "ALTER TABLE outbox ADD COLUMN parts TEXT NOT NULL DEFAULT '[]'",
 )
-"""Version 1 did not know whether a mail may have been taken: so it may."""
+"""Version 1 did not store whether a mail may have been accepted: so it may."""
 # Exclusive: a second daemon on the same directory must not send every mail twice.
 KIND = sqlite.Kind(
     "state",
@@ -78,13 +78,13 @@ _VERSIONED = re.compile(r"(.+)\.v([1-9][0-9]{0,8})", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
-    """A mail that somebody has not got yet.
+    """A mail that has not reached all its recipients.
 
     Fields: `data` is the whole message, always the same for a `message_id`; `recipients_pending`
-    are still to be served, `recipients_refused` were refused for good (5xx). `maybe_taken`: an
-    attempt is under way, or broke off where the server may have taken it all the same. `parts` are
-    the message ids of what a digest holds; its `data` is empty and follows from theirs, and as long
-    as its row is there, they go in no other way. Units: Unix seconds.
+    have not received it, `recipients_refused` refused it permanently (5xx). `maybe_taken`: an
+    attempt is in progress, or broke off when the server may already have accepted it. `parts` are
+    the message ids in a digest; its `data` is empty and is built from theirs, and while its row
+    exists they are not sent on their own. Units: Unix seconds.
     """
 
     message_id: str
@@ -102,12 +102,12 @@ class OutboxRow:
 
     @property
     def kept(self) -> bool:
-        """Whether it is only kept: nobody is left to try, but somebody was refused."""
+        """Whether it is only stored: no recipient is left to try, but one refused it."""
         return not self.recipients_pending
 
 
 def versioned(name: str, version: int) -> str:
-    """Return the row under which a version of a document lies."""
+    """Return the row of a document's version."""
     return name if version == 1 else f"{name}.v{version}"
 
 
@@ -121,7 +121,7 @@ def version_of(row: str) -> tuple[str, int]:
 class Batch:
     """What changes together. `put`: name to JSON text; `add` also replaces a row of that id.
 
-    `aside`: texts by name that are kept as files beside state.db, before anything else is done.
+    `aside`: texts by name that are saved as files next to state.db, before anything else is done.
     """
 
     sequence: int
@@ -135,10 +135,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class StateLoaded:
-    """What the file held. If it is not `readable`, nothing; it comes again if it can be read later.
+    """The content of the file, empty if not `readable`.
 
-    `error` says why not, or names a file that was set aside, with everything in it; then the start
-    is afresh.
+    In that case another one follows if the file can be read later.
+    `error` says why not, or names a file that was renamed, with all its content; then state.db
+    starts empty.
     """
 
     documents: Mapping[str, str]
@@ -149,7 +150,7 @@ class StateLoaded:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """All batches up to `sequence` are durable or, with an `error`, remembered and tried again."""
+    """All batches up to `sequence` are durable or, with an `error`, held in memory and retried."""
 
     sequence: int
     error: str = ""
@@ -157,7 +158,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Something about the file that is worth a line: it was renamed, copied, not wholly read."""
+    """An event of the file to be logged: it was renamed, copied, or not completely read."""
 
     text: str
     is_good: bool = False
@@ -165,18 +166,18 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Which texts with what could not be read lie beside the file now."""
+    """The texts with unreadable parts that are now next to the file."""
 
     paths: tuple[str, ...]
 
 
 class State:
-    """The thread that owns state.db, and in memory all that is or should be in it.
+    """The thread that owns state.db, and a copy in memory of its intended content.
 
-    While a disk hangs or refuses, what changed is remembered - of a document the newest text, of
-    the outbox every row - and written in one transaction once it can be. It is tried with each
-    commit and every minute. By the monotonic clock: `working_since` is when the thread turned to
-    the disk and has not come back, `unwritten_since` since when something is not durable.
+    While a disk hangs or fails, changes are held in memory - the newest text of a document, every
+    row of the outbox - and written in one transaction once that is possible. This is tried with
+    each commit and every minute. By the monotonic clock: `working_since` is when the thread started
+    a disk access that has not returned, `unwritten_since` since when something is not durable.
     """
 
     def __init__(
@@ -186,10 +187,10 @@ class State:
         retry_seconds: float = RETRY_SECONDS,
         versions: Mapping[str, int] | None = None,
     ) -> None:
-        """Start the thread; it touches nothing before it is asked. `post` takes its answers.
+        """Start the thread; it does nothing until a request. `post` takes its replies.
 
-        `versions` of documents are those that are written now: before the first change of a file
-        with earlier ones, or with earlier tables, it is copied.
+        `versions` of documents are those written now: before the first change of a file with
+        earlier ones, or with earlier tables, it is copied.
         """
         self.working_since: float | None = None
         self.unwritten_since: float | None = None
@@ -209,11 +210,11 @@ class State:
         self._thread.start()
 
     def load(self) -> None:
-        """Ask for what is kept; the answer is a StateLoaded."""
+        """Request the content; the reply is a StateLoaded."""
         self.retry()
 
     def commit(self, batch: Batch) -> None:
-        """Ask for a batch to be written; the answer is a Committed of its or a later sequence."""
+        """Queue a batch for writing; the reply is a Committed of its or a later sequence."""
         with self._changed:
             self._memory.take(batch)
             if self.unwritten_since is None:
@@ -222,13 +223,13 @@ class State:
             self._changed.notify()
 
     def retry(self) -> None:
-        """Try again now what failed."""
+        """Retry now what failed."""
         with self._changed:
             self._wanted = True
             self._changed.notify()
 
     def close(self, timeout_seconds: float) -> bool:
-        """Let the thread write what waits, then end; say whether all is durable."""
+        """Let the thread write what waits, then end; return whether all is durable."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -248,7 +249,7 @@ class State:
             with self._changed:
                 if failed:
                     self.unwritten_since = self.unwritten_since or started
-                else:  # what is left came meanwhile
+                else:  # the rest was queued meanwhile
                     self.unwritten_since = started if self._memory.dirty else None
                 self.working_since = None
             if closing:
@@ -257,7 +258,7 @@ class State:
                 return
 
     def _work(self) -> str:
-        """Open the file if need be, write what changed, post the outcome; return the error."""
+        """Open the file if needed, write changes, post the outcome; return the error."""
         with self._changed:
             sequence, untold = self._memory.sequence, self._memory.untold
             self._memory.untold = False
@@ -273,7 +274,7 @@ class State:
                 self._copy(file)
             file.write(changes)
             self._look_for_texts()
-        except Exception as problem:  # noqa: BLE001 - a thread that ends would keep nothing more
+        except Exception as problem:  # noqa: BLE001 - a thread that ends would write nothing more
             with self._changed:
                 self._memory.keep(changes)
             error = self._trouble(problem)
@@ -285,7 +286,7 @@ class State:
         return error
 
     def _keep_texts(self, asides: Mapping[str, str]) -> None:
-        """Keep what could not be read, before it is overwritten."""
+        """Save unreadable parts before they are overwritten."""
         for name, text in asides.items():
             found = sqlite.write_text(self._path, name, text)
             with self._changed:
@@ -294,15 +295,17 @@ class State:
             self._post(Noted(f"state: the unreadable part of '{name}' is saved as '{found}'"))
 
     def _look_for_texts(self) -> None:
-        """Post which texts there are, if somebody removed one or another came."""
-        with contextlib.suppress(OSError):  # a file that was written is none the worse for it
+        """Post the list of texts, if one was added or removed."""
+        with contextlib.suppress(
+            OSError
+        ):  # An error here does not affect the file that was written.
             texts = tuple(sqlite.texts(self._path))
             if texts != self._texts:
                 self._texts = texts
                 self._post(Texts(texts))
 
     def _copy(self, file: _File) -> None:
-        """Copy a file of an earlier version; that this fails keeps nothing from being written."""
+        """Copy a file of an earlier version; a failure does not prevent writing."""
         version = SCHEMA_VERSION + sum(each - 1 for each in self._versions.values())
         file.is_older = False
         try:
@@ -325,7 +328,7 @@ class State:
             )
 
     def _opened(self) -> _File:
-        """Return the file, opened (again, if somebody took it away), its content taken over."""
+        """Return the open file, opened again if it was removed, with its content loaded."""
         if self._file is not None and self._file.in_place():
             return self._file
         if self._file is not None:
@@ -368,7 +371,7 @@ class State:
         return file
 
     def _trouble(self, problem: Exception) -> str:
-        """Return what is wrong, after giving up a file that may not be used further."""
+        """Return the error, after closing a file that may not be used further."""
         if self._file is not None and not sqlite.passing(problem):
             self._file.close()
             self._file = None
@@ -391,7 +394,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A document or a row that differs from the file; `value` None: it goes."""
+    """A document or a row that differs from the file; `value` None: to be deleted."""
 
     name: str
     value: str | OutboxRow | None
@@ -399,14 +402,14 @@ class _Change:
 
 
 class _Memory:
-    """All documents and rows, and which of them the file does not know yet."""
+    """All documents and rows, and which of them are not in the file yet."""
 
     def __init__(self) -> None:
         self.sequence = 0
         self.untold = False
         self.dirty: set[tuple[bool, str]] = set()
         self.asides: dict[str, str] = {}
-        """Texts that are to be kept beside the file."""
+        """Texts to be saved next to the file."""
         self._values: dict[tuple[bool, str], str | OutboxRow] = {}
 
     def take(self, batch: Batch) -> None:
@@ -423,17 +426,17 @@ class _Memory:
         self.asides.update(batch.aside)
 
     def salvage(self, documents: Mapping[str, str], rows: tuple[OutboxRow, ...]) -> None:
-        """Take over what a file held that is none any more; it is to be written."""
+        """Take over the content of an unusable file; it is to be written."""
         for key, value in _held(documents, rows).items():
             if key not in self.dirty:
                 self._set(key, value)
 
     def leave(self, bad: Mapping[Any, dict[str, object]]) -> None:
-        """Have rows of the outbox that cannot be read kept as text, and removed."""
+        """Save unreadable rows of the outbox as text, and delete them."""
         if bad:
             what = {"document": "outbox", "next step": _ROWS_HINT, "content": [*bad.values()]}
             self.asides["outbox"] = json.dumps(what, indent=1)
-            # One without a name cannot be named: it stays, and is kept as text again.
+            # One without a name cannot be deleted by it: it stays, and is saved as text again.
             self.dirty.update((True, each) for each in bad if isinstance(each, str))
 
     def _set(self, key: tuple[bool, str], value: str | OutboxRow | None) -> None:
@@ -444,17 +447,17 @@ class _Memory:
             self._values[key] = value
 
     def changes(self) -> list[_Change]:
-        """Return what is to be written, and count it as written."""
+        """Return the changes to be written, and count them as written."""
         found = [_Change(name, self._values.get((row, name)), row) for row, name in self.dirty]
         self.dirty.clear()
         return found
 
     def keep(self, changes: list[_Change]) -> None:
-        """Take back what could not be written; meanwhile it may have changed again."""
+        """Take back changes that could not be written, unless they have changed again."""
         self.dirty.update((change.is_row, change.name) for change in changes)
 
     def learn(self, documents: Mapping[str, str], rows: tuple[OutboxRow, ...]) -> None:
-        """Take over what a file holds where nothing newer is known; the rest is to be written."""
+        """Take over a file's content unless something newer is known, which is to be written."""
         held = _held(documents, rows)
         self.dirty.update(key for key, value in self._values.items() if held.get(key) != value)
         for key, value in held.items():
@@ -505,7 +508,7 @@ class _File:
         return documents, tuple(rows), bad
 
     def write(self, changes: list[_Change]) -> None:
-        """Write all of it or nothing."""
+        """Write everything or nothing."""
         if not changes:
             return
         run = self._file.run
@@ -518,7 +521,7 @@ class _File:
                     case OutboxRow() as row:
                         run(_PUT_ROW, _values(row))
                     case None if change.is_row:
-                        # Of a row that cannot be read, the name need not be UTF-8.
+                        # The name of an unreadable row need not be UTF-8.
                         own = (change.name.encode("utf-8", "surrogateescape"),)
                         run("DELETE FROM outbox WHERE message_id = CAST(? AS TEXT)", own)
                     case None:
@@ -527,7 +530,7 @@ class _File:
 
 
 def open_file(path: str) -> tuple[_File, str]:
-    """Return the file at `path`, and '' or what was done with one that could not be used.
+    """Return the file at `path`, and '' or a message about an unusable file that was replaced.
 
     Errors: database.FAULTS.
     """
@@ -536,10 +539,10 @@ def open_file(path: str) -> tuple[_File, str]:
 
 
 def salvaged(path: str) -> tuple[dict[str, str], tuple[OutboxRow, ...]]:
-    """Return the documents and rows of a file that cannot be used, as far as they can be read.
+    """Return the documents and rows of an unusable file, as far as they can be read.
 
-    A document that is not as it was written is found when it is read; a mail goes twice at worst.
-    Where the outbox is of a newer version, so may be what documents mean: they are left.
+    A damaged document is detected when it is read; a mail is sent twice at worst. If the outbox is
+    of a newer version, the meaning of documents may be as well: they are not used.
     """
     documents: dict[str, str] = {}
     rows: list[OutboxRow] = []
@@ -597,7 +600,7 @@ def _list(name: str, text: str) -> tuple[str, ...]:
 
 
 def _shown(value: object) -> object:
-    """Return a column's value as JSON can hold it: a mail is text that people read, if it is."""
+    """Return a column's value as JSON can hold it: mails as readable text, if they are text."""
     if not isinstance(value, bytes):
         return value
     try:

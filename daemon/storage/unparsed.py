@@ -1,8 +1,8 @@
-"""What the kernel said and no parser understood, kept for a bug report (see also `redaction`).
+"""Saves kernel text that no parser understood, for a bug report (see also `redaction`).
 
-Each text is a file '<source>-<n>.txt' with a head of lines '<name>: <value>', an empty line, and
-the bytes as read. Bounded: `TEXT_BYTES` of a text, `MOST_FILES` of a source, `ALL_BYTES` in all;
-the oldest go. Of one source only the first `MOST_FILES` kinds of error of a run are kept.
+Each text is a file '<source>-<n>.txt' with a header of lines '<name>: <value>', an empty line, and
+the bytes as read. Limits: `TEXT_BYTES` per text, `MOST_FILES` per collector, `ALL_BYTES` in total;
+the oldest are deleted. Per collector and run, only the first `MOST_FILES` kinds of error are saved.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Reading
 
 DIRECTORY = "unparsed"
-"""In the state directory."""
+"""Directory, below the state directory."""
 TEXT_BYTES = 65_536
 MOST_FILES = 5
 ALL_BYTES = 2 * 1024 * 1024
@@ -34,9 +34,9 @@ _DRAFT = "draft"
 
 
 class Unparsed:
-    """The thread that writes the files; nobody waits for it, because the directory may hang.
+    """The thread that writes the files; nothing waits for it, because the directory may hang.
 
-    `post` takes what is wrong with the directory, '' when it is well again.
+    `post` gets the error of the directory, '' when it is resolved.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Unparsed:
         version: str,
         kernel: str | None = None,
     ) -> None:
-        """Start the thread; it touches nothing before there is a text."""
+        """Start the thread; it does nothing until there is a text."""
         self._directory = directory
         self._post = post
         self._version = version
@@ -56,9 +56,9 @@ class Unparsed:
         threading.Thread(target=self._run, name="unparsed", daemon=True).start()
 
     def keep(self, reading: Reading[object], realtime_seconds: float) -> None:
-        """Have the text of a reading that is unparsed kept, once for each kind of error."""
+        """Save the text of an unparsed reading, once for each kind of error."""
         kinds = self._kinds.setdefault(reading.source, set())
-        # Numbers change each second and make no other kind.
+        # Numbers change each second and make no new kind.
         kind = re.sub(r"\d+", "0", reading.error)
         if kind in kinds or len(kinds) >= MOST_FILES:
             return
@@ -97,14 +97,14 @@ class Unparsed:
                     f"unparsed: '{self._directory}': the unparsed text could not be saved:"
                     f" {error}; it is lost until the next start; check the directory"
                 )
-            except Exception as error:  # noqa: BLE001 - a thread that ends would keep nothing more
+            except Exception as error:  # noqa: BLE001 - a thread that ends would save nothing more
                 self._post(f"unparsed: bug: {trace(error)}")
             else:
                 self._post("")
 
 
 def _write(directory: str, source: str, content: bytes) -> None:
-    """Write a file that is whole or not there, then remove what is over the bounds."""
+    """Write a file atomically, then delete the oldest beyond the limits."""
     os.makedirs(directory, mode=0o700, exist_ok=True)
     numbers = [number for own, number in _files(directory) if own == source]
     name = f"{source}-{max(numbers, default=0) + 1}.txt"
@@ -139,11 +139,11 @@ def _files(directory: str) -> list[tuple[str, int]]:
     return sorted((match[1], int(match[2])) for match in found if match is not None)
 
 
-# --- for people
+# --- for commands
 
 
 def names(directory: str) -> list[str]:
-    """Return the names of what is kept; none when there is no directory. Errors: OSError."""
+    """Return the names of the saved files; none if there is no directory. Errors: OSError."""
     try:
         return [f"{source}-{number}.txt" for source, number in _files(directory)]
     except FileNotFoundError:
@@ -151,7 +151,7 @@ def names(directory: str) -> list[str]:
 
 
 def read(directory: str, name: str) -> str:
-    """Return a file; bytes that are no UTF-8 are escaped. Errors: OSError, ValueError (no name)."""
+    """Return a file; bytes that are not UTF-8 are escaped. Errors: OSError, ValueError (name)."""
     if _NAME.fullmatch(name) is None:
         raise ValueError(
             f"'{name[:80]}': expected a name as 'iowarden unparsed list' shows it,"
@@ -162,6 +162,6 @@ def read(directory: str, name: str) -> str:
 
 
 def head(text: str) -> dict[str, str]:
-    """Return the values at the head of a file, by name."""
+    """Return the values in the header of a file, by name."""
     lines, _, _ = text.partition("\n\n")
     return {name: value for name, _, value in (line.partition(": ") for line in lines.split("\n"))}
