@@ -140,11 +140,13 @@ class _Rows:
             name, version = version_of(row)
             known = schema.documents.get(name)
             if known is None or version > known.version:
-                here = f"knows version {known.version}" if known else "does not know this document"
+                here = (
+                    f"supports version {known.version}" if known else "does not know this document"
+                )
                 self.unread[row] = Unread(
                     f"state: document '{name}': written by a newer iowarden (version {version},"
-                    f" this one {here}); not used, but kept in the file: install the newer iowarden"
-                    " again, or continue without this document"
+                    f" this one {here}); not used, but preserved in the file: install the newer"
+                    " iowarden again, or continue without this document"
                 )
             else:
                 self._versions.setdefault(name, {})[version] = row

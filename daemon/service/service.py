@@ -430,7 +430,7 @@ class Service:
     def _judge_readings(self, _: float) -> None:
         """Log failed and recovered collectors, and check for device changes."""
         for reading in self._readings:
-            key = f"source {reading.source}"
+            key = f"collector {reading.source}"
             if reading.outcome in (Outcome.OK, Outcome.ABSENT):
                 self._log.trouble(key, "", journal.SOURCE_RECOVERED)
             else:
@@ -518,7 +518,8 @@ class Service:
             troubles=tuple(
                 text
                 for key, text in self._log.troubles().items()
-                if key != "probe" and not key.startswith("source ")  # Shown in their own section.
+                if key != "probe"
+                and not key.startswith("collector ")  # Shown in their own section.
             ),
             alerts=tuple(self._situation.alerts(now)),
             notice=lambda due: self._notifier.notice(due, now),

@@ -368,7 +368,7 @@ class History:
         if not isinstance(problem, sqlite.FAULTS):
             return f"history: bug: {trace(problem)}"
         return (
-            f"history: '{self._path}': history cannot be written: {problem}; it is held in memory,"
+            f"history: '{self._path}': history cannot be written: {problem}; it is kept in memory,"
             " which is lost at a restart; will retry every few minutes; repair the disk or the"
             " directory, or move the file away"
         )

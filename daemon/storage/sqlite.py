@@ -213,7 +213,7 @@ def opened(path: str, kind: Kind) -> tuple[Database, str]:
             return file, ""
         aside = f"v{version}"
         reason = (
-            f"tables of version {version}, this iowarden knows {kind.version}; a newer iowarden"
+            f"tables of version {version}, this iowarden supports {kind.version}; a newer iowarden"
             f" reads the file when it is named '{os.path.basename(path)}' again"
         )
     except BaseException as problem:

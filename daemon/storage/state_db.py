@@ -345,7 +345,7 @@ class State:
             self._post(
                 Noted(
                     f"state: '{self._path}' has tables of version {file.version}, from a newer"
-                    f" iowarden; this one knows version {SCHEMA_VERSION} and uses what it knows"
+                    f" iowarden; this one supports version {SCHEMA_VERSION} and uses that part"
                 )
             )
         known = ((*version_of(name),) for name in documents)
@@ -377,7 +377,7 @@ class State:
             self._file = None
         if not isinstance(problem, sqlite.FAULTS):
             return (
-                f"state: bug: {trace(problem)}; state is held in memory only and is lost at a"
+                f"state: bug: {trace(problem)}; state is kept in memory only and is lost at a"
                 " restart"
             )
         hint = (
@@ -387,7 +387,7 @@ class State:
         )
         return (
             f"state: '{self._path}': mails and alerts cannot be stored: {problem};"
-            " state is held in memory only and is lost at a restart; will retry every minute;"
+            " state is kept in memory only and is lost at a restart; will retry every minute;"
             f" {hint}"
         )
 

@@ -101,7 +101,7 @@ def test_a_machine_that_is_known_does_not_arrive_again_while_its_state_is_locked
             host.start_again()
             live.wait(10)
             host.program.until(
-                lambda: "state is held in memory only" in host.program.text(), "the lock"
+                lambda: "state is kept in memory only" in host.program.text(), "the lock"
             )
             host.wait_only(2 * MINUTE)
         mails = host.wait(20 * MINUTE)

@@ -348,7 +348,7 @@ def test_a_document_of_a_newer_version_is_left_alone_and_said() -> None:
     assert before.silences == two().silences
     assert {row: each.aside for row, each in unread.items()} == {"incidents.v7": "", "weather": ""}
     assert (
-        f"written by a newer iowarden (version 7, this one knows version {version})"
+        f"written by a newer iowarden (version 7, this one supports version {version})"
         in unread["incidents.v7"].text
     )
     assert persisted_state.outdated(texts) == ()

@@ -202,7 +202,7 @@ def test_a_state_directory_that_cannot_be_written_stops_no_mail(
         program = started(programs, Played(tmp_path, stall, smtp_port=port))
         stall.give(110)
         assert "writers stalled" in parsed(program.mail(answers))["Subject"]
-        assert "state is held in memory only" in program.text()
+        assert "state is kept in memory only" in program.text()
         assert program.end() == 0
         assert "state.db could not be written: alerts and mails since" in program.text()
 
@@ -311,7 +311,7 @@ def test_a_state_that_comes_late_is_not_overwritten(
             program.feed = stall.resumed(tmp_path / "resumed")
             program.start()
             program.until(
-                lambda: "state is held in memory only" in program.text(), "the lock to be told"
+                lambda: "state is kept in memory only" in program.text(), "the lock to be told"
             )
         # It is tried again with each commit and every minute: the frames that follow bring one.
         program.feed.give(60)
