@@ -70,9 +70,8 @@ class Lanes:
         spread_seconds = 0.0 if len(new) <= MOST_AT_ONCE else options.spread_seconds
         for method in new:
             method.due = now + spread_seconds * smart_schedule.share(method.target)
-        self.merged(
-            now, options
-        )  # Of two access methods that the kernel knows to be one disk, only one is polled.
+        # Of two access methods that the kernel knows to be one disk, only one is polled.
+        self.merged(now, options)
 
     def due(self, looked: Looked, now: float) -> Iterator[AccessMethod]:
         """Yield the access methods that may be polled now."""

@@ -265,7 +265,7 @@ def _entries(reader: Any, cursor: str) -> dict[str, Any]:  # noqa: ANN401 - it b
             continue
         try:
             entry = _entry(reader, here)
-        except (OSError, UnicodeDecodeError):  # damaged (EBADMSG), or field names that are not text
+        except (OSError, UnicodeDecodeError):  # damaged (EBADMSG), or names are no text
             gap, last = True, here
             continue
         size_bytes = len(json.dumps(entry))

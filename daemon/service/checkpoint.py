@@ -100,9 +100,7 @@ class Checkpoint:
         if not loaded.readable:
             self.log.trouble("state", loaded.error, journal.STATE_TROUBLE)
             return
-        if (
-            loaded.error
-        ):  # The file was renamed: that is final, so no 'works again' message follows.
+        if loaded.error:  # the file was renamed, which is final: no 'works again' follows
             self.log.send(journal.STATE_TROUBLE, 4, loaded.error)
         self.mails.restore(loaded.outbox, now)
         if self.restored:
@@ -160,9 +158,7 @@ class Checkpoint:
         """
         now = self.clock.now()
         changed: dict[str, str] = {}
-        if (
-            self.restored
-        ):  # Otherwise it would overwrite data in the file that may still become readable.
+        if self.restored:  # otherwise it would overwrite data that may become readable later
             standing = self.engine.devices.standing
             stands, self._stood = standing != self._stood, standing
             happened, cursors = self.happenings.kept

@@ -296,9 +296,7 @@ class State:
 
     def _look_for_texts(self) -> None:
         """Post the list of texts, if one was added or removed."""
-        with contextlib.suppress(
-            OSError
-        ):  # An error here does not affect the file that was written.
+        with contextlib.suppress(OSError):  # an error here does not affect the written file
             texts = tuple(sqlite.texts(self._path))
             if texts != self._texts:
                 self._texts = texts
