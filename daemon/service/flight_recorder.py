@@ -220,9 +220,7 @@ class Keeper:
 
     def _run(self) -> None:
         while True:
-            self._post(
-                self._written(*self._waiting.get())
-            )  # Keep no reference to the snapshot afterwards.
+            self._post(self._written(*self._waiting.get()))  # keep no reference afterwards
 
     def _written(self, path: str, snapshot: Snapshot) -> str:
         """Write a file; return the error, or ''."""

@@ -148,9 +148,7 @@ class SelfTests:
         if reply.said is Said.DONE:
             after = selftest_schedule.begun(run, told.action, told.drive, now)
         elif (told.asleep or reply.said is Said.RUNS) and not told.who and before is not None:
-            self._set(
-                told.disk, told.action, before
-            )  # It stays due, and the running test postpones it.
+            self._set(told.disk, told.action, before)  # due, but postponed by the running test
             self._ask_soon([told.disk])
             return
         else:

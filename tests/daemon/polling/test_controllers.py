@@ -1,4 +1,4 @@
-"""Controllers asked by their makers' programs: what is new, what hangs, what is missing."""
+"""RAID controllers polled by their vendor programs: new events, hung programs, missing programs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Machine(Root):
     """Our machine with other PCI drivers, and a probe that answers from a table."""
 
     def __init__(self, *drivers: str) -> None:
-        """Have a host of each driver; `answers` are texts, errors, or to be called."""
+        """Add a host for each driver; `answers` are texts, errors, or callables."""
         super().__init__("/", probe=self.answer)
         self.there = Memory(dict.fromkeys(drivers))
         self.answers: dict[str, str | Exception | Callable[[], str]] = {}
@@ -78,7 +78,7 @@ class Machine(Root):
         self.told: dict[str, bytes] = {}
 
     def names(self, path: str) -> list[str]:
-        """Return what the other machine has there."""
+        """Return the content of the other machine."""
         return self.there.names(path)
 
     def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
@@ -86,7 +86,7 @@ class Machine(Root):
         return Root("/", seen=seen, probe=self.answer)
 
     def tell(self, texts: object) -> None:
-        """Keep what a recorder would be told."""
+        """Store what a recorder would get."""
         self.told.update(texts)  # type: ignore[call-overload]
 
     def answer(self, verb: str, arguments: Sequence[str], deadline_seconds: float) -> str:
@@ -101,7 +101,7 @@ class Machine(Root):
         return json.dumps({"status": 0, "signal": None, "stdout": text, "stderr": ""})
 
     def look(self, poller: ControllerPoller, after_seconds: float = EVENT_SECONDS) -> Controllers:
-        """Let time pass, and return what all runs came to."""
+        """Advance the clock, and return the result of all runs."""
         self.now += after_seconds
         first = poller.read(self)
         assert poller.settled(DEADLINE_SECONDS)
@@ -112,12 +112,12 @@ class Machine(Root):
         )
 
     def poller(self) -> ControllerPoller:
-        """Return what asks them."""
+        """Return the poller."""
         return ControllerPoller(BACKENDS, lambda: self.now)
 
 
 def unread(value: Controllers) -> list[dict[str, str]]:
-    """Return the labels of what says that something is not read."""
+    """Return the labels of the samples for unreadable parts."""
     return [
         dict(labels)
         for name, labels, _ in controller.emit(value)
@@ -127,14 +127,14 @@ def unread(value: Controllers) -> list[dict[str, str]]:
 
 @pytest.fixture
 def areca() -> Machine:
-    """Return a machine with one Areca controller, its log as it was for months."""
+    """Return a machine with one Areca controller and months of log."""
     machine = Machine(ARCMSR)
     machine.answers = {**AREAD, "cli64 event info": HEADER + POWERED_ON + DONE}
     return machine
 
 
 def test_a_controller_its_disks_and_its_new_events(areca: Machine) -> None:
-    """The log at first sight is a baseline; what comes later is told once."""
+    """The log of the first poll is a baseline; later entries are reported once."""
     poller = areca.poller()
     first = areca.look(poller)
     (found,) = first.controllers
@@ -155,7 +155,7 @@ def test_a_controller_its_disks_and_its_new_events(areca: Machine) -> None:
 
 
 def test_each_question_has_its_own_period(areca: Machine) -> None:
-    """The log every five minutes, the state every quarter of an hour, who a disk is but once."""
+    """Log every five minutes, state every quarter of an hour, identity of a disk only once."""
     poller = areca.poller()
     for _ in range(7):
         areca.look(poller)
@@ -167,7 +167,7 @@ def test_each_question_has_its_own_period(areca: Machine) -> None:
 
 
 def test_a_disk_that_takes_the_place_of_another_is_asked_who_it_is(areca: Machine) -> None:
-    """The raid set was degraded meanwhile."""
+    """The raid set was degraded between the two polls."""
     poller = areca.poller()
     areca.look(poller)
     areca.answers["cli64 rsf info"] = RAID_SETS.replace("Normal", "Rebuilding")
@@ -177,7 +177,7 @@ def test_a_disk_that_takes_the_place_of_another_is_asked_who_it_is(areca: Machin
 
 
 def test_events_go_on_where_a_former_run_ended(areca: Machine) -> None:
-    """Kept with the events, the cursor loses none over a restart."""
+    """Stored with the events, the cursor loses none of them over a restart."""
     cursors = areca.look(areca.poller()).cursors
     kept = json.loads(json.dumps({n: [c.listing, c.serial] for n, c in cursors.items()}))
     areca.answers["cli64 event info"] = HEADER + READING + POWERED_ON + DONE
@@ -187,7 +187,7 @@ def test_events_go_on_where_a_former_run_ended(areca: Machine) -> None:
 
 
 def test_the_log_of_another_card_is_a_baseline(areca: Machine) -> None:
-    """A spare card out of the cupboard brings its own past."""
+    """A replacement controller brings the log of another machine."""
     cursors = areca.look(areca.poller()).cursors
     areca.answers["cli64 sys info"] = AREAD["cli64 sys info"].replace("Y1", "Y2")
     areca.answers["cli64 event info"] = HEADER + READING + LATER + DONE
@@ -199,7 +199,7 @@ def test_the_log_of_another_card_is_a_baseline(areca: Machine) -> None:
 
 
 def test_a_cleared_log_is_a_gap_that_is_told_once(areca: Machine) -> None:
-    """Somebody cleared it, and an event came after that."""
+    """The log was cleared, and an event was added after that."""
     poller = areca.poller()
     areca.look(poller)
     areca.answers["cli64 event info"] = HEADER + READING + DONE
@@ -210,7 +210,7 @@ def test_a_cleared_log_is_a_gap_that_is_told_once(areca: Machine) -> None:
 
 
 def test_a_log_that_stays_shorter_than_it_was_is_told_once(areca: Machine) -> None:
-    """Its newest entries are gone, and no new one comes."""
+    """Its newest entries are missing, and no new one is added."""
     areca.answers["cli64 event info"] = HEADER + READING + POWERED_ON + DONE
     poller = areca.poller()
     areca.look(poller)
@@ -220,7 +220,7 @@ def test_a_log_that_stays_shorter_than_it_was_is_told_once(areca: Machine) -> No
 
 
 def test_a_log_that_was_cut_off_loses_nothing(areca: Machine) -> None:
-    """Half a listing is no listing; the next one tells all."""
+    """An incomplete listing is not used; the next one reports all events."""
     poller = areca.poller()
     areca.look(poller)
     areca.answers["cli64 event info"] = HEADER + LATER + READING[:30]
@@ -234,7 +234,7 @@ def test_a_log_that_was_cut_off_loses_nothing(areca: Machine) -> None:
 
 
 def test_without_the_program_nobody_knows() -> None:
-    """The controller is there, so that is told, and names the program."""
+    """The controller is present, so its missing program is reported, with its name."""
     found = Machine(ARCMSR)
     value = found.look(found.poller())
     assert value.controllers == ()
@@ -256,7 +256,7 @@ def test_without_the_program_nobody_knows() -> None:
 def test_a_program_that_hangs_is_told_and_the_last_state_is_not_for_ever(
     areca: Machine, error: Exception
 ) -> None:
-    """No second question follows one that hung; what was known ends after three periods."""
+    """No second run follows one that hangs; the last values expire after three poll intervals."""
     poller = areca.poller()
     areca.look(poller)
     areca.answers = dict.fromkeys(areca.answers, error)
@@ -271,7 +271,7 @@ def test_a_program_that_hangs_is_told_and_the_last_state_is_not_for_ever(
 
 
 def test_a_program_that_lists_nothing_is_no_machine_without_faults() -> None:
-    """The driver has a host, and tw_cli has no controller."""
+    """The driver has a host, but tw_cli finds no controller."""
     found = Machine(THREEWARE)
     found.answers = {"tw_cli show": TREAD["tw_cli show"].splitlines()[0] + "\n"}
     value = found.look(found.poller())
@@ -280,13 +280,13 @@ def test_a_program_that_lists_nothing_is_no_machine_without_faults() -> None:
     (told,) = unread(value)
     assert (told["vendor"], told["host"], told["what"]) == ("3ware", "host3", "controller")
     assert "controller" not in told
-    # Which controllers there are is not known: none of them is said to be gone.
+    # # Which controllers exist is unknown: none of them is reported as missing.
     assert "c0" in controller.names(value)
     assert next(iter(controller.unread(value)))[0] == ()
 
 
 def test_what_is_not_read_is_a_part_or_the_log(areca: Machine) -> None:
-    """An old tool knows no 'hw info', and the log is garbled; all else is read."""
+    """An old tool does not support 'hw info', and the log is damaged; everything else is read."""
     areca.answers["cli64 hw info"] = "ErrMsg: Unknown Command"
     areca.answers["cli64 event info"] = "garbage"
     value = areca.look(areca.poller())
@@ -298,7 +298,7 @@ def test_what_is_not_read_is_a_part_or_the_log(areca: Machine) -> None:
 
 
 def test_while_one_maker_hangs_the_other_is_told() -> None:
-    """A machine with two controllers, of which one is dying."""
+    """A machine with two controllers, one of which fails."""
     found = Machine(ARCMSR, THREEWARE)
     release = threading.Event()
 
@@ -316,7 +316,7 @@ def test_while_one_maker_hangs_the_other_is_told() -> None:
             assert not poller.settled(0.1)
             value = poller.read(found)
         assert [each.name for each in value.controllers] == ["c0"]
-        # Of the one that was not read yet nobody says that it is gone: it is '' until it was.
+        # # A controller that was not read yet is not reported as missing: it is '' until it was.
         assert list(controller.unread(value)) == [((), "")]
         assert "areca 1" in controller.names(value)
         assert unread(value) == []
@@ -329,7 +329,7 @@ def test_while_one_maker_hangs_the_other_is_told() -> None:
 
 
 def test_two_controllers_that_are_alike_are_two() -> None:
-    """Two of a kind: each is asked by its number, and nobody guesses which host it is."""
+    """Two of a kind: each is polled by its number, and its host is not guessed."""
     found = Machine(ARCMSR, ARCMSR.replace("03:00.0/host2", "05:00.0/host4"))
     log = {"cli64 event info": HEADER + POWERED_ON + DONE}
     for number in (1, 2):
@@ -347,7 +347,7 @@ HBA = "/sys/bus/pci/drivers/mpt3sas/0000:05:00.0/host5"
 
 
 def without_log(*names: str) -> Backend:
-    """Return a maker whose controllers keep no log, and may be plain adapters."""
+    """Return a vendor whose controllers have no log, and may be plain host adapters."""
 
     def find(root: Root, _: Sequence[str]) -> dict[str, tuple[str, ...]]:
         run_program(root, 60.0, "sas3ircu", "LIST")
@@ -361,7 +361,7 @@ def without_log(*names: str) -> Backend:
 
 
 def test_a_controller_without_a_log_is_asked_for_its_state_alone() -> None:
-    """It has a period of its own, no cursor, and its maker may know which host it is."""
+    """It has its own poll interval, no cursor, and its program may report its host."""
     found = Machine(HBA)
     found.answers = {"sas3ircu LIST": "", "sas3ircu 0 DISPLAY": "SAS3008"}
     poller = ControllerPoller([without_log("sas3ircu 0")], lambda: found.now)
@@ -374,7 +374,7 @@ def test_a_controller_without_a_log_is_asked_for_its_state_alone() -> None:
 
 
 def test_a_plain_adapter_is_no_problem() -> None:
-    """It has no arrays to be asked for."""
+    """It has no arrays to be polled."""
     found = Machine(HBA)
     found.answers = {"sas3ircu LIST": ""}
     value = found.look(ControllerPoller([without_log()], lambda: found.now))
@@ -382,7 +382,7 @@ def test_a_plain_adapter_is_no_problem() -> None:
 
 
 def test_a_machine_without_such_a_controller_has_no_such_source() -> None:
-    """Nothing is run."""
+    """No program is run."""
     found = Machine("/sys/bus/pci/drivers/ahci/0000:00:1f.2/host0")
     with pytest.raises(AbsentError):
         found.poller().read(found)
@@ -390,7 +390,7 @@ def test_a_machine_without_such_a_controller_has_no_such_source() -> None:
 
 
 def test_series_of_a_controller() -> None:
-    """Each state is 1 with what it means and the word it was told with."""
+    """Each state is 1, with its meaning and the program's own word as labels."""
     found = Machine(THREEWARE)
     found.answers = dict(TREAD)
     samples = controller.emit(found.look(found.poller()))
@@ -406,7 +406,7 @@ def test_series_of_a_controller() -> None:
 
 
 def test_a_unit_is_the_disk_of_the_same_serial_number() -> None:
-    """Asked once; the address is where the driver shows it."""
+    """Polled once; the address is where the driver shows it."""
     found = Machine(THREEWARE)
     found.answers = dict(TREAD)
     poller = found.poller()
@@ -420,7 +420,7 @@ def test_a_unit_is_the_disk_of_the_same_serial_number() -> None:
 
 
 def test_a_recording_plays_what_was_told(areca: Machine) -> None:
-    """What a recorder is told of is enough to find the same again."""
+    """A recording holds enough to get the same result again."""
     live = areca.look(areca.poller())
     assert probe_path("run", ("cli64", "event", "info")) in areca.told
     there = Memory({ARCMSR: None, **areca.told})
@@ -430,6 +430,6 @@ def test_a_recording_plays_what_was_told(areca: Machine) -> None:
 
 
 def test_an_older_recording_has_no_such_source() -> None:
-    """Nobody asked the controller then, which is no fault of it."""
+    """The controller was not polled in this recording, which is no error."""
     with pytest.raises(AbsentError):
         ControllerPoller(BACKENDS, lambda: 0.0).read(Memory({ARCMSR: None}))

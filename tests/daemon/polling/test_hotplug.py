@@ -1,4 +1,4 @@
-"""Announcements of devices that were lost: what they said is found by looking."""
+"""Lost uevents: the changes that they announced are found by polling."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def test_lost_announcements_have_the_devices_listed_anew(tmp_path: Path) -> None:
-    """The kernel's queue overflowed: '/sys/block' is read now, not when its 60 s are over."""
+    """The kernel's queue overflowed: '/sys/block' is polled now, not when its 60 s are over."""
     (tmp_path / "root/sys/block").mkdir(parents=True)
     listed: queue.SimpleQueue[str] = queue.SimpleQueue()
 

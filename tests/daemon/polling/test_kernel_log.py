@@ -1,4 +1,4 @@
-"""The kernel's log, read live, from the journal, and of a recording."""
+"""The kernel log, read live, from the journal, and from a recording."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ OTHER_BOOT = "0f70219b-9a6f-44d1-99ad-824270d0ef01"
 BAD = "critical medium error, dev {}, sector {} op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"
 PLACE = f"s={'a' * 32};i=1f;b={'b' * 32};m=1;t=1;x=1"
 UP_SECONDS = 500_000.0
-"""So long the machine is up, by the clock of these tests."""
+"""Uptime of the machine, by the clock of these tests."""
 
 
 def record(
     sequence: int, text: str, seconds: float = UP_SECONDS, priority: int = 3, pairs: str = ""
 ) -> bytes:
-    """Return a record as '/dev/kmsg' gives it."""
+    """Return a record in the format of '/dev/kmsg'."""
     return f"{priority},{sequence},{round(seconds * 1e6)},-;{text}\n{pairs}".encode()
 
 
 class Kernel:
-    """The ring of a kernel, as a socket that keeps records apart; each reader opens it anew."""
+    """A kernel's ring buffer, as a socket that preserves records; each reader opens it again."""
 
     def __init__(self) -> None:
-        """Nothing is printed yet."""
+        """Start without records."""
         self.ring: list[bytes] = []
         self._ends: list[socket.socket] = []
 
@@ -66,14 +66,14 @@ class Kernel:
         return theirs.detach()
 
     def say(self, *records: bytes) -> None:
-        """Print."""
+        """Add records."""
         self.ring += records
         for end in self._ends:
             for each in records:
                 end.send(each)
 
     def break_off(self) -> None:
-        """Close all descriptors' other ends."""
+        """Close the other ends of all descriptors."""
         while self._ends:
             self._ends.pop().close()
 
@@ -89,7 +89,7 @@ class Journal:
         self.answers.set()
 
     def write(self, name: str, *entries: tuple[str, float, str, float]) -> None:
-        """Write a file of these: boot, kernel's seconds, text, Unix time."""
+        """Write a file with these entries: boot, kernel seconds, text, Unix time."""
         if not os.path.exists(REMOTE):
             pytest.skip(f"no '{REMOTE}' here")
         self.directory.mkdir(exist_ok=True)
@@ -119,10 +119,10 @@ class Journal:
 
 
 class Machine:
-    """A machine with a kernel and a journal of a test's own; runs of iowarden on it."""
+    """A machine with a kernel and a journal of its own; runs of iowarden on it."""
 
     def __init__(self, directory: Path) -> None:
-        """Begin with an empty ring and an empty journal."""
+        """Start with an empty ring buffer and an empty journal."""
         self.kernel = Kernel()
         self.journal = Journal(directory)
         self.root = Root("/", probe=self.journal.ask)
@@ -139,7 +139,7 @@ class Machine:
         return reader
 
     def look(self, reader: KernelLogPoller) -> KernelLog:
-        """Look until the journal is read, and return all that was told."""
+        """Poll until the journal is read, and return all events."""
         first = reader.read(self.root)
         assert reader.settled(DEADLINE_SECONDS)
         second = reader.read(self.root)
@@ -158,7 +158,7 @@ class Machine:
         )
 
     def running(self) -> KernelLogPoller:
-        """Return a reader that knows all there is and reads on."""
+        """Return a reader that has read everything so far."""
         reader = self.started(Cursor("", self.boot_id, 0, 0.0, self.now))
         self.kernel.say(record(0, "Linux version", 0.0))
         self.look(reader)
@@ -167,7 +167,7 @@ class Machine:
 
 @pytest.fixture
 def this(tmp_path: Path) -> Iterator[Machine]:
-    """Return a machine, and leave nothing of it open."""
+    """Yield a machine, and close everything of it."""
     machine = Machine(tmp_path)
     yield machine
     machine.journal.answers.set()
@@ -179,12 +179,12 @@ def this(tmp_path: Path) -> Iterator[Machine]:
 
 
 def told(value: KernelLog) -> list[tuple[str, str]]:
-    """Return kind and device of the news."""
+    """Return kind and device of the new events."""
     return [(event.kind, event.device) for event in value.events]
 
 
 def sectors(value: KernelLog) -> list[int | None]:
-    """Return the sectors of the news."""
+    """Return the sectors of the new events."""
     return [event.sector for event in value.events]
 
 
@@ -207,7 +207,7 @@ def test_a_bad_sector_is_told_in_the_look_after_it(this: Machine) -> None:
 
 
 def test_a_quiet_kernel_changes_nothing(this: Machine) -> None:
-    """The same value again, so that nobody works for it."""
+    """The same value again, so that nothing is computed for it."""
     reader = this.running()
     first = reader.read(this.root)
     this.up_seconds, this.now = this.up_seconds + 1, this.now + 1
@@ -215,7 +215,7 @@ def test_a_quiet_kernel_changes_nothing(this: Machine) -> None:
 
 
 def test_a_clock_that_drifted_dates_no_event_outside_its_look(this: Machine) -> None:
-    """The kernel's stamps are minutes behind after months; the line came within this second."""
+    """The kernel's time stamps are minutes behind after months; the line gets this second."""
     reader = this.running()
     this.up_seconds, this.now = this.up_seconds + 1, this.now + 1
     this.kernel.say(record(1, BAD.format("sdb", 8), UP_SECONDS - 300))
@@ -224,7 +224,7 @@ def test_a_clock_that_drifted_dates_no_event_outside_its_look(this: Machine) -> 
 
 
 def test_every_kind_is_counted_from_nought_and_a_device_from_its_first_look(this: Machine) -> None:
-    """A counter that appears with a number has no increase that a rule could see."""
+    """A counter that appears with a value has no increase that a rule could see."""
     reader = this.running()
     (quiet,) = [reader.read(this.root)]
     assert {labels: n for name, labels, n in emit(quiet) if name.endswith("events_total")} == {
@@ -249,7 +249,7 @@ def test_what_a_program_wrote_is_no_event(this: Machine) -> None:
 def test_lines_that_the_ring_lost_are_an_event(
     this: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel answers EPIPE and goes on with the oldest it has: the numbers tell the loss."""
+    """The kernel returns EPIPE and continues with its oldest record: the numbers show the loss."""
     reader = this.running()
     real, answers = os.read, [BrokenPipeError(errno.EPIPE, "Broken pipe")]
 
@@ -268,14 +268,14 @@ def test_lines_that_the_ring_lost_are_an_event(
 
 
 def test_a_record_that_is_none_is_a_gap_and_stops_nothing(this: Machine) -> None:
-    """Whatever it was, it is said."""
+    """Any such record is reported."""
     reader = this.running()
     this.kernel.say(b"nonsense", record(1, BAD.format("sdb", 8)))
     assert told(reader.read(this.root)) == [("log_gap", ""), ("block_medium_error", "sdb")]
 
 
 def test_what_the_kernel_suppressed_is_counted(this: Machine) -> None:
-    """Counts of errors are lower bounds, and this says by how much."""
+    """Error counts are lower bounds, and this shows by how much."""
     reader = this.running()
     this.kernel.say(record(1, "print_req_error: 37 callbacks suppressed"))
     value = reader.read(this.root)
@@ -284,7 +284,7 @@ def test_what_the_kernel_suppressed_is_counted(this: Machine) -> None:
 
 
 def test_a_storm_is_a_count_with_its_first_and_last_lines(this: Machine) -> None:
-    """Two disks fail with thousands of lines: none is uncounted, few are kept."""
+    """Two disks fail with thousands of lines: all are counted, few are stored."""
     reader = this.running()
     sequence, every = 1, Counter[str]()
     looks: list[KernelLog] = []
@@ -305,7 +305,7 @@ def test_a_storm_is_a_count_with_its_first_and_last_lines(this: Machine) -> None
 
 
 def test_a_storm_is_told_while_it_lasts(this: Machine) -> None:
-    """Lines come faster than they are read: the look ends, the next one goes on where it was."""
+    """Lines arrive faster than they are read: the poll ends, the next one continues there."""
     reader = this.running()
     this.kernel.say(*(record(n, BAD.format("sdb", n)) for n in range(1, 101)))
 
@@ -326,7 +326,7 @@ def test_a_storm_is_told_while_it_lasts(this: Machine) -> None:
 
 
 def test_a_line_that_a_storm_held_up_has_its_own_time(this: Machine) -> None:
-    """It was printed before looks that ended ahead of it: the last of these is not its earliest."""
+    """It was logged before polls that did not reach it: their times do not limit its own."""
     begun, printed = this.up_seconds, this.now
 
     def slow() -> float:
@@ -348,7 +348,7 @@ def test_a_line_that_a_storm_held_up_has_its_own_time(this: Machine) -> None:
 
 
 def test_devices_without_end_are_counted_together(this: Machine) -> None:
-    """Names that never come again must not fill the memory, and no line goes uncounted."""
+    """Names that never occur again must not fill the memory, and every line is counted."""
     reader = this.running()
     count = kernel_log.MOST_PAIRS + 500
     for first in range(1, count + 1, 50):
@@ -360,7 +360,7 @@ def test_devices_without_end_are_counted_together(this: Machine) -> None:
 
 
 def test_a_sense_whose_next_line_does_not_come_is_told_a_look_later(this: Machine) -> None:
-    """And until then the cursor stays ahead of it: who starts anew reads it again."""
+    """Until then the cursor stays before it: after a restart it is read again."""
     reader = this.running()
     this.kernel.say(record(1, "sd 0:0:1:0: [sdb] tag#5 Sense Key : Not Ready [current]"))
     waiting = reader.read(this.root)
@@ -374,7 +374,7 @@ def test_a_sense_whose_next_line_does_not_come_is_told_a_look_later(this: Machin
 
 
 def test_a_log_that_breaks_off_is_opened_again_and_nothing_told_twice(this: Machine) -> None:
-    """What was read ahead of the end is told with what came meanwhile."""
+    """What was read before the end is reported with what arrived meanwhile."""
     reader = this.running()
     this.kernel.say(record(1, BAD.format("sdb", 1)))
     this.kernel.break_off()
@@ -385,7 +385,7 @@ def test_a_log_that_breaks_off_is_opened_again_and_nothing_told_twice(this: Mach
 
 
 def test_without_a_probe_there_is_no_log(this: Machine) -> None:
-    """That is no quiet kernel; and it is not asked for again each second."""
+    """The kernel is not quiet; and it is not requested again each second."""
     asked = []
 
     def refuse() -> int:
@@ -406,7 +406,7 @@ def test_without_a_probe_there_is_no_log(this: Machine) -> None:
 
 
 def kernel_log_opens() -> bool:
-    """Whether this machine lets us read its log."""
+    """Whether this machine permits reading its log."""
     try:
         os.close(os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK))
     except OSError:
@@ -416,7 +416,7 @@ def kernel_log_opens() -> bool:
 
 @pytest.mark.skipif(not kernel_log_opens(), reason="needs a '/dev/kmsg' that can be read")
 def test_this_machines_own_log_is_read(this: Machine) -> None:
-    """All its records, numbers without a hole, and then no more."""
+    """All its records, with consecutive numbers, and then no more."""
     reader = KernelLogPoller(
         lambda: os.open("/dev/kmsg", os.O_RDONLY | os.O_CLOEXEC), time.monotonic, time.time
     )
@@ -430,7 +430,7 @@ def test_this_machines_own_log_is_read(this: Machine) -> None:
 
 
 def test_a_run_begins_where_the_last_one_stopped(this: Machine) -> None:
-    """The ring still holds all: the journal is not even asked, and no line is told twice."""
+    """The ring buffer still holds all: the journal is not read, and no line is reported twice."""
     this.kernel.say(*(record(n, BAD.format("sdb", n)) for n in range(20)))
     for last in range(20):
         cursor = Cursor("", this.boot_id, last, UP_SECONDS, this.now)
@@ -441,7 +441,7 @@ def test_a_run_begins_where_the_last_one_stopped(this: Machine) -> None:
 
 
 def test_the_first_sight_is_no_news(this: Machine) -> None:
-    """A day of journal and ring is what was found, without twins; what is older is not told."""
+    """The baseline is a day of journal and ring buffer, without duplicates and older lines."""
     day = kernel_log.FIRST_SIGHT_SECONDS
     lines = [(UP_SECONDS - day - 10, 1), (UP_SECONDS - 60, 2), (UP_SECONDS - 50, 3)]
     entries = [
@@ -469,7 +469,7 @@ def test_a_ring_older_than_a_day_is_found_for_its_last_day_only(this: Machine) -
 
 
 def test_what_the_ring_lost_while_nobody_looked_comes_from_the_journal(this: Machine) -> None:
-    """Each line once, though ring and journal both have some, at every place of the seam."""
+    """Each line once, although ring buffer and journal overlap, wherever the overlap begins."""
     start = this.now - 100
     at = [UP_SECONDS - 100 + n / 4 for n in range(40)]
     texts = [BAD.format("sdb", n) for n in range(40)]
@@ -485,7 +485,7 @@ def test_what_the_ring_lost_while_nobody_looked_comes_from_the_journal(this: Mac
 
 
 def test_the_end_of_the_boot_before_comes_from_the_journal(this: Machine) -> None:
-    """The disk's last words ahead of a crash, told by the next boot; nothing twice."""
+    """The disk's last messages before a crash are reported after the next boot; none twice."""
     this.journal.write(
         "a.journal",
         *((OTHER_BOOT, 100.0 + n, BAD.format("sdb", n), this.now - 50 + n) for n in range(5)),
@@ -505,7 +505,7 @@ def test_the_end_of_the_boot_before_comes_from_the_journal(this: Machine) -> Non
 
 
 def test_live_lines_are_told_while_the_journal_hangs(this: Machine) -> None:
-    """The cursor waits for it: who is killed until then is told all of it again."""
+    """The cursor waits for it: after a kill until then, all of it is reported again."""
     this.kernel.say(record(9, BAD.format("sdb", 9)))
     this.journal.write("a.journal", (OTHER_BOOT, 103.0, BAD.format("sdb", 8), this.now - 9))
     before = Cursor("", OTHER_BOOT, 77, 102.0, this.now - 10)
@@ -525,7 +525,7 @@ def test_live_lines_are_told_while_the_journal_hangs(this: Machine) -> None:
 
 
 def test_a_journal_that_does_not_answer_is_a_gap(this: Machine) -> None:
-    """The lines of the former boot are not known: that is said, and the live ones are told."""
+    """The lines of the previous boot are unknown: that is reported, like the live ones."""
     this.kernel.say(record(9, BAD.format("sdb", 9)))
     value = this.look(this.started(Cursor("", OTHER_BOOT, 77, 102.0, this.now)))
     assert set(told(value)) == {("log_gap", ""), ("block_medium_error", "sdb")}
@@ -542,7 +542,7 @@ def test_a_journal_without_the_lines_that_the_ring_lost_is_a_gap(this: Machine) 
 
 
 def test_a_day_without_iowarden_and_without_a_place_in_the_journal_is_a_gap(this: Machine) -> None:
-    """The journal is then read for a day only."""
+    """The journal is then read for one day only."""
     this.journal.write("a.journal", (OTHER_BOOT, 1.0, "quiet", this.now - 1000))
     this.kernel.say(record(0, "Linux version", 0.0))
     cursor = Cursor("", OTHER_BOOT, 77, 0.5, this.now - kernel_log.FIRST_SIGHT_SECONDS - 1)
@@ -550,7 +550,7 @@ def test_a_day_without_iowarden_and_without_a_place_in_the_journal_is_a_gap(this
 
 
 def test_lines_of_earlier_boots_are_not_told_again(this: Machine) -> None:
-    """The journal has them still; the cursor is in this boot, the ring has lost some of it."""
+    """The journal still has them; the cursor is in this boot, the ring buffer has lost some."""
     this.journal.write(
         "a.journal",
         (OTHER_BOOT, 900.0, BAD.format("sdb", 1), this.now - 1000),
@@ -589,7 +589,7 @@ def test_without_a_place_in_the_journal_the_time_tells_which_boot_is_new(this: M
 
 
 def test_records_of_two_processors_out_of_order_are_told_once(this: Machine) -> None:
-    """The oldest of the ring is stamped a little later than the next one."""
+    """The oldest record of the ring buffer has a slightly later time stamp than the next one."""
     at = (UP_SECONDS - 50, UP_SECONDS - 50.2, UP_SECONDS - 49)
     texts = [BAD.format("sdb", n) for n in range(3)]
     entries = [(this.boot_id, at[n], texts[n], this.now - 50) for n in range(3)]
@@ -601,7 +601,7 @@ def test_records_of_two_processors_out_of_order_are_told_once(this: Machine) -> 
 
 
 def test_what_was_deleted_of_the_journal_is_a_gap_only_where_it_was_news(this: Machine) -> None:
-    """After months it no longer holds its place, but all since the cursor."""
+    """After months it no longer holds its position, but all entries since the cursor."""
     for name, first in (("a", 0), ("b", 10)):
         lines = range(first, first + 10)
         this.journal.write(
@@ -618,7 +618,7 @@ def test_what_was_deleted_of_the_journal_is_a_gap_only_where_it_was_news(this: M
 
 
 def test_after_a_journal_that_did_not_answer_a_day_is_asked_for(this: Machine) -> None:
-    """Its old place would bring up boots that are told of already."""
+    """Its old position would bring back boots that were reported already."""
     this.kernel.say(record(9, "quiet"))
     value = this.look(this.started(Cursor(PLACE, OTHER_BOOT, 77, 102.0, this.now)))
     assert value.gaps == 1
@@ -635,12 +635,12 @@ def played(machine: MachineMaker, text: str, **more: str) -> Memory:
 
 
 def text_of(*records: bytes) -> str:
-    """Return records as a file has them."""
+    """Return records in the format of a file."""
     return b"".join(records).decode()
 
 
 def test_a_recording_is_read_frame_by_frame(machine: MachineMaker) -> None:
-    """Whether a person wrote all lines since boot, or the new ones of each frame."""
+    """Whether the recording has all lines since boot, or only the new ones of each frame."""
     reader = KernelLogPoller(None, lambda: 10.0)
     root = played(
         machine,
@@ -661,7 +661,7 @@ def test_a_recording_is_read_frame_by_frame(machine: MachineMaker) -> None:
 
 
 def test_a_recording_with_a_hole_is_a_gap(machine: MachineMaker) -> None:
-    """As the machine's own log would be."""
+    """Like the machine's own log."""
     reader = KernelLogPoller(None, lambda: 10.0)
     root = played(machine, "6,0,0,-;Linux version 6.1\n")
     reader.read(root)
@@ -670,7 +670,7 @@ def test_a_recording_with_a_hole_is_a_gap(machine: MachineMaker) -> None:
 
 
 def test_a_recorded_machine_that_boots_anew_counts_its_lines_anew(machine: MachineMaker) -> None:
-    """Numbers begin at nought; the end of the former boot is not in the recording."""
+    """Numbers begin at 0; the end of the previous boot is not in the recording."""
     reader = KernelLogPoller(None, lambda: 10.0)
     root = played(machine, text_of(*(record(n, "quiet", 1.0) for n in range(9))))
     reader.read(root)
@@ -683,7 +683,7 @@ def test_a_recorded_machine_that_boots_anew_counts_its_lines_anew(machine: Machi
 
 
 def test_more_devices_than_there_can_be_are_told_together(machine: MachineMaker) -> None:
-    """In one look as well: few events are kept, none is uncounted."""
+    """In one poll as well: few events are stored, all are counted."""
     reader = KernelLogPoller(None, lambda: 10.0)
     root = played(machine, "6,0,0,-;Linux version 6.1\n")
     reader.read(root)
@@ -696,13 +696,13 @@ def test_more_devices_than_there_can_be_are_told_together(machine: MachineMaker)
 
 
 def test_a_recording_without_a_log_has_none(machine: MachineMaker) -> None:
-    """Absent is not quiet."""
+    """Absent is not the same as quiet."""
     with pytest.raises(AbsentError):
         KernelLogPoller(None, lambda: 10.0).read(machine({"/proc": None}))
 
 
 def test_a_live_log_is_recorded_and_played_again(this: Machine, machine: MachineMaker) -> None:
-    """What a replay tells of the same lines is the same."""
+    """A replay reports the same events for the same lines."""
     reader = this.running()
     seen: dict[str, bytes] = {}
     this.root.watch(seen.__setitem__)
@@ -720,7 +720,7 @@ def test_a_live_log_is_recorded_and_played_again(this: Machine, machine: Machine
     | st.lists(st.sampled_from(["3,1,5,-;x", "3,2,6,-;", "", " A=b"])).map("\n".join)
 )
 def test_any_text_is_a_log_or_refused(text: str) -> None:
-    """No text ends in another error."""
+    """No text causes another error."""
     with contextlib.suppress(ParseError):
         KernelLogPoller(None, lambda: 10.0).read(
             Memory({PATH: text.encode(errors="surrogatepass")})

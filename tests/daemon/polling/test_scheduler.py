@@ -34,12 +34,12 @@ DEADLINE_SECONDS = 20.0
 
 
 def source(name: str, **changes: object) -> Source:
-    """Return a source of the table, changed."""
+    """Return a collector of the table, changed."""
     return replace(next(s for s in registry.SOURCES if s.name == name), **changes)  # type: ignore[arg-type]
 
 
 def test_each_source_is_read_in_its_period(tmp_path: Path) -> None:
-    """One second for '/proc/stat', fifteen for the sysctls, or as the configuration says."""
+    """One second for '/proc/stat', fifteen for the sysctls, or as configured."""
     sources = (source("stat"), source("vm_sysctl"), source("pressure"))
     readers = Readers(
         sources, {"pressure": 5.0}, lambda: Root(str(tmp_path)), lambda: 0.0, lambda _: None
@@ -51,7 +51,7 @@ def test_each_source_is_read_in_its_period(tmp_path: Path) -> None:
 
 
 def test_a_late_tick_does_not_make_a_source_catch_up(tmp_path: Path) -> None:
-    """After a minute in which the machine slept a source is read once, not sixty times."""
+    """After a suspend of one minute a collector is polled once, not sixty times."""
     readers = Readers(
         (source("stat"),), {}, lambda: Root(str(tmp_path)), lambda: 0.0, lambda _: None
     )
@@ -60,7 +60,7 @@ def test_a_late_tick_does_not_make_a_source_catch_up(tmp_path: Path) -> None:
 
 
 def test_a_source_that_hangs_is_called_stuck_once_and_never_twice_at_a_time(tmp_path: Path) -> None:
-    """A read that does not return: told after ten seconds, no second call, then well again."""
+    """A read that does not return: reported after ten seconds, no second run, then recovered."""
     calls: queue.SimpleQueue[str] = queue.SimpleQueue()
     answers: queue.SimpleQueue[Reading] = queue.SimpleQueue()
     release = threading.Event()
@@ -87,7 +87,7 @@ def test_a_source_that_hangs_is_called_stuck_once_and_never_twice_at_a_time(tmp_
 
 
 def test_a_mistake_of_ours_in_a_collector_is_an_outcome_with_its_traceback(tmp_path: Path) -> None:
-    """The daemon goes on, and the log can be mended from."""
+    """The daemon continues, and the log has what is needed for a fix."""
 
     def broken(_: Root) -> None:
         raise KeyError("sda")
@@ -115,7 +115,7 @@ class DeadServers(Root):
         self.faults = faults
 
     def statvfs(self, path: str) -> str:
-        """Wait where the fault is."""
+        """Block where the fault is."""
         self.faults.calls.put(path)
         release = self.faults.dead.get(path)
         if release is not None:
@@ -124,10 +124,10 @@ class DeadServers(Root):
 
 
 class Faults:
-    """NFS mounts of which some are dead, the clock, and what the readers say of them."""
+    """NFS mounts, some of them dead, the clock, and the readings of the collectors."""
 
     def __init__(self, directory: Path, mounts: int, dead: range) -> None:
-        """Mount '/n/0' and on; those in `dead` do not answer."""
+        """Mount '/n/0' and so on; those in `dead` do not answer."""
         self.now = 0.0
         self.calls: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.answers: queue.SimpleQueue[Reading] = queue.SimpleQueue()
@@ -144,12 +144,12 @@ class Faults:
         )
 
     def run_to(self, now: float) -> list[Reading]:
-        """Turn the loop once at this time."""
+        """Run one tick of the loop at this time."""
         self.now = now
         return self.readers.run(now)
 
     def called(self, path: str) -> None:
-        """Wait until statvfs of this path is under way."""
+        """Wait until statvfs of this path is running."""
         while self.calls.get(timeout=DEADLINE_SECONDS) != path:
             pass
 
@@ -163,12 +163,12 @@ class Faults:
 
 
 def threads() -> int:
-    """How many threads read file systems in this process."""
+    """Return how many threads of this process read file systems."""
     return sum(thread.name == "read filesystem" for thread in threading.enumerate())
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until other threads have brought this about."""
+    """Wait until other threads have reached a condition."""
     deadline = threading.Event()
     for _ in range(int(DEADLINE_SECONDS / 0.01)):
         if condition():
@@ -178,7 +178,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def test_a_dead_mount_does_not_keep_the_others_from_being_read(tmp_path: Path) -> None:
-    """It is left out with a reason, never asked twice at a time, and read again once it answers."""
+    """It is skipped with a reason, never polled twice at a time, polled again once it answers."""
     before = threads()
     faults = Faults(tmp_path / "m", 3, range(1, 2))
     assert faults.run_to(0.0) == []
@@ -203,7 +203,7 @@ def test_a_dead_mount_does_not_keep_the_others_from_being_read(tmp_path: Path) -
 
 
 def test_mounts_of_a_dead_server_are_found_out_quickly(tmp_path: Path) -> None:
-    """After the first each gets a second: the sick ones do not use up the time of the well."""
+    """After the first, each gets one second: dead mounts do not use up the time of the others."""
     faults = Faults(tmp_path / "m", 6, range(1, 5))
     faults.run_to(0.0)
     faults.called("/n/1")
@@ -220,7 +220,7 @@ def test_mounts_of_a_dead_server_are_found_out_quickly(tmp_path: Path) -> None:
 
 
 def test_a_slow_mount_is_waited_for(tmp_path: Path) -> None:
-    """Below the limit nothing is told, also in the run after one that met a dead mount."""
+    """Below the limit nothing is reported, also in the run after one that met a dead mount."""
     faults = Faults(tmp_path / "m", 3, range(1, 2))
     faults.run_to(0.0)
     faults.called("/n/1")
@@ -239,7 +239,7 @@ def test_a_slow_mount_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_threads_that_wait_for_dead_mounts_are_counted(tmp_path: Path) -> None:
-    """A machine with more of them than that has lost the source, and says so once."""
+    """With more dead mounts than the limit the whole collector is stuck, and reported once."""
     faults = Faults(tmp_path / "m", MOST_STUCK_PARTS + 2, range(MOST_STUCK_PARTS + 1))
     before = threads()
     now, told = 0.0, faults.run_to(0.0)
@@ -253,12 +253,12 @@ def test_threads_that_wait_for_dead_mounts_are_counted(tmp_path: Path) -> None:
     for event in faults.dead.values():
         event.set()
     wait_for(lambda: threads() <= before)
-    # The last one was not given up: its run goes on to the end.
+    # # The last one was not abandoned: its run continues to the end.
     assert len(faults.answer().unread) == MOST_STUCK_PARTS
 
 
 def test_a_source_of_parts_that_hangs_ahead_of_them_is_stuck(tmp_path: Path) -> None:
-    """Reading the list of parts hangs: no part is to blame, and no thread is added."""
+    """Reading the list of parts hangs: no part is the cause, and no thread is added."""
     release = threading.Event()
     called = threading.Event()
 
@@ -281,7 +281,7 @@ def test_a_source_of_parts_that_hangs_ahead_of_them_is_stuck(tmp_path: Path) -> 
     os.geteuid() != 0 or not os.path.exists("/dev/fuse"), reason="needs root and FUSE"
 )
 def test_a_mount_whose_server_never_answers(tmp_path: Path) -> None:
-    """A real statvfs that hangs, in a namespace where this is the only sick mount."""
+    """A real statvfs that hangs, in a namespace where this is the only dead mount."""
     answer = subprocess.run(
         [
             "unshare",
@@ -307,7 +307,7 @@ def test_a_mount_whose_server_never_answers(tmp_path: Path) -> None:
 
 
 def _mount_dead_server(mount_point: str) -> None:
-    """Mount a FUSE file system nobody serves; print what is said of it, now and after its end."""
+    """Mount a FUSE file system without a server; print what is reported, now and after its end."""
     server = os.open("/dev/fuse", os.O_RDWR)
     options = f"fd={server},rootmode=40000,user_id=0,group_id=0,subtype=sshfs"
     subprocess.run(

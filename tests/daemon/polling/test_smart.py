@@ -1,4 +1,4 @@
-"""Drives of a recorded machine: no thread, no probe, and the same each time it is played."""
+"""Drives of a recorded machine: no thread, no probe, and the same result at each replay."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAME = probe_path("run", smartctl_runner.command(SDA, "full"))
 
 
 def output(serial: str = "WD-WCC130123456", temperature: int = 30, status: int = 0) -> str:
-    """Return what the probe answers for a drive that is well."""
+    """Return the probe's answer for a healthy drive."""
     text = json.dumps(
         {
             "json_format_version": [1, 0],
@@ -44,7 +44,7 @@ class Played:
     """A recorded machine, its poller, and a clock."""
 
     def __init__(self, machine: MachineMaker, options: Options | None = None) -> None:
-        """Begin with one disk that has said nothing."""
+        """Start with one disk without a poll result."""
         self._machine = machine
         self.now = 100.0
         self.targets: tuple[Target, ...] = (SDA,)
@@ -54,33 +54,33 @@ class Played:
         )
 
     def later(self, seconds: float, files: dict[str, str | None] | None = None) -> Disks:
-        """Let time pass, and what is recorded be another."""
+        """Advance the clock, and replace the recorded output."""
         self.now += seconds
         self._machine(files or {})
         return self.poller.read(self.root)
 
 
 def only(disks: Disks) -> Disk:
-    """Return the one disk there is."""
+    """Return the only disk."""
     (disk,) = disks.by_key.values()
     return disk
 
 
 def temperature(disks: Disks) -> float | None:
-    """Return the temperature of the one disk there is."""
+    """Return the temperature of the only disk."""
     drive = only(disks).polled.drive
     return None if drive is None else drive.temperature_celsius
 
 
 def test_a_recording_without_smartctl_has_no_drives(machine: MachineMaker) -> None:
-    """One that is older than this source: that is no machine whose drives nobody can read."""
+    """A recording older than this collector: not a machine whose drives are all unreadable."""
     played = Played(machine)
     with pytest.raises(AbsentError, match="not in the recording"):
         played.later(0.0)
 
 
 def test_another_answer_is_heard_when_it_comes(machine: MachineMaker) -> None:
-    """The machine asked its disk at 100 s and at 1500 s; so does who plays it."""
+    """The recorded machine polled its disk at 100 s and at 1500 s; so does the replay."""
     played = Played(machine)
     disks = played.later(0.0, {NAME: output()})
     assert (temperature(disks), only(disks).polled.read_seconds) == (30, 100.0)
@@ -90,7 +90,7 @@ def test_another_answer_is_heard_when_it_comes(machine: MachineMaker) -> None:
 
 
 def test_the_same_answer_is_a_new_one_when_its_period_is_over(machine: MachineMaker) -> None:
-    """A recording by hand has one text for a day: that is a disk which says the same all day."""
+    """A recording made by hand has one text for a day: the disk's output is the same all day."""
     played = Played(machine)
     for _ in range(96):
         disks = played.later(900.0, {NAME: output()})
@@ -99,7 +99,7 @@ def test_the_same_answer_is_a_new_one_when_its_period_is_over(machine: MachineMa
 
 
 def test_what_never_came_is_played_as_well(machine: MachineMaker) -> None:
-    """It hung: the disk keeps its name and what it said, and says why nothing is new."""
+    """It hung: the disk keeps its name and its SMART data, and shows why there is nothing new."""
     played = Played(machine)
     played.later(0.0, {NAME: output()})
     disk = only(played.later(900.0, {NAME: json.dumps({"cover": "stuck", "reason": "it hangs"})}))
@@ -110,7 +110,7 @@ def test_what_never_came_is_played_as_well(machine: MachineMaker) -> None:
 
 
 def test_another_disk_by_the_same_name_is_another_disk(machine: MachineMaker) -> None:
-    """It was pulled and another put in its place: nothing of the first is said of the second."""
+    """It was replaced by another one: no data of the first is attributed to the second."""
     played = Played(machine)
     played.later(0.0, {NAME: output()})
     disks = played.later(15.0, {"/sys/block/sda/diskseq": "10\n", NAME: output("WD-WCC139999999")})
@@ -119,7 +119,7 @@ def test_another_disk_by_the_same_name_is_another_disk(machine: MachineMaker) ->
 
 
 def test_a_recording_by_a_stranger_is_an_outcome(machine: MachineMaker) -> None:
-    """Whatever stands there: no exception, and no reading of what is not to be read."""
+    """Whatever the recording contains: no exception, and no reading of what cannot be read."""
     played = Played(machine)
     for text in ("", "[]", "1", "[" * 100_000, '{"cover": "fine", "reason": ""}', '{"cover": 1}'):
         disk = only(played.later(15.0, {NAME: text}))
@@ -128,7 +128,7 @@ def test_a_recording_by_a_stranger_is_an_outcome(machine: MachineMaker) -> None:
 
 
 def test_what_is_written_of_a_drive_is_what_is_asked() -> None:
-    """Options of each profile, and the type only where one is known."""
+    """Options of each profile, and the type only if it is known."""
     usb = Target("/dev/sdb")
     assert " ".join(smartctl_runner.command(usb, "basic")) == (
         "smartctl --json=co -a -n standby,3 /dev/sdb"

@@ -1,4 +1,4 @@
-"""Drives asked by the real probe; what stands in for them is a program that prints JSON."""
+"""Drives polled by the real probe; a program that prints JSON stands in for smartctl."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ printf '%s' '{"json_format_version":[1,0],
 "power_on_time":{"hours":1000}}'
 exit $status
 """
-"""A disk named 'HOST-NUMBER' does what its file 'smartctl.do-HOST-NUMBER' says."""
+"""The disk 'HOST-NUMBER' behaves as its file 'smartctl.do-HOST-NUMBER' states."""
 
 
 ASLEEP = (
@@ -64,11 +64,11 @@ case "$*" in
 esac
 echo 'GuiErrMsg<0x00>: Success.'
 """
-"""Areca's program; each disk has lost something."""
+"""Areca's program; it reports lost sectors for each disk."""
 
 
 class Bench:
-    """A poller on a real probe, and a clock that goes when a test says so."""
+    """A poller with a real probe, and a clock that the test advances."""
 
     def __init__(self, directory: Path) -> None:
         """Start the probe; there are no drives yet."""
@@ -82,7 +82,7 @@ class Bench:
         self.root = Root("/")
 
     def start(self, options: Options | None = None) -> smart.SmartPoller:
-        """Connect, and return a poller that has looked at nothing."""
+        """Connect, and return a poller that has polled nothing."""
         self.probe.start()
         self.client = Client(at(str(self.probe.runtime.parent / "socket")), time.monotonic)
         self.root = Root("/", probe=self.client.ask)
@@ -104,22 +104,22 @@ class Bench:
         )
 
     def behind_areca(self, *numbers: int) -> Path:
-        """Add disks behind an Areca, and its program; return where that logs what it is asked."""
+        """Add disks behind an Areca, and its program; return the path of that program's log."""
         self.targets += tuple(
             Target("/dev/sg2", f"areca,{n}", "", "host9", "arcmsr") for n in numbers
         )
         node = self.probe.root / "dev/sg2"
         node.parent.mkdir(exist_ok=True)
-        os.mknod(node, stat.S_IFCHR | 0o600, os.makedev(0, 0))  # anybody may make this one
+        os.mknod(node, stat.S_IFCHR | 0o600, os.makedev(0, 0))  # ~# any user may create this one
         program = self.probe.program("cli64", CLI64)
         return program.with_name("cli64.log")
 
     def does(self, disk: str, text: str) -> None:
-        """Have a disk do something else than answer."""
+        """Make a disk misbehave."""
         self.program.with_name(f"smartctl.do-{disk}").write_text(text)
 
     def runs(self) -> Counter[str]:
-        """Return how often each disk was asked so far."""
+        """Return how often each disk was polled so far."""
         log = self.program.with_name("smartctl.log")
         lines = log.read_text().splitlines() if log.exists() else []
         return Counter(
@@ -135,19 +135,19 @@ class Bench:
         return next(value for name, _, value in samples if name == "iowarden_probe_open_requests")
 
     def command_lines(self) -> list[str]:
-        """Return all command lines but those that ask for the version."""
+        """Return all command lines except those that query the version."""
         lines = self.program.with_name("smartctl.log").read_text().splitlines()
         return [line for line in lines if "-V" not in line]
 
     def later(self, poller: smart.SmartPoller, seconds: float) -> Disks:
-        """Let time pass, have asked what is due then, and return what is known."""
+        """Advance the clock, poll what is due then, and return the result."""
         self.now += seconds
         poller.read(self.root)
         assert poller.settled(DEADLINE_SECONDS)
         return poller.read(self.root)
 
     def look(self, poller: smart.SmartPoller) -> Disks:
-        """Return what is known once all that is due has been asked."""
+        """Return the result once all due polls are done."""
         return self.later(poller, 0.0)
 
     def close(self) -> None:
@@ -166,24 +166,24 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     names = [t.name for t in threading.enumerate() if t.name == "smart"]
     deadline = time.monotonic() + DEADLINE_SECONDS
     while names and time.monotonic() < deadline:
-        time.sleep(0.01)  # between two looks at threads that end by themselves
+        time.sleep(0.01)  # ~# between two checks of threads that end by themselves
         names = [t.name for t in threading.enumerate() if t.name == "smart"]
     assert not names
 
 
 def only(disks: Disks) -> Disk:
-    """Return the one disk there is."""
+    """Return the only disk."""
     (disk,) = disks.by_key.values()
     return disk
 
 
 def covers(disks: Disks) -> dict[str, Cover]:
-    """Return what came of asking each disk."""
+    """Return the poll status of each disk."""
     return {key: disk.polled.cover for key, disk in disks.by_key.items()}
 
 
 def test_one_run_for_each_drive_and_poll(bench: Bench) -> None:
-    """A small machine is read at once; nothing more is run until the period is over."""
+    """A small machine is polled at once; nothing more is run until the interval ends."""
     bench.behind(0, 0, 1, 2)
     poller = bench.start()
     disks = bench.look(poller)
@@ -204,7 +204,7 @@ def test_one_run_for_each_drive_and_poll(bench: Bench) -> None:
 
 
 def test_a_drive_that_hangs_keeps_no_other(bench: Bench) -> None:
-    """One controller is silent: the disks of the other are read, and read again in their turn."""
+    """One controller hangs: the disks of the other are polled, and polled again on schedule."""
     bench.behind(0, 0, 1, 2)
     bench.behind(1, 0, 1)
     bench.does("0-0", "trap '' TERM; sleep 999")
@@ -220,7 +220,7 @@ def test_a_drive_that_hangs_keeps_no_other(bench: Bench) -> None:
         assert time.monotonic() < deadline
         poller.read(bench.root)
         poller.settled(0.1)
-    # No second one beside it, and its neighbours wait without a request to the probe.
+    # # No second request to it, and its neighbours wait without a request to the probe.
     assert {name: runs for name, runs in bench.runs().items() if name[0] == "0"} == {"0-0": 1}
     while bench.requests() > 1:
         assert time.monotonic() < deadline
@@ -228,7 +228,7 @@ def test_a_drive_that_hangs_keeps_no_other(bench: Bench) -> None:
 
 
 def test_a_drive_that_is_late_gets_more_time_and_is_then_asked_less(bench: Bench) -> None:
-    """A bridge that chokes on '-x': killed twice, then asked with '-a', and the reason is said."""
+    """A bridge that hangs on '-x': killed twice, then polled with '-a' and a reason."""
     bench.behind(0, 0)
     bench.does("0-0", 'case "$*" in *" -x "*) exec sleep 999;; esac')
     poller = bench.start(Options(deadline_seconds=0.2))
@@ -243,7 +243,7 @@ def test_a_drive_that_is_late_gets_more_time_and_is_then_asked_less(bench: Bench
 
 
 def test_what_a_drive_said_is_held_for_three_periods(bench: Bench) -> None:
-    """It fails from then on: its values stay a while, then the reason takes their place."""
+    """It fails from then on: its values stay for a while, then the reason replaces them."""
     bench.behind(0, 0)
     poller = bench.start()
     bench.look(poller)
@@ -262,7 +262,7 @@ def test_what_a_drive_said_is_held_for_three_periods(bench: Bench) -> None:
 
 
 def test_a_sleeping_drive_is_not_woken_and_what_it_said_is_held(bench: Bench) -> None:
-    """It sleeps for weeks: that is no failure, and nothing of it becomes unknown."""
+    """It is in standby for weeks: that is no failure, and none of its data becomes unknown."""
     bench.behind(0, 0)
     poller = bench.start()
     bench.look(poller)
@@ -277,7 +277,7 @@ def test_a_sleeping_drive_is_not_woken_and_what_it_said_is_held(bench: Bench) ->
 
 
 def test_a_drive_is_woken_only_after_what_is_configured(bench: Bench) -> None:
-    """'wake_after: 1d': once a day it is read, and may sleep again."""
+    """'wake_after: 1d': once a day it is read, and may go to standby again."""
     bench.behind(0, 0)
     bench.does("0-0", ASLEEP)
     poller = bench.start(Options(wake_after_seconds=86_400.0))
@@ -301,7 +301,7 @@ def test_a_drive_is_woken_only_after_what_is_configured(bench: Bench) -> None:
     ids=["nothing", "a crash", "binary", "cut off", "too much", "fails every command"],
 )
 def test_bad_output_is_an_outcome(bench: Bench, text: str, cover: Cover, reason: str) -> None:
-    """Each has its kind and its reason, and the drive beside it is read."""
+    """Each has its kind and its reason, and the other drive is read."""
     bench.behind(0, 0, 1)
     bench.does("0-0", text)
     poller = bench.start()
@@ -322,7 +322,7 @@ def test_findings_in_the_exit_status_are_no_failure(bench: Bench) -> None:
 
 
 def test_without_smartctl_no_drive_is_asked_until_it_is_installed(bench: Bench) -> None:
-    """One request tells it for all; a minute after the package came, they are read."""
+    """One request detects it for all; a minute after its installation, all are read."""
     bench.behind(0, 0, 1)
     bench.program.unlink()
     poller = bench.start()
@@ -334,7 +334,7 @@ def test_without_smartctl_no_drive_is_asked_until_it_is_installed(bench: Bench) 
 
 
 def test_a_smartctl_that_goes_is_found_out_by_one_drive(bench: Bench) -> None:
-    """The package was removed: the first that misses it speaks for all, which stay as they were."""
+    """The package was removed: the first failing poll applies to all, which keep their data."""
     bench.behind(0, 0, 1)
     poller = bench.start()
     bench.look(poller)
@@ -348,7 +348,7 @@ def test_a_smartctl_that_goes_is_found_out_by_one_drive(bench: Bench) -> None:
 
 
 def test_a_smartctl_without_json_is_as_none(bench: Bench) -> None:
-    """Version 6.6 of a distribution that nobody updates."""
+    """Version 6.6 of an outdated distribution."""
     bench.behind(0, 0)
     bench.probe.program("smartctl", "echo 'smartctl 6.6 2017-11-05 r4594 [x86_64]'; exit 1")
     polled = only(bench.look(bench.start())).polled
@@ -357,7 +357,7 @@ def test_a_smartctl_without_json_is_as_none(bench: Bench) -> None:
 
 
 def test_without_probe_every_drive_says_so(bench: Bench) -> None:
-    """'probe: false', or a foreground run of somebody who is not root."""
+    """'probe: false', or a foreground run without root."""
     bench.behind(0, 0)
     poller = bench.poller()
     disk = only(bench.look(poller))
@@ -381,7 +381,7 @@ def test_hundreds_of_drives_are_asked_once_each_and_not_all_at_once(
 
 
 def test_the_moments_of_a_drive_are_the_same_in_every_run() -> None:
-    """By its way alone: each period at the same moment, and 500 drives at 500 moments."""
+    """By its access method only: the same offset in each interval, and 500 drives at 500 times."""
     targets = [Target("/dev/bus/0", f"megaraid,{n}") for n in range(500)]
     for target in targets[:20]:
         due = smart_schedule.after(1000.0, 3600.0, target)
@@ -395,7 +395,7 @@ def test_the_moments_of_a_drive_are_the_same_in_every_run() -> None:
 
 
 def test_of_two_ways_to_a_disk_the_worse_is_tried_once_a_day(bench: Bench) -> None:
-    """A controller lists it twice; when the better way fails, the other takes its place."""
+    """A controller lists it twice; if the better access method fails, the other one is used."""
     bench.behind(0, 0, 256)
     bench.does("0-256", "serial=SERIAL-0-0")
     poller = bench.start()
@@ -412,7 +412,7 @@ def test_of_two_ways_to_a_disk_the_worse_is_tried_once_a_day(bench: Bench) -> No
 
 
 def test_an_event_about_a_disk_has_it_asked_at_once(bench: Bench) -> None:
-    """By its serial number or a name of the kernel; at most once a minute."""
+    """By its serial number or a kernel name; at most once a minute."""
     bench.behind(0, 0, 1)
     poller = bench.start()
     bench.look(poller)
@@ -426,7 +426,7 @@ def test_an_event_about_a_disk_has_it_asked_at_once(bench: Bench) -> None:
 
 
 def test_drives_come_and_go_with_a_look(bench: Bench) -> None:
-    """A new one is asked at once; one that is gone is listed no more, and what stays is kept."""
+    """A new one is polled at once, a removed one is not listed, the others keep their data."""
     bench.behind(0, 0)
     poller = bench.start()
     bench.look(poller)
@@ -440,7 +440,7 @@ def test_drives_come_and_go_with_a_look(bench: Bench) -> None:
 
 
 def test_what_cannot_be_asked_is_listed_with_its_reason(bench: Bench) -> None:
-    """A volume of a storage array: no health of a disk, and no run of smartctl."""
+    """A volume of a storage array: no SMART data of a disk, and no run of smartctl."""
     bench.uncovered = (Uncovered("/dev/sdq", Cover.LUN, "a volume of an array", "sdq"),)
     disk = only(bench.look(bench.start()))
     assert (disk.device, disk.polled.cover, disk.polled.runs_total) == ("sdq", Cover.LUN, 0)
@@ -448,7 +448,7 @@ def test_what_cannot_be_asked_is_listed_with_its_reason(bench: Bench) -> None:
 
 
 def test_a_configured_drive_that_nobody_tells_of_is_missing(bench: Bench) -> None:
-    """It died at boot: its serial number is with none of the drives, its path is not there."""
+    """It died at boot: none of the drives has its serial number, its path does not exist."""
     bench.behind(0, 0, 1)
     bench.configured = (
         (ConfiguredDrive(serial="SERIAL-0-1"), None),
@@ -466,7 +466,7 @@ def test_a_configured_drive_that_nobody_tells_of_is_missing(bench: Bench) -> Non
 
 
 def test_another_drive_in_the_place_of_a_configured_one_is_told(bench: Bench) -> None:
-    """The bay holds a spare that nobody wrote down: the expected one is missing."""
+    """The bay holds a spare that is not configured: the expected one is missing."""
     bench.behind(0, 0)
     drive = ConfiguredDrive("/dev/bus/0", "megaraid,0", serial="WD-WCC130000000")
     bench.configured = ((drive, bench.targets[0]),)
@@ -477,7 +477,7 @@ def test_another_drive_in_the_place_of_a_configured_one_is_told(bench: Bench) ->
 
 
 def test_other_options_hold_at_once(bench: Bench) -> None:
-    """A reload makes the period shorter: what is due by that is asked with the next look."""
+    """A reload shortens the interval: drives due by the new one are polled with the next poll."""
     bench.behind(0, 0)
     poller = bench.start()
     bench.look(poller)
@@ -487,7 +487,7 @@ def test_other_options_hold_at_once(bench: Bench) -> None:
 
 
 def test_the_threads_end_when_nothing_is_due(bench: Bench) -> None:
-    """A service that waits half an hour for its next poll holds no thread for that."""
+    """A service that waits half an hour for its next poll uses no thread for that."""
     bench.behind(0, 0)
     bench.look(bench.start())
     deadline = time.monotonic() + DEADLINE_SECONDS
@@ -496,7 +496,7 @@ def test_the_threads_end_when_nothing_is_due(bench: Bench) -> None:
 
 
 def test_what_was_recorded_plays_to_the_same(bench: Bench, tmp_path: Path) -> None:
-    """A disk that is read, one that sleeps, one that is killed, one that says nonsense."""
+    """A disk that is read, one in standby, one that is killed, one with invalid output."""
     bench.behind(0, 0)
     bench.behind(1, 0)
     bench.behind(2, 0)
@@ -525,7 +525,7 @@ def test_what_was_recorded_plays_to_the_same(bench: Bench, tmp_path: Path) -> No
 
 
 def test_a_machine_without_smartctl_is_played_as_one(bench: Bench, tmp_path: Path) -> None:
-    """That nobody could be asked is recorded, too."""
+    """That no drive could be polled is recorded, too."""
     bench.behind(0, 0)
     bench.program.unlink()
     poller = bench.start()
@@ -541,7 +541,7 @@ def test_a_machine_without_smartctl_is_played_as_one(bench: Bench, tmp_path: Pat
 
 
 def test_who_records_is_told_no_more_than_agreed(bench: Bench) -> None:
-    """The flight recorder has 8 MB for all: what failed and what is newest comes first."""
+    """The flight recorder has 8 MB for all: failed and newest polls come first."""
     bench.behind(0, 0, 1, 2)
     bench.does("0-1", "exit 1")
     bench.start()
@@ -561,7 +561,7 @@ def test_who_records_is_told_no_more_than_agreed(bench: Bench) -> None:
 
 
 def by(disks: Disks) -> dict[str, tuple[Cover, str]]:
-    """Return what came of asking each disk, and what has read it: '' smartctl."""
+    """Return the poll status of each disk, and the program that read it: '' for smartctl."""
     return {
         key: (disk.polled.cover, disk.polled.drive.read_by if disk.polled.drive else "")
         for key, disk in disks.by_key.items()
@@ -569,7 +569,7 @@ def by(disks: Disks) -> dict[str, tuple[Cover, str]]:
 
 
 def test_without_smartctl_disks_behind_an_areca_are_read(bench: Bench, tmp_path: Path) -> None:
-    """Once an hour and no more, and from when it is installed by smartctl; a recording has it."""
+    """Once an hour at most, and by smartctl once it is installed; a recording has it."""
     bench.behind(0, 0)
     log = bench.behind_areca(1, 2)
     bench.program.unlink()
@@ -599,7 +599,7 @@ def test_without_smartctl_disks_behind_an_areca_are_read(bench: Bench, tmp_path:
 
 
 def test_without_smartctl_drives_are_not_looked_for_each_minute(bench: Bench) -> None:
-    """Only smartctl is: looking for drives is work for controllers."""
+    """Only smartctl is checked for: drive discovery causes work for controllers."""
     bench.behind_areca(1)
     bench.program.unlink()
     looks: list[float] = []
@@ -619,7 +619,7 @@ def test_without_smartctl_drives_are_not_looked_for_each_minute(bench: Bench) ->
 
 
 def test_where_smartctl_hangs_at_an_areca_it_is_left_out_for_a_day(bench: Bench) -> None:
-    """It waits for ever with the least it can be asked; meanwhile the disk is read all the same."""
+    """smartctl hangs even with the fewest options; the vendor's program reads the disk."""
     log = bench.behind_areca(2)
     bench.targets = (replace(bench.targets[0], profile="minimal"),)
     bench.does("sg2-2", "exec sleep 999")
@@ -632,7 +632,7 @@ def test_where_smartctl_hangs_at_an_areca_it_is_left_out_for_a_day(bench: Bench)
     assert by(disks) == {"SERIAL-2": (Cover.READ, "cli64 disk smart drv=2")}
     assert len(bench.command_lines()) == 1
     assert len(log.read_text().splitlines()) == 2 * 9
-    # A day later it is tried again, and this time it answers.
+    # # A day later it is retried, and this time it answers.
     bench.does("sg2-2", "serial=SERIAL-2")
     assert by(bench.later(poller, smart_schedule.OTHER_WAY_SECONDS)) == {
         "SERIAL-2": (Cover.READ, "")
@@ -640,7 +640,7 @@ def test_where_smartctl_hangs_at_an_areca_it_is_left_out_for_a_day(bench: Bench)
 
 
 def test_where_smartctl_is_late_at_an_areca_it_is_soon_asked_for_less(bench: Bench) -> None:
-    """A slow card: what smartctl reads with fewer options is more than its program tells."""
+    """A slow controller: smartctl with fewer options returns more than the vendor's program."""
     bench.behind_areca(2)
     slow = 'case "$*" in *" -x "*) exec sleep 999;; esac; serial=SERIAL-2'
     bench.does("sg2-2", slow)
@@ -652,7 +652,7 @@ def test_where_smartctl_is_late_at_an_areca_it_is_soon_asked_for_less(bench: Ben
 
 
 def test_an_areca_whose_program_crashes_leaves_both_reasons(bench: Bench) -> None:
-    """Whoever has to find out why needs to know what was tried."""
+    """The reason shows what was tried."""
     bench.behind_areca(2)
     bench.does("sg2-2", "echo 'what is this?'; exit 4")
     bench.probe.program("cli64", "kill -SEGV $$")

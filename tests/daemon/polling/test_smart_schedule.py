@@ -1,4 +1,4 @@
-"""When a drive is polled again, which may be at once, and when drives are looked for: no thread."""
+"""When a drive is polled again, which may be at once, and when drives are discovered: no thread."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NOBODY = Answer(Cover.FAILED, "the probe is busy", ran=False, passing=True)
 
 
 def method(target: Target = SDA) -> AccessMethod:
-    """Return a drive that was not asked yet."""
+    """Return a drive that was not polled yet."""
     return smart_schedule.new(target, None, "", OPTIONS)
 
 
 def lanes(*targets: Target) -> tuple[Lanes, Looked]:
-    """Return the drives of a first look, none asked yet."""
+    """Return the drives of a first discovery, none polled yet."""
     discovery, found = Discovery(), Lanes()
     discovery.end(Looked(Found(targets)), 0.0)
     found.take_over(discovery, 0.0, OPTIONS, program_came_or_went=False)
@@ -34,7 +34,7 @@ def lanes(*targets: Target) -> tuple[Lanes, Looked]:
 
 
 def test_what_was_no_fault_of_the_drive_is_tried_again_each_time_later() -> None:
-    """After 60, 120, 240 s ..., and at its period at the latest."""
+    """After 60, 120, 240 s ..., and at the latest after its poll interval."""
     drive, now, waits = method(), 10_000.0, []
     for _ in range(8):
         drive.finish(NOBODY, now, now, OPTIONS, wake=False)
@@ -46,7 +46,7 @@ def test_what_was_no_fault_of_the_drive_is_tried_again_each_time_later() -> None
 
 
 def test_a_drive_that_is_late_twice_is_given_time_and_then_asked_less() -> None:
-    """Twice the deadline first, then another profile; with the least of them up to four times."""
+    """Twice the deadline first, then another profile; with the fewest options up to four times."""
     drive, asked = method(), []
     for _ in range(8):
         words, _ = drive.command(OPTIONS, 0.0)
@@ -70,7 +70,7 @@ def test_a_drive_that_needs_long_is_given_twice_what_it_needed(
 
 
 def test_a_drive_that_sleeps_is_woken_once_it_has_slept_for_too_long() -> None:
-    """Its sleep is counted from when it was first seen, to when it answers."""
+    """Its standby is counted from when it was first detected until it answers."""
     drive, options = method(), Options(wake_after_seconds=86_400.0)
     for hour in range(24):
         assert not drive.command(options, hour * 3600.0)[1]
@@ -81,7 +81,7 @@ def test_a_drive_that_sleeps_is_woken_once_it_has_slept_for_too_long() -> None:
 
 
 def test_what_a_drive_said_is_dropped_after_three_periods() -> None:
-    """Not while it sleeps, which is an answer, too."""
+    """Not during standby, which is a valid answer, too."""
     drive = method()
     drive.finish(READ, 0.0, 0.0, OPTIONS, wake=False)
     drive.finish(Answer(Cover.ASLEEP), 0.0, 3 * OPTIONS.period_seconds, OPTIONS, wake=False)
@@ -92,7 +92,7 @@ def test_what_a_drive_said_is_dropped_after_three_periods() -> None:
 
 
 def test_one_program_at_a_controller_that_hides_disks_two_at_another() -> None:
-    """Whatever is due: a second answer would be lost, or all would wait for one card."""
+    """Whatever is due: a second answer would be lost, or all would wait for one controller."""
     hidden = [Target("/dev/sg2", f"areca,{n}", "", "host1", "arcmsr") for n in range(1, 4)]
     plain = [Target(f"/dev/sd{n}", "sat", f"sd{n}", "host0", "ahci") for n in "abc"]
     found, looked = lanes(*hidden, *plain)
@@ -105,7 +105,7 @@ def test_one_program_at_a_controller_that_hides_disks_two_at_another() -> None:
 
 
 def test_many_drives_are_not_asked_all_at_once() -> None:
-    """Up to eight are when they are found; more are spread over two minutes."""
+    """Up to eight are polled when they are found; the polls of more are spread over two minutes."""
     few, many = (
         lanes(*(Target(f"/dev/sg{n}", "scsi", "", f"host{n}") for n in range(count)))[0]
         for count in (8, 9)
@@ -117,7 +117,7 @@ def test_many_drives_are_not_asked_all_at_once() -> None:
 
 
 def test_drives_are_looked_for_when_something_came_or_went_and_each_ten_minutes() -> None:
-    """One look at a time; without smartctl a minute later, and for that alone."""
+    """One discovery at a time; without smartctl a minute later, and for smartctl alone."""
     discovery = Discovery()
     assert discovery.begin(0.0)
     assert not discovery.begin(0.0)
@@ -133,7 +133,7 @@ def test_drives_are_looked_for_when_something_came_or_went_and_each_ten_minutes(
 
 
 def test_a_look_that_fails_keeps_the_drives_of_the_last_one() -> None:
-    """What they are is known; why there is no other list is a problem of its own."""
+    """The drives stay known; why there is no new list is reported as a problem."""
     discovery = Discovery()
     discovery.end(Looked(Found((SDA,))), 0.0)
     discovery.end(Looked(problem="no '/sys/block'"), 600.0)
@@ -142,7 +142,7 @@ def test_a_look_that_fails_keeps_the_drives_of_the_last_one() -> None:
 
 
 def test_that_a_look_hangs_is_found_once() -> None:
-    """After two minutes, until it comes back."""
+    """After two minutes, until it returns."""
     discovery = Discovery()
     discovery.begin(0.0)
     assert not discovery.begins_to_hang(120.0)

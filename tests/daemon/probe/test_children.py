@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe.children import Child
 
 DEADLINE_SECONDS = 60.0
-"""Far above anything measured: it ends a test that would hang, and judges nothing."""
+"""Far above anything measured: it ends a test that would hang, and is no assertion."""
 
 
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[list[Child]]:
-    """A list to which a test adds its children; they are gone when it ends."""
+    """A list to which a test adds its children; they are killed when it ends."""
     found: list[Child] = []
     yield found
     for child in found:
@@ -43,7 +43,7 @@ def over(pidfd: int) -> bool:
 
 
 def output(child: Child) -> bytes:
-    """Wait for a child's end, and return what it wrote, or why it failed."""
+    """Wait for a child's end, and return its output, or why it failed."""
     assert over(child.pidfd)
     for pipe in child.pipes():
         pipe.read(1_000_000, turns=100)
@@ -51,7 +51,7 @@ def output(child: Child) -> bytes:
 
 
 def test_nothing_is_done_before_the_gate_opens(tmp_path: Path, started: list[Child]) -> None:
-    """A child that is killed at its gate has touched nothing."""
+    """A child that is killed at its gate has accessed nothing."""
     child = children.start(
         children.program("/bin/touch", ("touch", str(tmp_path / "touched"))), str(tmp_path / "job")
     )
@@ -64,7 +64,7 @@ def test_nothing_is_done_before_the_gate_opens(tmp_path: Path, started: list[Chi
 def test_a_child_whose_gate_never_opens_ends_without_its_work(
     tmp_path: Path, started: list[Child]
 ) -> None:
-    """Whoever should open it died: the end of the pipe is no permission."""
+    """The process that should open it died: the end of the pipe does not open the gate."""
     child = children.start(
         children.program("/bin/touch", ("touch", str(tmp_path / "touched"))), str(tmp_path / "job")
     )
@@ -76,7 +76,7 @@ def test_a_child_whose_gate_never_opens_ends_without_its_work(
 
 
 def test_a_function_returns_json(tmp_path: Path, started: list[Child]) -> None:
-    """What it returns is longer than a pipe holds, and comes through whole."""
+    """The result is longer than a pipe holds, and arrives completely."""
     call = children.function(lambda arguments: {"got": arguments, "long": "x" * 500_000}, ("a",))
     child = children.start(call, str(tmp_path / "job"))
     started.append(child)
@@ -100,7 +100,7 @@ def test_a_function_returns_json(tmp_path: Path, started: list[Child]) -> None:
 def test_a_function_that_fails_says_why(
     tmp_path: Path, started: list[Child], error: BaseException, said: bytes
 ) -> None:
-    """Whatever it raises, the child ends there, and the parent gets the words."""
+    """Whatever it raises, the child ends there, and the parent gets the message."""
 
     def fail(_: tuple[str, ...]) -> dict[str, object]:
         raise error
@@ -114,7 +114,7 @@ def test_a_function_that_fails_says_why(
 def test_a_scratch_directory_that_is_there_already_is_an_error_and_leaves_nothing(
     tmp_path: Path,
 ) -> None:
-    """No child, no open descriptor; the directory is somebody else's and stays."""
+    """No child, no open descriptor; the directory belongs to another user and stays."""
     before = os.listdir("/proc/self/fd")
     (tmp_path / "job").mkdir()
     with pytest.raises(FileExistsError):
@@ -124,7 +124,7 @@ def test_a_scratch_directory_that_is_there_already_is_an_error_and_leaves_nothin
 
 
 def test_all_is_closed_and_removed_at_the_end(tmp_path: Path) -> None:
-    """Also what a program left in its directory, and never what a link there points to."""
+    """Including what a program left in its directory, and never the target of a link there."""
     before = os.listdir("/proc/self/fd")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/file").touch()
@@ -137,7 +137,7 @@ def test_all_is_closed_and_removed_at_the_end(tmp_path: Path) -> None:
     os.close(child.pidfd)
     assert (tmp_path / "mine/file").exists()
     assert len(os.listdir("/proc/self/fd")) == len(before)
-    if os.geteuid() == 0:  # others may not remove from a directory they closed
+    if os.geteuid() == 0:  # ~# others may not delete in a directory without write permission
         assert os.listdir(tmp_path) == ["mine"]
 
 
@@ -163,12 +163,12 @@ def test_the_signals_of_a_child_are_as_at_login(tmp_path: Path, started: list[Ch
     child.release()
     lines = [line.split() for line in output(child).decode().splitlines()]
     masks = {words[0]: words[1] for words in lines if words[0] in ("SigBlk:", "SigIgn:", "SigCgt:")}
-    # 32 and 33 are the C library's own, and make ignores them for all that it starts.
+    # # 32 and 33 are the C library's own, and make ignores them for all programs that it starts.
     assert [int(mask, 16) & ~(0b11 << 31) for mask in masks.values()] == [0, 0, 0]
 
 
 def test_descendants_are_found_in_other_sessions(tmp_path: Path, started: list[Child]) -> None:
-    """SIGKILL reaches who left the group while its parent lives."""
+    """SIGKILL reaches a process that left the group while its parent lives."""
     text = "setsid sleep 1000 & echo $!; wait"
     child = children.start(children.program("/bin/sh", ("sh", "-c", text)), str(tmp_path / "job"))
     started.append(child)
@@ -182,7 +182,7 @@ def test_descendants_are_found_in_other_sessions(tmp_path: Path, started: list[C
 
 
 def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
-    """The probe is killed: nobody is left to end its programs."""
+    """The probe is killed: no other process would end its programs."""
     script = (
         "import sys, time\nfrom iowarden.daemon.probe import children\n"
         "child = children.start(children.program('/bin/sleep', ('sleep', '1000')), sys.argv[1])\n"

@@ -21,7 +21,7 @@ ANSWER = b"\0\0\1\0" + b"x" * 256
 
 @pytest.fixture
 def pair() -> Iterator[tuple[Connection, socket.socket]]:
-    """A connection, and who is at its other end."""
+    """A connection, and the client at its other end."""
     mine, theirs = socket.socketpair()
     one = Connection(mine, 100.0)
     yield one, theirs
@@ -30,7 +30,7 @@ def pair() -> Iterator[tuple[Connection, socket.socket]]:
 
 
 def fill(one: Connection, now: float) -> int:
-    """Send until the socket takes no more; return how many bytes were put."""
+    """Send until the socket accepts no more; return the number of bytes."""
     put = 0
     while not one.unsent():
         one.put(ANSWER, now)
@@ -39,7 +39,7 @@ def fill(one: Connection, now: float) -> int:
 
 
 def test_who_sends_nothing_at_all_is_late(pair: tuple[Connection, socket.socket]) -> None:
-    """A place among the few connections is for who greets."""
+    """A client that sends no greeting must not occupy one of the few connections."""
     one, _ = pair
     assert one.receive(105.0) == []
     assert one.late_at() == 100.0 + connection.HALF_SECONDS
@@ -49,7 +49,7 @@ def test_who_sends_nothing_at_all_is_late(pair: tuple[Connection, socket.socket]
 def test_half_a_frame_is_late_however_slowly_it_grows(
     pair: tuple[Connection, socket.socket],
 ) -> None:
-    """The time counts from its first byte; a whole frame ends it, the next half one begins it."""
+    """The time-out starts with its first byte; a complete frame ends it, the next starts it."""
     one, theirs = pair
     theirs.sendall(FRAME)
     assert one.receive(101.0) == [Hello()]
@@ -66,7 +66,7 @@ def test_half_a_frame_is_late_however_slowly_it_grows(
 def test_a_flood_of_requests_is_taken_in_small_parts(
     pair: tuple[Connection, socket.socket],
 ) -> None:
-    """All of a part are worked off before another connection has its turn."""
+    """All requests of one read are handled before another connection has its turn."""
     one, theirs = pair
     theirs.sendall(FRAME + protocol.encode(Request(1, "programs")) * 500)
     found = one.receive(101.0)
@@ -106,7 +106,7 @@ def test_who_reads_nothing_is_late_and_who_reads_a_little_is_not(
 def test_too_much_that_nobody_reads_is_late_at_once(
     pair: tuple[Connection, socket.socket],
 ) -> None:
-    """Memory is bounded, however fast it fills."""
+    """Memory is limited, however fast the data grows."""
     one, _ = pair
     fill(one, 100.0)
     one.put(bytes(connection.MOST_UNSENT_BYTES), 100.0)
@@ -116,7 +116,7 @@ def test_too_much_that_nobody_reads_is_late_at_once(
 def test_a_descriptor_goes_with_its_own_frame_and_is_never_kept(
     pair: tuple[Connection, socket.socket],
 ) -> None:
-    """It waits behind what is unsent, is counted, arrives with its frame, and is closed here."""
+    """It waits behind unsent data, is counted, arrives with its frame, and is closed here."""
     one, theirs = pair
     put = fill(one, 100.0)
     reading, writing = os.pipe()
@@ -134,14 +134,14 @@ def test_a_descriptor_goes_with_its_own_frame_and_is_never_kept(
     os.write(descriptors[0], b"x")
     os.close(descriptors[0])
     assert os.read(reading, 2) == b"x"
-    assert os.read(reading, 2) == b""  # no writing end is open any more, here neither
+    assert os.read(reading, 2) == b""  # ~# no writing end is open any longer, here neither
     os.close(reading)
 
 
 def test_a_descriptor_that_is_sent_to_the_probe_is_not_taken(
     pair: tuple[Connection, socket.socket],
 ) -> None:
-    """Whoever passes descriptors fills no table: the kernel closes what is not asked for."""
+    """A client that passes descriptors fills no table: the kernel closes unexpected ones."""
     one, theirs = pair
     before = os.listdir("/proc/self/fd")
     with open("/dev/null", "rb") as file:
@@ -153,7 +153,7 @@ def test_a_descriptor_that_is_sent_to_the_probe_is_not_taken(
 def test_the_end_of_the_other_side_is_told_in_both_directions(
     pair: tuple[Connection, socket.socket],
 ) -> None:
-    """Reading finds the end; writing finds it broken, without a signal or an error."""
+    """Reading detects the end; writing a broken connection, without a signal or an error."""
     one, theirs = pair
     theirs.close()
     assert one.receive(101.0) is None

@@ -25,7 +25,7 @@ UNPRIVILEGED = () if ROOT else ("--unprivileged",)
 
 
 def test_systemds_socket_starts_it_and_is_served(tmp_path: Path) -> None:
-    """It is started by the first connection, says that it is ready, and answers."""
+    """The first connection starts it; it reports that it is ready, and answers."""
     if shutil.which("systemd-socket-activate") is None:
         pytest.skip("needs systemd-socket-activate")
     path, notified = tmp_path / "socket", tmp_path / "notify"
@@ -45,7 +45,7 @@ def test_systemds_socket_starts_it_and_is_served(tmp_path: Path) -> None:
             end = time.monotonic() + DEADLINE_SECONDS
             while stream.connect_ex(str(path)) != 0:
                 assert time.monotonic() < end
-                time.sleep(0.01)  # between two looks at another process
+                time.sleep(0.01)  # ~# between two checks of another process
             talk = Talk(stream)
             assert notify.recv(100) == b"READY=1"
             talk.send(Request(1, "statvfs", ("/",)))
@@ -57,7 +57,7 @@ def test_systemds_socket_starts_it_and_is_served(tmp_path: Path) -> None:
 
 
 def test_a_foreground_run_starts_it_with_a_connection(tmp_path: Path) -> None:
-    """It serves that one, and ends with it."""
+    """It serves this connection, and ends with it."""
     mine, theirs = socket.socketpair()
     with subprocess.Popen(
         [
@@ -85,7 +85,7 @@ def test_a_foreground_run_starts_it_with_a_connection(tmp_path: Path) -> None:
 def test_a_start_without_what_it_needs_says_so(
     words: tuple[str, ...], status: int, said: str
 ) -> None:
-    """Nothing is served by guess."""
+    """It does not guess a socket or a directory."""
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -99,7 +99,7 @@ def test_a_start_without_what_it_needs_says_so(
 
 
 def test_nobody_but_root_may_start_it(tmp_path: Path) -> None:
-    """Without root's rights it could do nothing of what it is for."""
+    """Without root privileges it could do nothing of its purpose."""
     other = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups") if ROOT else ()
     ended = subprocess.run(
         [*other, *COMMAND, "--runtime-directory", tmp_path], capture_output=True, check=False
@@ -109,7 +109,7 @@ def test_nobody_but_root_may_start_it(tmp_path: Path) -> None:
 
 
 def start_in(directory: Path) -> tuple[int, str]:
-    """Start it in a directory of no use; return its exit status and what it said."""
+    """Start it in an unusable directory; return its exit status and its output."""
     mine, theirs = socket.socketpair()
     with mine, theirs:
         ended = subprocess.run(
@@ -126,7 +126,7 @@ def start_in(directory: Path) -> tuple[int, str]:
 
 
 def test_a_runtime_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
-    """It cannot keep its register: it does not start."""
+    """It cannot write its register: it does not start."""
     (tmp_path / "file").touch()
     status, said = start_in(tmp_path / "file/none")
     assert status == 71

@@ -1,4 +1,4 @@
-"""Where the daemon looks for the probe, as a service and as a program of somebody's."""
+"""Where the daemon looks for the probe, as a service and in a user's foreground run."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the socket would be; nobody is root."""
+    """The path of the socket; the user is not root."""
     monkeypatch.setattr(command, "PROBE_SOCKET", str(tmp_path / "probe.socket"))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     return tmp_path / "probe.socket"
 
 
 def up(probe: Client) -> list[float]:
-    """Return what the rule ProbeDown reads."""
+    """Return the value that the rule ProbeDown reads."""
     return [value for name, _, value in probe.samples(0.0) if name == "iowarden_probe_up"]
 
 
 def test_a_service_whose_socket_is_not_there_says_that_the_probe_is_down(place: Path) -> None:
-    """The socket unit failed at boot: that is told, and the socket is found once it is there."""
+    """The socket unit failed at boot: that is reported, and the socket is found once it exists."""
     probe = command.probe(parse_config("", "x"), SystemClock(), under_systemd=True)
     assert probe is not None
     try:
@@ -46,7 +46,7 @@ def test_a_service_whose_socket_is_not_there_says_that_the_probe_is_down(place: 
 
 
 def test_a_foreground_run_of_a_user_has_no_probe(place: Path) -> None:
-    """Nothing is wrong with that, so nothing is told; a socket that he may use, is used."""
+    """It is no fault, so nothing is reported; a socket that the user may access is used."""
     settings = parse_config("", "x")
     assert command.probe(settings, SystemClock(), under_systemd=False) is None
     with socket.socket(socket.AF_UNIX) as listener:
