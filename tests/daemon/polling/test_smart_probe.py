@@ -110,7 +110,7 @@ class Bench:
         )
         node = self.probe.root / "dev/sg2"
         node.parent.mkdir(exist_ok=True)
-        os.mknod(node, stat.S_IFCHR | 0o600, os.makedev(0, 0))  # ~# any user may create this one
+        os.mknod(node, stat.S_IFCHR | 0o600, os.makedev(0, 0))  # any user may create this one
         program = self.probe.program("cli64", CLI64)
         return program.with_name("cli64.log")
 
@@ -166,7 +166,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     names = [t.name for t in threading.enumerate() if t.name == "smart"]
     deadline = time.monotonic() + DEADLINE_SECONDS
     while names and time.monotonic() < deadline:
-        time.sleep(0.01)  # ~# between two checks of threads that end by themselves
+        time.sleep(0.01)  # between two checks of threads that end by themselves
         names = [t.name for t in threading.enumerate() if t.name == "smart"]
     assert not names
 

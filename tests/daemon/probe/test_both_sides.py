@@ -107,7 +107,7 @@ def test_a_child_that_is_stopped_is_left_and_replaced(child: Client) -> None:
 
 
 def test_children_that_do_not_end_are_not_many(tmp_path: Path) -> None:
-    """Stopped, or on a hung disk, they do not see the end of their connection: no fourth starts."""
+    """Stopped, or on a hung disk, they miss the end of their connection: no fourth starts."""
     connect = spawn(str(tmp_path / "run"), "--unprivileged")
     before = children()
     connections = [connect() for _ in range(3)]
@@ -124,7 +124,7 @@ def test_children_that_do_not_end_are_not_many(tmp_path: Path) -> None:
 
 
 def kernel_log_opens() -> bool:
-    """Whether this user may read it here: its mode does not tell (kernel.dmesg_restrict)."""
+    """Whether this user may read it here: its mode does not show that (kernel.dmesg_restrict)."""
     try:
         os.close(os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK))
     except OSError:
@@ -134,7 +134,7 @@ def kernel_log_opens() -> bool:
 
 @pytest.mark.skipif(not kernel_log_opens(), reason="needs a '/dev/kmsg' that can be read")
 def test_the_kernels_messages_reach_the_daemon(child: Client) -> None:
-    """What the daemon may not open comes opened."""
+    """The descriptor of a file that the daemon may not open."""
     descriptor = child.kernel_log(DEADLINE_SECONDS)
     try:
         assert os.readlink(f"/proc/self/fd/{descriptor}") == "/dev/kmsg"
@@ -145,7 +145,7 @@ def test_the_kernels_messages_reach_the_daemon(child: Client) -> None:
 
 @pytest.fixture(scope="module")
 def probe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Probe]:
-    """A probe that serves all that comes."""
+    """A probe that serves all requests."""
     one = Probe(tmp_path_factory.mktemp("p"))
     one.program("smartctl", "echo well")
     one.start()
@@ -155,7 +155,7 @@ def probe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Probe]:
 
 @pytest.fixture(scope="module")
 def daemon(probe: Probe) -> Iterator[Client]:
-    """The daemon beside the strange one."""
+    """The daemon's client next to the misbehaving one."""
     client = Client(at(str(probe._path)), time.monotonic)
     yield client
     assert client.close(DEADLINE_SECONDS)
@@ -189,9 +189,9 @@ TALK: st.SearchStrategy[Message] = st.one_of(REQUESTS, REQUESTS, st.builds(Cance
 def test_strange_requests_are_answered_once_each_and_the_daemon_is_served(
     probe: Probe, daemon: Client, said: list[Message], piece_bytes: int
 ) -> None:
-    """Numbers twice, verbs of nobody, paths of any text, limits of nothing, in pieces of any size.
+    """Repeated numbers, unknown verbs, arbitrary paths and limits, in pieces of any size.
 
-    Each request has one answer, and nothing more is said.
+    Each request has one answer, and nothing else is sent.
     """
     talk, log = probe.connect(), len(probe.text())
     whole = b"".join(encode(message) for message in said)
@@ -211,7 +211,7 @@ def test_strange_requests_are_answered_once_each_and_the_daemon_is_served(
 
 
 def test_a_daemon_of_another_version_is_told_apart(probe: Probe) -> None:
-    """After an upgrade without a restart: the old side sees the end, the log has both numbers."""
+    """After an upgrade without a restart: the old side sees the end, the log has both versions."""
     talk = probe.connect(greet=False)
     talk.send(Hello(version=2))
     assert talk.closed()
@@ -219,12 +219,12 @@ def test_a_daemon_of_another_version_is_told_apart(probe: Probe) -> None:
 
 
 def test_nothing_is_done_for_who_has_left(probe: Probe, daemon: Client) -> None:
-    """It asks for much at once and is gone: no program runs for nobody, no descriptor stays."""
+    """It sends many requests and disconnects: no program keeps running, no descriptor stays."""
     probe.program("arcconf", "exec sleep 1000")
     pid = probe.process.pid if probe.process else 0
 
     def held() -> int:
-        daemon.ask("programs", (), DEADLINE_SECONDS)  # all that was said before is dealt with
+        daemon.ask("programs", (), DEADLINE_SECONDS)  # all earlier messages were handled
         return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
     before, log = held(), len(probe.text())

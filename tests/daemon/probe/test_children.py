@@ -137,7 +137,7 @@ def test_all_is_closed_and_removed_at_the_end(tmp_path: Path) -> None:
     os.close(child.pidfd)
     assert (tmp_path / "mine/file").exists()
     assert len(os.listdir("/proc/self/fd")) == len(before)
-    if os.geteuid() == 0:  # ~# others may not delete in a directory without write permission
+    if os.geteuid() == 0:  # others may not delete in a directory without write permission
         assert os.listdir(tmp_path) == ["mine"]
 
 

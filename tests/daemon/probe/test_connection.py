@@ -134,7 +134,7 @@ def test_a_descriptor_goes_with_its_own_frame_and_is_never_kept(
     os.write(descriptors[0], b"x")
     os.close(descriptors[0])
     assert os.read(reading, 2) == b"x"
-    assert os.read(reading, 2) == b""  # ~# no writing end is open any longer, here neither
+    assert os.read(reading, 2) == b""  # no writing end is open any longer, here neither
     os.close(reading)
 
 

@@ -45,7 +45,7 @@ def test_systemds_socket_starts_it_and_is_served(tmp_path: Path) -> None:
             end = time.monotonic() + DEADLINE_SECONDS
             while stream.connect_ex(str(path)) != 0:
                 assert time.monotonic() < end
-                time.sleep(0.01)  # ~# between two checks of another process
+                time.sleep(0.01)  # between two checks of another process
             talk = Talk(stream)
             assert notify.recv(100) == b"READY=1"
             talk.send(Request(1, "statvfs", ("/",)))

@@ -1,4 +1,4 @@
-"""What root may run: whole command lines, of programs only root can have put in their place."""
+"""What root may run: complete command lines, of programs that only root can have installed."""
 
 from __future__ import annotations
 
@@ -224,13 +224,13 @@ REFUSED = {
 
 @pytest.mark.parametrize("arguments", LINES, ids=" ".join)
 def test_what_iowarden_asks_for_is_allowed(arguments: tuple[str, ...]) -> None:
-    """Each question iowarden has for a program is on the list."""
+    """Every command line that iowarden uses is on the allowlist."""
     assert allowed.match(arguments).program is allowed.PROGRAMS[arguments[0]]
 
 
 @pytest.mark.parametrize("line", REFUSED.values(), ids=list(REFUSED))
 def test_what_would_do_more_is_refused(line: str) -> None:
-    """A daemon that was taken over asks for this, and gets nothing."""
+    """A compromised daemon requests this, and gets nothing."""
     with pytest.raises(ValueError, match="; not run"):
         allowed.match(tuple(shlex.split(line)))
 
@@ -255,7 +255,7 @@ def test_a_command_line_of_many_arguments_is_refused() -> None:
 
 
 def test_the_refusal_says_where_what_was_expected_and_what_came() -> None:
-    """The person who reads the log finds the argument, and why jmb39x is not a type for a disk."""
+    """The log shows the argument, and why jmb39x is not an allowed type."""
     with pytest.raises(
         ValueError, match="argument 2: expected '<array_report>', '<md>', got '/dev/sda'"
     ):
@@ -264,7 +264,8 @@ def test_the_refusal_says_where_what_was_expected_and_what_came() -> None:
         allowed.match(("smartctl", "-d", "jmb39x,0", "-a", "/dev/sda"))
 
 
-# A second reader, who takes the numbers out of each argument and knows the words that only read.
+# # An independent check, which removes the numbers from each argument and has a list of the words
+# that only read.
 NUMBER = re.compile("[0-9]+")
 SMARTCTL = set(
     """-V -j -a -x -i -H -A -c -f -l -n -T -d -t -X --scan --scan-open short long conveyance
@@ -298,7 +299,7 @@ ARCCONF = set(
 
 
 def harmless(arguments: tuple[str, ...]) -> bool:
-    """Whether a command line only reads, or tests a disk; judged without the table."""
+    """Whether a command line only reads, or runs a self-test; decided without the table."""
     name, *rest = arguments
     plain = [NUMBER.sub("#", argument) for argument in rest]
     lower = {word.lower() for word in plain}
@@ -329,7 +330,7 @@ def harmless(arguments: tuple[str, ...]) -> bool:
 
 
 def harmless_btrfs(plain: list[str]) -> bool:
-    """Whether btrfs is asked for numbers and names, of what is named, and looks no further."""
+    """Whether btrfs is used to look up numbers and names, of the given file, and nothing else."""
     if plain[:2] == ["inspect-internal", "dump-tree"]:
         devices = plain[5:]
         return plain[2:5] == ["--noscan", "-t", "chunk"] and all(
@@ -342,7 +343,7 @@ def harmless_btrfs(plain: list[str]) -> bool:
 
 
 def harmless_by_verb(vendor: str, rest: list[str], lower: set[str]) -> bool:
-    """Whether a vendor's program is asked to show something, and nothing beside that."""
+    """Whether a vendor's program only shows something."""
     if vendor == "btrfs":
         return harmless_btrfs([NUMBER.sub("#", word) for word in rest])
     verb = next((word for word in rest if not word.startswith(("/", "ctrl="))), "")
@@ -378,7 +379,7 @@ WORDS = st.one_of(
 
 @st.composite
 def mutated(draw: st.DrawFn) -> tuple[str, ...]:
-    """An allowed command line after one to three accidents."""
+    """An allowed command line after one to three random changes."""
     words = list(draw(st.sampled_from(LINES)))
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(words)))
@@ -400,7 +401,7 @@ def mutated(draw: st.DrawFn) -> tuple[str, ...]:
 def test_no_accident_makes_a_harmful_command_line_of_an_allowed_one(
     arguments: tuple[str, ...],
 ) -> None:
-    """Whatever is put in, left out or glued on: refused, or harmless to a second reader."""
+    """Whatever is inserted, omitted or appended: refused, or harmless by the independent check."""
     try:
         allowed.match(arguments)
     except ValueError:
@@ -410,16 +411,16 @@ def test_no_accident_makes_a_harmful_command_line_of_an_allowed_one(
 
 @given(st.lists(st.text(max_size=20), max_size=80))
 def test_any_garbage_is_refused_with_a_reason(arguments: list[str]) -> None:
-    """Nothing that is sent makes the list itself fail."""
+    """Nothing that is sent makes the match itself fail."""
     with pytest.raises(ValueError, match="expected"):
         allowed.match(tuple(arguments))
 
 
 class Machine:
-    """A directory with programs, devices and what the kernel tells, owned by who runs the tests."""
+    """A directory with programs, devices and kernel files, owned by the user who runs the tests."""
 
     def __init__(self, root: Path) -> None:
-        """Begin with an empty one."""
+        """Start with an empty one."""
         self.root = root
 
     def at(self, path: str) -> Path:
@@ -432,7 +433,7 @@ class Machine:
         return found
 
     def program(self, path: str, mode: int = 0o755, text: str = "#!/bin/sh\n") -> None:
-        """Put a program there."""
+        """Install a program there."""
         self.at(path).write_text(text)
         self.at(path).chmod(mode)
 
@@ -445,7 +446,7 @@ class Machine:
                 self.at(path).write_text(text)
 
     def devices(self, *paths: str) -> None:
-        """Make nodes; anybody may make the character device 0:0 (mknod(2), overlayfs whiteouts)."""
+        """Make nodes; any user may make character device 0:0 (mknod(2), overlayfs whiteouts)."""
         for path in paths:
             os.mknod(self.at(path), stat.S_IFCHR | 0o600, os.makedev(0, 0))
 
@@ -469,11 +470,11 @@ class Machine:
         self.devices(f"/dev/{name}")
 
     def programs(self) -> Programs:
-        """Look for programs."""
+        """Find programs."""
         return Programs(str(self.root), os.getuid())
 
     def controllers(self, line: str) -> set[str]:
-        """Return what a command line would touch."""
+        """Return what a command line would access."""
         return set(self.programs().resolve(line.split()).controllers)
 
 
@@ -490,7 +491,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def test_programs_are_found_at_their_places_and_started_as_asked(machine: Machine) -> None:
-    """'storcli64' lies where its vendor puts it; the command names its path and all arguments."""
+    """'storcli64' is where its vendor installs it; the command has its path and all arguments."""
     programs = machine.programs()
     assert programs.found()["storcli64"] == "/opt/MegaRAID/storcli/storcli64"
     assert "ssacli" not in programs.found()
@@ -503,7 +504,7 @@ def test_programs_are_found_at_their_places_and_started_as_asked(machine: Machin
 
 
 def test_a_program_that_is_not_installed_is_missing_and_not_forbidden(machine: Machine) -> None:
-    """The daemon takes a missing ssacli as absent; the text says where it was looked for."""
+    """The daemon treats a missing ssacli as absent; the text has the searched paths."""
     with pytest.raises(
         MissingError, match=r"'ssacli': not found at /opt/smartstorageadmin/.*install"
     ):
@@ -511,41 +512,41 @@ def test_a_program_that_is_not_installed_is_missing_and_not_forbidden(machine: M
 
 
 def test_a_program_that_is_not_on_the_list_is_refused_though_it_is_there(machine: Machine) -> None:
-    """A shell beside smartctl is not run."""
+    """A shell next to smartctl is not run."""
     machine.program("/usr/sbin/sh")
     with pytest.raises(RefusedError, match="expected a program that root may run, got 'sh'"):
         machine.programs().resolve(["sh", "-c", "id"])
 
 
 def test_the_environment_decides_nothing(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A PATH with another mdadm in front is not looked at."""
+    """A PATH with another mdadm in front is ignored."""
     machine.program("/tmp/mdadm")
     monkeypatch.setenv("PATH", str(machine.root / "tmp"))
     assert machine.programs().found()["mdadm"] == "/usr/sbin/mdadm"
 
 
 def writable_by_group(machine: Machine) -> None:
-    """The program may be changed by the group it belongs to."""
+    """The program's group may change it."""
     (machine.root / "usr/sbin/smartctl").chmod(0o775)
 
 
 def in_an_open_directory(machine: Machine) -> None:
-    """Anybody may put another program in its place."""
+    """Any user may replace the program."""
     (machine.root / "usr/sbin").chmod(0o757)
 
 
 def in_an_open_root(machine: Machine) -> None:
-    """Anybody may put another '/usr' in its place."""
+    """Any user may replace '/usr'."""
     machine.root.chmod(0o777)
 
 
 def below_an_open_directory(machine: Machine) -> None:
-    """Anybody may rename the directory it is in, sticky bit or not."""
+    """Any user may rename its directory, sticky bit or not."""
     (machine.root / "usr").chmod(0o1777)
 
 
 def a_link_into_an_open_directory(machine: Machine) -> None:
-    """What is run lies where anybody may change it."""
+    """The link's target is where any user may change it."""
     (machine.root / "usr/sbin/smartctl").unlink()
     machine.program("/tmp/x/smartctl")
     (machine.root / "tmp").chmod(0o777)
@@ -553,7 +554,7 @@ def a_link_into_an_open_directory(machine: Machine) -> None:
 
 
 def a_link_through_an_open_directory(machine: Machine) -> None:
-    """What is run is safe, and the link to it is not."""
+    """The target is safe, but the link to it is not."""
     machine.program("/opt/real/smartctl")
     (machine.root / "usr/sbin/smartctl").unlink()
     machine.at("/srv/hop/x").parent.chmod(0o777)
@@ -562,12 +563,12 @@ def a_link_through_an_open_directory(machine: Machine) -> None:
 
 
 def not_a_program(machine: Machine) -> None:
-    """A text file of that name."""
+    """A text file with that name."""
     (machine.root / "usr/sbin/smartctl").chmod(0o644)
 
 
 def a_pipe(machine: Machine) -> None:
-    """Something that would block who opens it."""
+    """Something that would block a process that opens it."""
     (machine.root / "usr/sbin/smartctl").unlink()
     os.mkfifo(machine.root / "usr/sbin/smartctl", 0o755)
 
@@ -589,7 +590,7 @@ UNSAFE: list[Callable[[Machine], None]] = [
 def test_a_program_that_others_may_change_is_refused(
     machine: Machine, spoil: Callable[[Machine], None]
 ) -> None:
-    """Before iowarden starts or while it runs: the reason is kept, and told once."""
+    """Before iowarden starts or while it runs: the reason is stored, and reported once."""
     programs = machine.programs()
     spoil(machine)
     for _ in range(2):
@@ -613,7 +614,7 @@ def test_a_program_of_somebody_else_is_refused(machine: Machine) -> None:
 
 
 def test_a_safe_program_behind_an_unsafe_one_is_taken(machine: Machine) -> None:
-    """The vendor's directory is open to all, the packaged program is not: that one is run."""
+    """The vendor's directory is writable by all, the packaged program is not: that one is run."""
     (machine.root / "opt/MegaRAID").chmod(0o777)
     machine.program("/usr/local/sbin/storcli64")
     programs = machine.programs()
@@ -622,7 +623,7 @@ def test_a_safe_program_behind_an_unsafe_one_is_taken(machine: Machine) -> None:
 
 
 def test_an_updated_program_is_taken_and_told_once(machine: Machine) -> None:
-    """A package brings a new smartctl while iowarden runs; then one comes as a link."""
+    """A package installs a new smartctl while iowarden runs; then one comes as a link."""
     programs = machine.programs()
     programs.resolve(["smartctl", "-V"])
     assert programs.changes() == []
@@ -640,7 +641,7 @@ def test_an_updated_program_is_taken_and_told_once(machine: Machine) -> None:
 
 
 def test_a_program_that_is_installed_later_is_found(machine: Machine) -> None:
-    """A person reads that ssacli is missing, installs it, and restarts nothing."""
+    """The user is told that ssacli is missing, installs it, and needs no restart."""
     programs = machine.programs()
     machine.program("/usr/sbin/ssacli")
     assert programs.resolve(["ssacli", "version"]).path.endswith("/usr/sbin/ssacli")
@@ -668,7 +669,7 @@ def test_a_device_that_is_none_is_refused(machine: Machine) -> None:
 
 
 def test_disks_of_a_simple_adapter_go_on_beside_each_other(machine: Machine) -> None:
-    """Each disk is its own controller, by whichever of its names it is asked."""
+    """Each disk is its own controller, by whichever of its names it is given."""
     machine.host(0, "ahci")
     machine.disk("sda", "0:0:0:0")
     machine.disk("nvme0n1")
@@ -688,7 +689,7 @@ def test_disks_of_a_simple_adapter_go_on_beside_each_other(machine: Machine) -> 
 def test_two_areca_cards_are_asked_beside_each_other_and_the_vendors_program_waits_for_both(
     machine: Machine,
 ) -> None:
-    """smartctl names a card by its generic device; cli64 may touch any, so it is alone."""
+    """smartctl names a controller by its generic device; cli64 may access any, so it runs alone."""
     machine.host(4, "arcmsr")
     machine.host(5, "(null)")
     machine.at("/sys/class/scsi_host/host5/device").mkdir()
@@ -705,13 +706,13 @@ def test_two_areca_cards_are_asked_beside_each_other_and_the_vendors_program_wai
 
 
 def test_a_vendors_program_without_its_adapter_has_a_name_to_wait_for(machine: Machine) -> None:
-    """Two cli64 on a machine whose driver shows no host still do not meet."""
+    """Two cli64 on a machine whose driver shows no host still do not run at the same time."""
     assert machine.controllers("cli64 event info") == {"areca"}
     assert machine.controllers("tw_cli info") == {"3ware"}
 
 
 def test_disks_behind_a_raid_controller_share_it(machine: Machine) -> None:
-    """MegaRAID, 3ware and Adaptec: whichever device names the controller, it is the one asked."""
+    """MegaRAID, 3ware and Adaptec: whichever device names the controller, it is the one locked."""
     for number, driver in enumerate(("megaraid_sas", "3w-9xxx", "3w-9xxx", "aacraid", "hpsa")):
         machine.host(number, driver)
     machine.disk("sda", "0:2:0:0")
@@ -731,7 +732,7 @@ def test_disks_behind_a_raid_controller_share_it(machine: Machine) -> None:
 
 
 def test_an_array_waits_for_all_its_disks(machine: Machine) -> None:
-    """mdadm and debugfs read the members: one of them hanging is one of them hanging."""
+    """mdadm and debugfs read the members: if one of them hangs, only that one counts as hung."""
     machine.host(0, "ahci")
     machine.host(1, "megaraid_sas")
     machine.disk("sda", "0:0:0:0")
@@ -757,7 +758,7 @@ def test_an_array_waits_for_all_its_disks(machine: Machine) -> None:
 
 
 def test_xfs_is_asked_at_its_mount_point_and_nowhere_else(machine: Machine) -> None:
-    """A directory of root's, a bound file, ext4: opening what is no mounted XFS is not for root."""
+    """A directory of root's, a bound file, ext4: root opens nothing but a mounted XFS."""
     machine.disk("sda", "0:0:0:0")
     machine.program("/usr/bin/find")
     machine.files(
@@ -787,7 +788,7 @@ def test_xfs_is_asked_at_its_mount_point_and_nowhere_else(machine: Machine) -> N
 
 
 def test_btrfs_is_asked_where_any_of_its_subvolumes_is_mounted(machine: Machine) -> None:
-    """Its number is no device's: what may hang is the disk that the mount table names."""
+    """Its number is no device's: the disk in the mount table is the one that may hang."""
     machine.disk("sda", "0:0:0:0")
     machine.program("/usr/bin/btrfs")
     machine.devices("/dev/sda1", "/dev/dm-0")
@@ -818,7 +819,7 @@ def test_btrfs_is_asked_where_any_of_its_subvolumes_is_mounted(machine: Machine)
 
 
 def test_no_areca_is_asked_while_smartd_runs(machine: Machine) -> None:
-    """The card has one buffer for answers; other disks are asked all the same."""
+    """The controller has one buffer for answers; other disks are polled all the same."""
     machine.host(4, "arcmsr")
     machine.generic("sg2", "4:0:16:0")
     machine.disk("sda", "0:0:0:0")

@@ -1,4 +1,4 @@
-"""The frames between daemon and probe: what is said arrives, and nothing else is believed."""
+"""The frames between daemon and probe: messages arrive unchanged, and nothing else is accepted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ INTEGERS = st.integers(-(2**63) + 1, 2**63 - 1)
 SECONDS = st.floats(allow_nan=False, allow_infinity=False)
 TEXTS = st.one_of(
     st.text(max_size=30),
-    # What a program prints, and a file is called, need not be UTF-8.
+    # # A program's output, and a file name, need not be UTF-8.
     st.binary(max_size=30).map(lambda raw: raw.decode(errors="surrogateescape")),
 )
 VALUES = st.recursive(
@@ -72,12 +72,12 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
 
 
 def framed(body: bytes) -> bytes:
-    """A frame of whatever body."""
+    """A frame with an arbitrary body."""
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
 
 def in_pieces(whole: bytes, cuts: list[int]) -> list[bytes]:
-    """The bytes, cut at these places."""
+    """The bytes, split at these places."""
     at = sorted({0, len(whole), *(cut % (len(whole) + 1) for cut in cuts)})
     return [whole[start:end] for start, end in itertools.pairwise(at)]
 
@@ -94,7 +94,7 @@ def test_a_message_arrives_as_it_was_sent(message: Message) -> None:
 
 @given(st.lists(MESSAGES, max_size=5), st.lists(st.integers(0, 10_000), max_size=10))
 def test_frames_may_be_cut_anywhere(messages: list[Message], cuts: list[int]) -> None:
-    """A stream socket keeps no borders: the same messages come, in their order, and no rest."""
+    """A stream socket has no message borders: the same messages arrive, in order, no rest."""
     decoder = Decoder(MOST_REPLY_BYTES)
     whole = b"".join(encode(message) for message in messages)
     assert [m for piece in in_pieces(whole, cuts) for m in decoder.feed(piece)] == messages
@@ -102,7 +102,7 @@ def test_frames_may_be_cut_anywhere(messages: list[Message], cuts: list[int]) ->
 
 
 def test_a_frame_byte_by_byte_is_owed_until_its_end() -> None:
-    """Half a frame is told from none: the other side owes the rest."""
+    """Part of a frame is distinguished from none: the other side still has to send the rest."""
     decoder = Decoder(LIMIT)
     *most, last = encode(Cancel(1))
     for byte in most:
@@ -147,9 +147,9 @@ NEARLY_MESSAGES = st.dictionaries(
     st.lists(st.integers(0, 10_000), max_size=10),
 )
 def test_any_bytes_are_messages_or_refused(said: list[bytes], cuts: list[int]) -> None:
-    """Whatever comes is understood or a ProtocolError, short enough to log, and memory is bounded.
+    """Any input is decoded or a ProtocolError, short enough to log, and memory is limited.
 
-    Once refused, nothing that follows is taken for a message.
+    After a refusal, nothing that follows is taken for a message.
     """
     decoder = Decoder(LIMIT)
     pieces = iter(in_pieces(b"".join(said), cuts))
@@ -170,7 +170,7 @@ def test_any_bytes_are_messages_or_refused(said: list[bytes], cuts: list[int]) -
 
 
 def test_a_huge_frame_is_refused_by_its_length() -> None:
-    """Nothing of it is gathered: 4 bytes are enough to know."""
+    """None of it is collected: 4 bytes are enough to refuse it."""
     decoder = Decoder(MOST_REQUEST_BYTES)
     with pytest.raises(ProtocolError, match="at most 65536 bytes, got 65537"):
         decoder.feed((MOST_REQUEST_BYTES + 1).to_bytes(LENGTH_BYTES, "big"))
@@ -211,13 +211,13 @@ def test_a_huge_frame_is_refused_by_its_length() -> None:
     ],
 )
 def test_what_the_protocol_does_not_know_is_refused(body: bytes, expected: str) -> None:
-    """Each says what was expected, and of which field."""
+    """Each shows what was expected, and of which field."""
     with pytest.raises(ProtocolError, match=expected):
         decode(body)
 
 
 def test_too_many_arguments_are_refused() -> None:
-    """No program we know of takes as many."""
+    """No known program takes as many."""
     decode(encode(Request(1, "run", ("x",) * MOST_ARGUMENTS))[LENGTH_BYTES:])
     with pytest.raises(ProtocolError, match="expected up to 64"):
         decode(encode(Request(1, "run", ("x",) * (MOST_ARGUMENTS + 1)))[LENGTH_BYTES:])
@@ -225,20 +225,20 @@ def test_too_many_arguments_are_refused() -> None:
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_a_number_that_json_does_not_have_is_not_sent(number: float) -> None:
-    """The other side would refuse the whole connection for it."""
+    """Otherwise the other side would drop the whole connection because of it."""
     with pytest.raises(ValueError, match="not JSON compliant"):
         encode(Answer(1, Outcome.DONE, value={"a": [number]}))
 
 
 def nested(opening: str, closing: str, depth: int) -> bytes:
-    """An answer whose value is so deep; the frame and the value are two."""
+    """An answer whose value is nested to the limit; frame and value are two more levels."""
     inner = opening * (depth - 2) + "1" + closing * (depth - 2)
     return f'{{"id":1,"outcome":"done","value":{{"a":{inner}}}}}'.encode()
 
 
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
 def test_nesting_is_bounded(opening: str, closing: str) -> None:
-    """Deeper than 64 is refused, also where brackets close, or never do; in text they are text."""
+    """Nesting deeper than 64 is refused, also if brackets never close; in text they are text."""
     assert isinstance(decode(nested(opening, closing, 64)), Answer)
     for body in (
         nested(opening, closing, 65),
@@ -254,7 +254,7 @@ def test_nesting_is_bounded(opening: str, closing: str) -> None:
 
 
 def test_deep_nesting_does_not_overflow_the_stack_of_a_thread() -> None:
-    """Threads have small stacks, locked in memory; json's own bound is deeper in Python 3.12."""
+    """Threads have small stacks, locked in memory; the limit of json is higher in Python 3.12."""
     program = (
         "import threading\n"
         "from iowarden.daemon.probe.protocol import ProtocolError, decode\n"

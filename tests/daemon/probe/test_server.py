@@ -1,4 +1,4 @@
-"""The probe as it runs: a process of its own, over sockets, with programs that do their worst."""
+"""The probe at run time: its own process, sockets, and misbehaving programs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 A, B, C = ("tw_cli", "show"), ("sas3ircu", "list"), ("arcconf", "list")
-"""What the probe runs, each at a controller of its own."""
+"""Programs of the probe, each at a controller of its own."""
 FREE = ("smartctl", "-V")
-"""At none."""
+"""At no controller."""
 FOR_EVER = "while :; do sleep 1000; done"
 
 
@@ -39,7 +39,7 @@ def probe(tmp_path: Path) -> Iterator[Probe]:
 
 @pytest.fixture
 def frozen(tmp_path: Path) -> Iterator[Path]:
-    """A file system that takes no write until it is thawed: whoever tries, cannot be killed."""
+    """A frozen file system: a process that writes to it hangs and cannot be killed."""
     if os.geteuid() != 0 or not shutil.which("mkfs.ext4") or not shutil.which("fsfreeze"):
         pytest.skip("needs root, mkfs.ext4 and fsfreeze for a file system that hangs")
     image, mount = tmp_path / "image", tmp_path / "hangs"
@@ -61,12 +61,12 @@ def frozen(tmp_path: Path) -> Iterator[Path]:
 
 
 def thaw(mount: Path) -> None:
-    """Let all go on that hangs there."""
+    """Thaw it, so that hung processes continue."""
     subprocess.run(["fsfreeze", "-u", mount], check=True)
 
 
 def gone(pid: int) -> bool:
-    """Whether a process is no more, or a zombie that waits for whoever adopted it."""
+    """Return whether a process has ended, or is a zombie that waits for its new parent."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except (FileNotFoundError, ProcessLookupError):
@@ -74,7 +74,7 @@ def gone(pid: int) -> bool:
 
 
 def pid_in(probe: Probe, path: Path) -> int:
-    """Return the process number that a program writes, once it has."""
+    """Return the process number that a program writes, once it has written it."""
     probe.until(lambda: path.exists() and path.read_text().endswith("\n"), path.name)
     return int(path.read_text())
 
@@ -88,7 +88,7 @@ def done(talk: Talk, *arguments: str) -> dict[str, object]:
 
 
 def test_a_program_is_run_alone_and_all_it_says_is_data(probe: Probe) -> None:
-    """Status and both outputs come back; it has no input, and nothing of whoever started us."""
+    """Status and both outputs are returned; it has no input, and inherits nothing."""
     probe.program(
         *A[:1],
         "cat; echo out; echo err >&2; env | sort; pwd; umask; ulimit -c; ulimit -f;"
@@ -112,7 +112,7 @@ def test_a_program_is_run_alone_and_all_it_says_is_data(probe: Probe) -> None:
 
 
 def test_a_program_that_a_signal_ends_says_so(probe: Probe) -> None:
-    """The status tells a signal from an exit; bytes that are no text come through as they are."""
+    """The status distinguishes signal and exit; bytes that are not text are returned unchanged."""
     probe.program(*A[:1], "printf 'a\\377'; kill -SEGV $$")
     probe.start()
     value = done(probe.connect(), *A)
@@ -120,7 +120,7 @@ def test_a_program_that_a_signal_ends_says_so(probe: Probe) -> None:
 
 
 def test_a_program_that_prints_for_ever_is_killed_at_the_limit(probe: Probe) -> None:
-    """Nothing of its output is used, and the next request is served."""
+    """None of its output is used, and the next request is served."""
     probe.program(*A[:1], "echo $$ > ../pid; exec yes")
     probe.program(*B[:1], "echo well")
     probe.start()
@@ -133,7 +133,7 @@ def test_a_program_that_prints_for_ever_is_killed_at_the_limit(probe: Probe) -> 
 
 
 def test_a_program_that_complains_for_ever_is_heard_up_to_a_limit(probe: Probe) -> None:
-    """Standard error is kept so far, and the rest does not stop the program."""
+    """Standard error is stored up to a limit, and the rest does not stop the program."""
     probe.program(*A[:1], "yes | head -c 1000000 >&2; echo end")
     probe.start()
     value = done(probe.connect(), *A)
@@ -141,7 +141,7 @@ def test_a_program_that_complains_for_ever_is_heard_up_to_a_limit(probe: Probe) 
 
 
 def test_an_answer_longer_than_its_limit_as_a_frame_is_not_sent(probe: Probe) -> None:
-    """A control character takes six bytes of JSON; the daemon takes no longer frame."""
+    """A control character takes six bytes of JSON; the daemon accepts no longer frame."""
     probe.program(*A[:1], "head -c 2000000 /dev/zero")
     probe.start()
     talk = probe.connect()
@@ -160,7 +160,7 @@ def test_an_answer_longer_than_its_limit_as_a_frame_is_not_sent(probe: Probe) ->
     ids=["ignores TERM", "closes its output", "forks", "leaves its group"],
 )
 def test_a_program_without_end_is_killed_at_its_deadline(probe: Probe, text: str) -> None:
-    """It and all it started are gone; the controller is free again."""
+    """It and all its descendants have ended; the controller is free again."""
     probe.program(*A[:1], f"echo $$ > ../pid; {text}")
     probe.start()
     talk = probe.connect()
@@ -175,7 +175,7 @@ def test_a_program_without_end_is_killed_at_its_deadline(probe: Probe, text: str
 
 
 def living(probe: Probe) -> list[str]:
-    """Return the processes below the probe."""
+    """Return the descendants of the probe."""
     assert probe.process is not None
     pid = probe.process.pid
     return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -185,7 +185,7 @@ def living(probe: Probe) -> list[str]:
 def test_a_program_that_leaves_another_behind_is_answered_at_its_own_end(
     probe: Probe, prefix: str
 ) -> None:
-    """The answer does not wait for the one that keeps the pipe open; that one is killed."""
+    """The answer does not wait for the process that holds the pipe; that one is killed."""
     text = f"{prefix}sh -c 'echo $$ > ../left; exec sleep 1000' & while ! test -s ../left; do"
     probe.program(*A[:1], f"{text} sleep 0.01; done; echo mine")
     probe.start()
@@ -196,7 +196,7 @@ def test_a_program_that_leaves_another_behind_is_answered_at_its_own_end(
 
 
 def test_a_program_whose_interpreter_is_missing_fails_by_name(probe: Probe) -> None:
-    """An exec that fails is told with the kernel's words."""
+    """A failed exec is reported with the kernel's text."""
     probe.program(*A[:1], "", "/nonexistent")
     probe.start()
     talk = probe.connect()
@@ -207,7 +207,7 @@ def test_a_program_whose_interpreter_is_missing_fails_by_name(probe: Probe) -> N
 
 
 def test_a_program_that_is_not_installed_is_missing_until_it_is(probe: Probe) -> None:
-    """Who asks is told that it is not there; once it is, the list is made anew on request."""
+    """The client learns that it is missing; once installed, a request updates the list."""
     probe.start()
     talk = probe.connect()
     talk.run(*A)
@@ -242,7 +242,7 @@ def test_one_program_at_a_controller_others_elsewhere(probe: Probe) -> None:
 
 
 def test_no_program_runs_that_could_not_be_found_again(probe: Probe) -> None:
-    """Where the register cannot be written, the child is killed at its gate, and that is said."""
+    """If the register cannot be written, the child is killed at its gate, and that is reported."""
     probe.program(*A[:1], "touch ../ran")
     probe.start()
     talk = probe.connect()
@@ -262,7 +262,7 @@ def replace_by_one_that_others_may_change(probe: Probe) -> None:
 
 
 def start_smartd(probe: Probe) -> None:
-    """Have another monitor run while a request waits."""
+    """Start another monitor while a request waits."""
     (probe.root / "proc/812").mkdir(parents=True)
     (probe.root / "proc/812/comm").write_text("smartd\n")
 
@@ -277,7 +277,7 @@ def start_smartd(probe: Probe) -> None:
 def test_what_waited_is_looked_at_again_when_its_turn_comes(
     probe: Probe, change: Callable[[Probe], None], words: str
 ) -> None:
-    """An Areca is not asked beside smartd, nor a program run that was changed, as of then."""
+    """An Areca is not polled while smartd runs, nor a program run that has been changed."""
     os.mkfifo(probe.runtime / "go")
     probe.program("cli64", "echo >> ../began; read line < ../go; echo $line")
     probe.start()
@@ -291,7 +291,7 @@ def test_what_waited_is_looked_at_again_when_its_turn_comes(
     change(probe)
     (probe.runtime / "go").write_text("1\n")
     assert talk.answer().value["stdout"] == "1\n"
-    # Its own fifo: had the second one begun, it would end as well as the first.
+    # # Its own fifo: had the second one started, it would end as well as the first.
     with open(os.open(probe.runtime / "go", os.O_RDWR), "w") as go:
         go.write("2\n")
         go.flush()
@@ -302,7 +302,7 @@ def test_what_waited_is_looked_at_again_when_its_turn_comes(
 
 
 def test_a_request_that_never_gets_its_turn_is_told_who_is_there(probe: Probe) -> None:
-    """At its deadline it is answered with what runs, since when; what runs goes on."""
+    """At its deadline the answer shows which program runs, and since when; that one continues."""
     probe.program(*A[:1], FOR_EVER)
     probe.start()
     talk = probe.connect()
@@ -315,7 +315,7 @@ def test_a_request_that_never_gets_its_turn_is_told_who_is_there(probe: Probe) -
 
 
 def test_a_cancelled_request_is_killed_or_never_started(probe: Probe) -> None:
-    """Both are answered; whose number nobody knows is ignored."""
+    """Both are answered; an unknown number is ignored."""
     probe.program(*A[:1], f"echo $$ > ../pid; {FOR_EVER}")
     probe.start()
     talk = probe.connect()
@@ -330,7 +330,7 @@ def test_a_cancelled_request_is_killed_or_never_started(probe: Probe) -> None:
 
 
 def test_what_runs_for_a_connection_ends_with_it(probe: Probe) -> None:
-    """A daemon that died has its programs killed; another connection is not touched."""
+    """The programs of a daemon that died are killed; other connections are not affected."""
     probe.program(*A[:1], f"echo $$ > ../pid; {FOR_EVER}")
     probe.program(*B[:1], "echo well")
     probe.start()
@@ -358,7 +358,7 @@ def test_what_runs_for_a_connection_ends_with_it(probe: Probe) -> None:
 def test_a_connection_that_does_not_keep_to_the_protocol_is_closed(
     probe: Probe, sent: bytes
 ) -> None:
-    """It is said once, however often it happens, and nobody else notices."""
+    """It is logged once, however often it happens, and other clients notice nothing."""
     probe.program(*FREE[:1], "echo well")
     probe.start()
     other = probe.connect()
@@ -384,7 +384,7 @@ def test_garbage_never_reaches_the_others(
         for piece in pieces:
             rude.stream.sendall(piece)
     except (BrokenPipeError, ConnectionResetError):
-        pass  # it is closed at the first that is wrong
+        pass  # it is closed at the first error
     rude.stream.close()
     other.send(Request(1, "programs"))
     assert other.answer().outcome is Outcome.DONE
@@ -392,13 +392,13 @@ def test_garbage_never_reaches_the_others(
 
 @pytest.fixture
 def lasting(probe: Probe) -> tuple[Probe, Talk]:
-    """A probe that runs, and a connection to it."""
+    """A running probe, and a connection to it."""
     probe.start()
     return probe, probe.connect()
 
 
 def test_a_thousand_connections_leave_the_first_ones_alone(probe: Probe) -> None:
-    """Those beyond the eighth are closed at once; when one ends, its place is free."""
+    """Connections beyond the eighth are closed at once; when one ends, its place is free."""
     probe.start()
     talks = [probe.connect() for _ in range(8)]
     for _ in range(1000):
@@ -413,7 +413,7 @@ def test_a_thousand_connections_leave_the_first_ones_alone(probe: Probe) -> None
 
 
 def test_more_open_requests_than_allowed_are_refused(probe: Probe) -> None:
-    """The 65th of a connection is; so is a number that is in use."""
+    """The 65th request of a connection is refused; so is a number in use."""
     probe.program(*A[:1], FOR_EVER)
     probe.start()
     talk = probe.connect()
@@ -429,7 +429,7 @@ def test_more_open_requests_than_allowed_are_refused(probe: Probe) -> None:
 
 
 def test_a_connection_that_reads_nothing_is_closed(probe: Probe) -> None:
-    """What waits for it is bounded, and nobody else notices."""
+    """The data that waits for it is limited, and other clients notice nothing."""
     probe.program(*A[:1], "yes | head -c 4000000")
     probe.program(*B[:1], "echo well")
     probe.start()
@@ -459,7 +459,7 @@ def test_programs_at_no_controller_are_many_but_bounded(probe: Probe) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be another user")
 def test_another_user_is_closed_unheard(probe: Probe) -> None:
-    """The kernel tells who connected; root and the daemon's user alone are heard."""
+    """The kernel reports who connected; only root and the daemon's user are accepted."""
     os.seteuid(65534)
     try:
         pair = socket.socketpair()
@@ -488,7 +488,7 @@ def test_the_kernels_messages_come_as_a_descriptor(probe: Probe) -> None:
 
 
 def test_what_is_not_on_the_list_is_refused_and_said_once(probe: Probe) -> None:
-    """Other programs, paths, verbs: an answer each, one line for all that are the same."""
+    """Other programs, paths, verbs: an answer each, one log line for all that are the same."""
     probe.start()
     talk = probe.connect()
     for arguments in (("sh", "-c", "id"), ("/usr/sbin/tw_cli", "show"), ("tw_cli", "rm"), ()):
@@ -503,7 +503,7 @@ def test_what_is_not_on_the_list_is_refused_and_said_once(probe: Probe) -> None:
 
 
 def test_refusals_that_all_differ_fill_no_log(probe: Probe) -> None:
-    """A few of a minute are said, the last says so; all are counted; what matters is said."""
+    """A few per minute are logged, the last one with a note; all are counted; errors are logged."""
     probe.program(*A[:1], "echo well")
     probe.start()
     talk = probe.connect()
@@ -527,7 +527,7 @@ def test_refusals_that_all_differ_fill_no_log(probe: Probe) -> None:
 
 
 def test_it_ends_when_nobody_is_there(probe: Probe) -> None:
-    """It stays while a connection is open, and goes soon after the last one closed."""
+    """It runs while a connection is open, and ends soon after the last one closed."""
     probe.start(idle_seconds=0.2)
     talk = probe.connect()
     talk.send(Request(1, "programs"))
@@ -538,7 +538,7 @@ def test_it_ends_when_nobody_is_there(probe: Probe) -> None:
 
 
 def test_a_child_of_the_daemon_ends_with_it(probe: Probe) -> None:
-    """With no socket to wait at, the end of the connection is its own, and its programs'."""
+    """Without a listening socket, it ends with the connection, and so do its programs."""
     probe.program(*A[:1], f"echo $$ > ../pid; {FOR_EVER}")
     talk = probe.start_connected()
     talk.run(*A)
@@ -550,7 +550,7 @@ def test_a_child_of_the_daemon_ends_with_it(probe: Probe) -> None:
 
 
 def test_a_stop_kills_what_runs(probe: Probe) -> None:
-    """SIGTERM: who waits is told, nothing is left, the status is 0."""
+    """SIGTERM: waiting clients get an answer, nothing is left, the status is 0."""
     probe.program(*A[:1], f"echo $$ > ../pid; trap '' TERM; {FOR_EVER}")
     probe.start()
     talk = probe.connect()
@@ -564,7 +564,7 @@ def test_a_stop_kills_what_runs(probe: Probe) -> None:
 
 
 def test_programs_do_not_outlive_a_probe_that_is_killed(probe: Probe) -> None:
-    """After SIGKILL of the probe the next one kills what they started; the controller is free."""
+    """After SIGKILL of the probe the next one kills its programs; the controller is free."""
     probe.program(*A[:1], "sleep 1000 & echo $! > ../started; echo $$ > ../pid; wait")
     probe.start()
     probe.connect().run(*A)
@@ -585,7 +585,7 @@ def test_programs_do_not_outlive_a_probe_that_is_killed(probe: Probe) -> None:
 def test_a_program_that_hangs_in_the_kernel_holds_up_nobody_else(
     probe: Probe, frozen: Path
 ) -> None:
-    """Killed and alive: told as stuck, not doubled, and free again the moment it is gone."""
+    """Killed but alive: reported as stuck, not duplicated, and free as soon as it has ended."""
     probe.program(*A[:1], f"echo x > {frozen}/file")
     probe.program(*B[:1], "echo well")
     probe.start()
@@ -644,7 +644,7 @@ def test_a_stop_does_not_wait_for_a_program_that_hangs_and_the_next_start_finds_
 def test_a_program_that_hung_when_the_probe_was_killed_is_found_again(
     probe: Probe, frozen: Path
 ) -> None:
-    """Nobody had told of it: its controller is held at once, and it is told as stuck soon."""
+    """It was not reported yet: its controller is locked at once, and it is soon reported."""
     probe.program(*A[:1], f"echo $$ > ../pid; echo x > {frozen}/file")
     probe.start()
     probe.connect().run(*A)
@@ -659,7 +659,7 @@ def test_a_program_that_hung_when_the_probe_was_killed_is_found_again(
 
 
 def test_what_a_program_left_hanging_holds_its_controller(probe: Probe, frozen: Path) -> None:
-    """The program itself ended well; what it started hangs, and is told as its own."""
+    """The program itself ended well; its descendant hangs, and is reported separately."""
     text = f"(echo x > {frozen}/file) & while ! grep -qs D /proc/$!/stat; do sleep 0.01; done"
     probe.program(*A[:1], text)
     probe.program(*B[:1], "echo well")
@@ -674,7 +674,7 @@ def test_what_a_program_left_hanging_holds_its_controller(probe: Probe, frozen: 
 
 
 def test_what_reads_whole_file_systems_takes_no_disk_time_from_others(probe: Probe) -> None:
-    """debugfs walks through all inodes for minutes, on a disk that is sick and busy."""
+    """debugfs reads all inodes for minutes, on a disk that is failing and busy."""
     if shutil.which("ionice") is None:
         pytest.skip("'ionice' is not here to say the class: 'apt install util-linux'")
     mounts = probe.root / "proc/1/mountinfo"
@@ -691,12 +691,12 @@ def test_what_reads_whole_file_systems_takes_no_disk_time_from_others(probe: Pro
 
 
 def own_class() -> str:
-    """What a program of this process gets, whatever started the tests."""
+    """The setting of a program of this process, whatever started the tests."""
     said = subprocess.run(["ionice"], capture_output=True, text=True, check=True)
     return said.stdout.split(":")[0].strip()
 
 
 @pytest.mark.parametrize("name", ["debugfs", "xfs_io", "find", "btrfs"])
 def test_all_that_may_read_for_minutes_is_idle(name: str) -> None:
-    """As it is asked which file was hit."""
+    """The same command as for locating an affected file."""
     assert allowed.PROGRAMS[name].idle

@@ -1,4 +1,4 @@
-"""The register of programs: what it holds is found again, and nobody else is taken for it."""
+"""The register of programs: its content is found again, and no other process is taken for it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DAMAGED = [
 
 @pytest.fixture
 def sleeper() -> Iterator[Stuck]:
-    """A process that lives, as the register would hold it."""
+    """A live process, as the register would hold it."""
     with subprocess.Popen(["sleep", "1000"]) as process:
         found = children.look(process.pid)
         assert found is not None
@@ -46,7 +46,7 @@ def sleeper() -> Iterator[Stuck]:
 
 
 def test_what_was_written_is_read_by_nobody_else(tmp_path: Path) -> None:
-    """Programs with all that is known of them; the file is its owner's alone; no draft is left."""
+    """Programs with all their fields; the file is private to its owner; no draft is left."""
     stuck.write(str(tmp_path), [ENTRY, dataclasses.replace(ENTRY, told=False)][:1], BOOT)
     assert stuck.read(str(tmp_path), BOOT) == [ENTRY]
     assert os.listdir(tmp_path) == [stuck.NAME]
@@ -54,7 +54,7 @@ def test_what_was_written_is_read_by_nobody_else(tmp_path: Path) -> None:
 
 
 def test_a_register_of_the_most_and_longest_is_read_again(tmp_path: Path) -> None:
-    """As many as may run and hang, each at a path of the most bytes that are no text."""
+    """As many as may run and hang, each at a path of maximum length that is not text."""
     path = "/" + "\udcff" * 4094
     each = dataclasses.replace(
         ENTRY.program, arguments=("newest", path), controllers=(f"path {path}",), devices=()
@@ -66,7 +66,7 @@ def test_a_register_of_the_most_and_longest_is_read_again(tmp_path: Path) -> Non
 
 
 def test_programs_of_another_boot_are_none(tmp_path: Path) -> None:
-    """Their numbers mean others now; no file means none, too."""
+    """Their numbers belong to other processes now; no file means none, too."""
     assert stuck.read(str(tmp_path), BOOT) == []
     stuck.write(str(tmp_path), [ENTRY], BOOT)
     assert stuck.read(str(tmp_path), "another") == []
@@ -74,7 +74,7 @@ def test_programs_of_another_boot_are_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", DAMAGED)
 def test_a_damaged_register_is_named(tmp_path: Path, content: bytes) -> None:
-    """What is wrong is said with the file's name, whatever it holds."""
+    """The error has the file's name, whatever the file contains."""
     (tmp_path / stuck.NAME).write_bytes(content)
     with pytest.raises(ValueError, match=stuck.NAME):
         stuck.read(str(tmp_path), "B")
@@ -93,7 +93,7 @@ def test_no_damage_is_worse_than_an_empty_register(tmp_path: Path, cut: int, put
 
 
 def test_a_later_process_of_the_same_number_is_another(sleeper: Stuck) -> None:
-    """The start tells them apart; the one that started then is found."""
+    """The start time distinguishes them; the process that started then is found."""
     pidfd = stuck.alive(sleeper)
     assert pidfd is not None
     os.close(pidfd)
@@ -102,7 +102,7 @@ def test_a_later_process_of_the_same_number_is_another(sleeper: Stuck) -> None:
 
 
 def test_a_zombie_has_ended() -> None:
-    """Nobody has reaped it, and it holds nothing any more."""
+    """It was not reaped, and holds nothing any longer."""
     with subprocess.Popen(["sleep", "1000"]) as process:
         found = children.look(process.pid)
         assert found is not None
@@ -119,6 +119,6 @@ def test_a_zombie_has_ended() -> None:
 def test_somebody_elses_process_in_a_session_of_that_number_is_let_alone(
     tmp_path: Path, sleeper: Stuck
 ) -> None:
-    """Only who works in a scratch directory of the probe was started by it."""
+    """Only a process in a scratch directory of the probe was started by it."""
     gone = dataclasses.replace(sleeper, pid=os.getsid(0) or 1, start_ticks=1)
     assert stuck.survivors([stuck.Entry(gone)], str(tmp_path)) == []

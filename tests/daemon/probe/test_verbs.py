@@ -1,4 +1,4 @@
-"""What the probe looks at as root: only what may be asked, bounded, and told as it is."""
+"""What the probe reads as root: only what may be requested, limited, and reported correctly."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BOOT = "0f70219b-9a6f-44d1-99ad-824270d0ef01"
 CURSOR = "s=" + "a" * 32 + ";i=1f;b=" + "b" * 32 + ";m=1;t=2;x=3"
 IMPORTS = "import json\nfrom iowarden.daemon.probe import verbs\n"
 DEADLINE_SECONDS = 60.0
-"""Far above anything measured: it ends a test that would hang, and judges nothing."""
+"""Far above anything measured: it ends a test that would hang, and is no assertion."""
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ DEADLINE_SECONDS = 60.0
     ],
 )
 def test_what_may_be_asked(verb: str, arguments: tuple[str, ...]) -> None:
-    """A path may hold any byte, and be as long as the kernel takes it."""
+    """A path may hold any byte, and be as long as the kernel accepts."""
     assert verbs.refusal(verb, arguments) == ""
 
 
@@ -66,13 +66,13 @@ def test_what_may_be_asked(verb: str, arguments: tuple[str, ...]) -> None:
     ],
 )
 def test_what_may_not(verb: str, arguments: tuple[str, ...], text: str) -> None:
-    """A path has one spelling, so that a list of paths cannot be talked round."""
+    """A path has one spelling, so that a list of paths cannot be bypassed."""
     assert text in verbs.refusal(verb, arguments)
 
 
 @given(st.sampled_from(["statvfs", "newest", "journal"]), st.text(max_size=60))
 def test_any_text_is_a_path_or_refused(verb: str, text: str) -> None:
-    """No text ends in an error; what passes for a path is one that names what it says."""
+    """No text causes an error; an accepted path is one that names what it seems to."""
     refused = verbs.refusal(verb, ("/" + text,))
     if not refused:
         assert verb != "journal"
@@ -83,7 +83,7 @@ def test_any_text_is_a_path_or_refused(verb: str, text: str) -> None:
 
 
 def run_apart(script: str, code: str, *, processes: bool) -> Any:  # noqa: ANN401 - what it prints
-    """Run Python in a mount name space of its own, and be its process 1 if `processes`."""
+    """Run Python in its own mount namespace, and as its process 1 if `processes`."""
     command = ["unshare", "--mount"]
     command += [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     command += ["--pid", "--fork", "--mount-proc"] if processes else []
@@ -109,7 +109,7 @@ except ValueError as error:
 
 
 def test_a_mount_below_a_closed_directory_is_told(tmp_path: Path) -> None:
-    """Mode 0700, a blank and a backslash in its name: what the kernel says of that very mount."""
+    """Mode 0700, a blank and a backslash in its name: the values are those of that very mount."""
     (tmp_path / "closed").mkdir(mode=0o700)
     place = tmp_path / "closed" / "a b\\c"
     place.mkdir()
@@ -121,7 +121,7 @@ def test_a_mount_below_a_closed_directory_is_told(tmp_path: Path) -> None:
 
 
 def test_what_is_no_mount_of_the_host_is_not_looked_at(tmp_path: Path) -> None:
-    """A directory, and a mount that only the probe has: neither is told."""
+    """A directory, and a mount that only the probe has: neither is reported."""
     mount = f"mount -t tmpfs tmpfs {tmp_path}"
     found = run_apart(mount, ASK.format(path=str(tmp_path)), processes=False)
     assert "expected a mount point of the host" in found["error"]
@@ -130,7 +130,7 @@ def test_what_is_no_mount_of_the_host_is_not_looked_at(tmp_path: Path) -> None:
 
 
 def test_a_mount_that_the_probe_does_not_see_is_not_taken_for_another() -> None:
-    """Something of its own lies over it: the numbers would be those of another file system."""
+    """Another file system is mounted over it: the numbers would be those of that one."""
     found = run_apart("mount -t tmpfs tmpfs /dev/shm", ASK.format(path="/dev/shm"), processes=False)
     if "expected a mount point of the host" in found["error"]:
         pytest.skip("no '/dev/shm' here, or '/proc/1/mountinfo' is hidden")
@@ -141,7 +141,7 @@ def test_a_mount_that_the_probe_does_not_see_is_not_taken_for_another() -> None:
 def test_a_user_whom_a_directory_is_closed_to_learns_how_full_the_disk_in_it_is(
     tmp_path: Path,
 ) -> None:
-    """An ext4 below mode 0700: nobody alone is refused, and with the probe's help is not."""
+    """An ext4 below mode 0700: an unprivileged user is refused, but not with the probe's help."""
     for program in ("mkfs.ext4", "losetup"):
         if shutil.which(program) is None:
             pytest.skip(f"no '{program}' here")
@@ -158,7 +158,7 @@ def test_a_user_whom_a_directory_is_closed_to_learns_how_full_the_disk_in_it_is(
     found = run_apart(script, CLOSED.format(places=places), processes=True)
     assert found["alone"] == [f"'{place}': Permission denied" for place in places]
     assert all(4 << 20 < size_bytes < 8 << 20 for size_bytes in found["helped"])
-    # A probe that fails at one is not waited for as long at the next.
+    # # A probe that fails at one is not waited for as long at the next.
     assert found["seconds"][:1] == [5.0]
     assert set(found["seconds"][1:]) == {1.0}
 
@@ -195,7 +195,7 @@ print(json.dumps({{
 
 
 def listing(tmp_path: Path, *directories: Path | str) -> str:
-    """Write the list of directories that may be asked for."""
+    """Write the list of directories that may be requested."""
     path = tmp_path / "list"
     path.write_text("# backups\n\n" + "".join(f"{each}\n" for each in directories))
     path.chmod(0o640)
@@ -203,12 +203,12 @@ def listing(tmp_path: Path, *directories: Path | str) -> str:
 
 
 def ask_newest(directory: Path, allowed: str, **options: int) -> dict[str, Any]:
-    """Ask as the probe does, with a list that is ours."""
+    """Call the verb as the probe does, with our own list."""
     return verbs.newest((str(directory),), allowed, os.geteuid(), **options)
 
 
 def test_the_newest_and_the_oldest_file_are_told(tmp_path: Path) -> None:
-    """By time of last change, whatever their names; what is no regular file does not count."""
+    """By modification time, whatever their names; only regular files count."""
     place = tmp_path / "wal"
     place.mkdir()
     for name, at, content in (("b", 100, "xx"), ("a\udcff", 300, ""), ("c", 200, "x")):
@@ -230,7 +230,7 @@ def test_the_newest_and_the_oldest_file_are_told(tmp_path: Path) -> None:
 
 
 def test_an_empty_directory_has_no_newest_file(tmp_path: Path) -> None:
-    """That is an answer, and no error."""
+    """It is a valid answer, and no error."""
     place = tmp_path / "wal"
     place.mkdir()
     found = ask_newest(place, listing(tmp_path, place))
@@ -238,7 +238,7 @@ def test_an_empty_directory_has_no_newest_file(tmp_path: Path) -> None:
 
 
 def test_a_directory_with_more_names_than_anybody_waits_for(tmp_path: Path) -> None:
-    """It says that it has not looked at all of them."""
+    """It reports that it has not read all of them."""
     place = tmp_path / "wal"
     place.mkdir()
     for name in "abc":
@@ -250,7 +250,7 @@ def test_a_directory_with_more_names_than_anybody_waits_for(tmp_path: Path) -> N
 
 
 def test_only_listed_directories_are_told(tmp_path: Path) -> None:
-    """Neither what lies above nor below one; without a list there is nothing."""
+    """Neither directories above nor below a listed one; without a list there is nothing."""
     (tmp_path / "wal" / "below").mkdir(parents=True)
     allowed = listing(tmp_path, tmp_path / "wal")
     for place in (tmp_path, tmp_path / "wal" / "below"):
@@ -261,7 +261,7 @@ def test_only_listed_directories_are_told(tmp_path: Path) -> None:
 
 
 def test_a_list_that_others_can_write_is_not_used(tmp_path: Path) -> None:
-    """Whoever writes it reads names of files through the probe."""
+    """A user who can write it would read file names through the probe."""
     allowed = listing(tmp_path, tmp_path)
     for mode in (0o660, 0o602):
         os.chmod(allowed, mode)
@@ -282,7 +282,7 @@ def test_a_list_that_others_can_write_is_not_used(tmp_path: Path) -> None:
 
 
 def test_a_link_is_followed_nowhere_in_the_path(tmp_path: Path) -> None:
-    """Who owns a directory on the way could turn it to one that is closed to him."""
+    """The owner of a directory in the path could redirect it to one without access."""
     (tmp_path / "real" / "wal").mkdir(parents=True)
     (tmp_path / "turned").symlink_to("real")
     (tmp_path / "real" / "last").symlink_to("wal")
@@ -303,7 +303,7 @@ def test_a_directory_that_is_gone_is_an_error(tmp_path: Path) -> None:
 def exported(
     number: int, message: str | bytes, at_seconds: float, facility: int = 0, **fields: str
 ) -> bytes:
-    """One kernel message in the export format, its time that of the kernel's clock in µs."""
+    """One kernel message in the export format, with the kernel clock's time in µs."""
     pairs: dict[str, str | bytes | int] = {
         "__REALTIME_TIMESTAMP": int(at_seconds * 1e6) + number,
         "__MONOTONIC_TIMESTAMP": 50_000_000 + number,
@@ -326,7 +326,7 @@ def exported(
 
 
 def write_journal(directory: Path, name: str, *entries: bytes) -> str:
-    """Write a journal file of these entries, by systemd's own program."""
+    """Write a journal file with these entries, by systemd's own program."""
     if not os.path.exists(REMOTE):
         pytest.skip(f"no '{REMOTE}' here")
     directory.mkdir(exist_ok=True)
@@ -346,7 +346,7 @@ def messages(value: dict[str, Any]) -> list[str]:
 
 
 def test_a_kernel_message_is_told_with_its_time_and_device(tmp_path: Path) -> None:
-    """The kernel's own time stamp and boot, by which the same line of '/dev/kmsg' is known."""
+    """The kernel's own time stamp and boot ID, which identify the same line of '/dev/kmsg'."""
     now = time.time()
     line = exported(7, "I/O error", now, _KERNEL_DEVICE="b8:0", _KERNEL_SUBSYSTEM="block")
     found = verbs.journal(("",), write_journal(tmp_path / "j", "a.journal", line))
@@ -368,7 +368,7 @@ def test_a_kernel_message_is_told_with_its_time_and_device(tmp_path: Path) -> No
 
 
 def test_without_a_cursor_the_last_day_is_told(tmp_path: Path) -> None:
-    """Months of a journal are no news."""
+    """Months of a journal are not new."""
     now = time.time()
     directory = write_journal(
         tmp_path / "j",
@@ -380,7 +380,7 @@ def test_without_a_cursor_the_last_day_is_told(tmp_path: Path) -> None:
 
 
 def test_only_the_kernels_own_lines_are_told(tmp_path: Path) -> None:
-    """A program's line, and one that a program wrote to '/dev/kmsg', cannot pass for a bad disk."""
+    """A program's message, also one written to '/dev/kmsg', cannot fake a failing disk."""
     now = time.time()
     directory = write_journal(
         tmp_path / "j",
@@ -393,7 +393,7 @@ def test_only_the_kernels_own_lines_are_told(tmp_path: Path) -> None:
 
 
 def test_the_cursors_own_entry_is_not_told_again(tmp_path: Path) -> None:
-    """Each message once, in order, over several files, and nothing when there is nothing new."""
+    """Each message once, in order, over several files, and nothing if there is nothing new."""
     now = time.time()
     numbers = range(30)
     for first in (0, 10, 20):
@@ -408,7 +408,7 @@ def test_the_cursors_own_entry_is_not_told_again(tmp_path: Path) -> None:
 
 
 def test_an_entry_before_the_cursor_is_known_as_told() -> None:
-    """Some versions of the library put the reader a little before it; another log counts anew."""
+    """Some library versions put the reader a little before it; another log counts separately."""
     earlier, later = (CURSOR.replace("i=1f", f"i={number}") for number in ("9", "20"))
     other = CURSOR.replace("s=a", "s=b")
     assert [verbs._before(each, CURSOR) for each in (earlier, CURSOR, later, other)] == [
@@ -420,7 +420,7 @@ def test_an_entry_before_the_cursor_is_known_as_told() -> None:
 
 
 def test_what_was_deleted_meanwhile_is_a_gap(tmp_path: Path) -> None:
-    """The journal was vacuumed while nobody looked: what is left is told, and that some is not."""
+    """The journal was vacuumed meanwhile: the rest is returned, with a note that some are lost."""
     now = time.time()
     for first in (0, 10):
         lines = (exported(n, f"line {n}", now) for n in range(first, first + 10))
@@ -433,7 +433,7 @@ def test_what_was_deleted_meanwhile_is_a_gap(tmp_path: Path) -> None:
 
 
 def test_a_storm_of_messages_is_told_in_parts(tmp_path: Path) -> None:
-    """A dying disk fills the journal: no answer is too long, and none leaves one out."""
+    """A dying disk fills the journal: no answer is too long, and none omits a message."""
     now = time.time()
     count = 2 * verbs.MOST_ENTRIES + 3
     lines = [exported(n, f"sector {n}", now) for n in range(count)]
@@ -449,7 +449,7 @@ def test_a_storm_of_messages_is_told_in_parts(tmp_path: Path) -> None:
 
 
 def test_long_messages_are_cut_and_fill_an_answer_no_further(tmp_path: Path) -> None:
-    """Bytes that JSON spells in six characters each: still one frame of the protocol."""
+    """Bytes that take six characters each in JSON: still one frame of the protocol."""
     now = time.time()
     lines = [exported(n, b"\xff" * 100_000, now) for n in range(700)]
     directory = write_journal(tmp_path / "j", "a.journal", *lines)
@@ -463,7 +463,7 @@ def test_long_messages_are_cut_and_fill_an_answer_no_further(tmp_path: Path) -> 
 
 
 def test_bytes_that_are_no_text_are_spelled_out(tmp_path: Path) -> None:
-    """A drive's serial number may be anything; a field that is no number is none."""
+    """A drive's serial number may be anything; a field that is not a number is none."""
     line = exported(1, b"serial \xff\x00\n", time.time(), PRIORITY="urgent")
     (entry,) = verbs.journal(("",), write_journal(tmp_path / "j", "a.journal", line))["entries"]
     assert entry["message"] == "serial \\xff\x00\n"
@@ -472,7 +472,7 @@ def test_bytes_that_are_no_text_are_spelled_out(tmp_path: Path) -> None:
 
 
 def test_a_damaged_entry_is_a_gap_and_stops_nothing(tmp_path: Path) -> None:
-    """A bit of a field's name turned: the messages around it are told, and it only once."""
+    """A bit of a field's name is changed: only that message is lost."""
     now = time.time()
     lines = [exported(n, f"line {n}", now) for n in range(10)]
     directory = write_journal(tmp_path / "j", "a.journal", *lines)
@@ -487,7 +487,7 @@ def test_a_damaged_entry_is_a_gap_and_stops_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "overwritten"])
 def test_a_damaged_file_costs_what_was_in_it(tmp_path: Path, damage: str) -> None:
-    """Power was lost: the other files are told whole."""
+    """After a power loss: the other files are read completely."""
     now = time.time()
     lines = [exported(n, f"line {n}", now) for n in range(2000)]
     directory = write_journal(tmp_path / "j", "a.journal", *lines[:1000])
@@ -501,7 +501,7 @@ def test_a_damaged_file_costs_what_was_in_it(tmp_path: Path, damage: str) -> Non
     else:
         at = content.index(b"MESSAGE=line 500")
         path.write_bytes(content[:at] + b"\xa5" * 65_536 + content[at + 65_536 :])
-    # In a process of its own, as in the probe: the library may not survive what it reads.
+    # # In its own process, as in the probe: the library may not survive what it reads.
     ran = subprocess.run(
         [
             *(sys.executable, "-c"),
@@ -517,7 +517,7 @@ def test_a_damaged_file_costs_what_was_in_it(tmp_path: Path, damage: str) -> Non
 
 
 def test_no_journal_is_an_error_and_not_silence(tmp_path: Path) -> None:
-    """Nobody logs, or nobody may read it: that must not look like a quiet night."""
+    """Nothing logs, or the journal is not readable: that must not look like a quiet night."""
     with pytest.raises(ValueError, match="no readable journal entries"):
         verbs.journal(("",), str(tmp_path))
     with pytest.raises(FileNotFoundError):
@@ -525,7 +525,7 @@ def test_no_journal_is_an_error_and_not_silence(tmp_path: Path) -> None:
 
 
 def test_the_machines_own_journal_is_found() -> None:
-    """A real journald runs and the kernel has said nothing since: no error, and nothing told."""
+    """A real journald runs and the kernel has logged nothing since: no error, and no message."""
     code = IMPORTS + "print(json.dumps(verbs.journal(('',))))"
     with private_journald() as journald:
         ask = journald.command(sys.executable, "-c", code)
@@ -534,7 +534,7 @@ def test_the_machines_own_journal_is_found() -> None:
 
 
 def test_what_the_kernel_says_now_is_in_no_answer_of_a_program(tmp_path: Path) -> None:
-    """A program that sends journald a line with the kernel's fields is found out by journald."""
+    """journald detects a program that sends it a message with the kernel's fields."""
     if shutil.which("logger") is None:
         pytest.skip("no 'logger' here")
     with private_journald() as journald:

@@ -1,4 +1,4 @@
-"""The daemon's side of the probe, against a peer that says what no probe should."""
+"""The daemon's side of the probe, against a peer that sends what no probe should."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class Clock:
     """A clock that a test sets."""
 
     def __init__(self) -> None:
-        """Begin somewhere."""
+        """Start somewhere."""
         self.now = 100.0
 
     def __call__(self) -> float:
-        """Return what was set."""
+        """Return the current setting."""
         return self.now
 
 
@@ -92,11 +92,11 @@ class Peer:
         return message
 
     def send(self, *messages: Message) -> None:
-        """Say something."""
+        """Send data."""
         self.socket.sendall(b"".join(encode(message) for message in messages))
 
     def greet(self, hello: Hello = HELLO) -> Peer:
-        """Take the greeting of the other side and return it."""
+        """Receive the greeting of the other side and return it."""
         assert self.next() == Hello()
         self.send(hello)
         return self
@@ -106,7 +106,7 @@ class Peer:
         self.send(Answer(request.identifier, Outcome.DONE, value=value))
 
     def ended(self) -> bool:
-        """Wait for the end of the connection; whatever was still said is passed over."""
+        """Wait for the end of the connection; data received before that is ignored."""
         with contextlib.suppress(ConnectionResetError, EOFError):
             while True:
                 self.next()
@@ -114,7 +114,7 @@ class Peer:
 
 
 class Peers:
-    """Makes connections, and keeps their other ends."""
+    """Makes connections, and holds their other ends."""
 
     def __init__(self) -> None:
         """No connection yet; `refuse` is raised instead while it is set."""
@@ -138,7 +138,7 @@ class Peers:
         return self._made.get(timeout=DEADLINE_SECONDS)
 
     def next_greeted(self, client: Client) -> Peer:
-        """Have a connection made, and greet."""
+        """Make a connection, and greet."""
         client.begin()
         return self.next().greet()
 
@@ -149,10 +149,10 @@ class Peers:
 
 
 class Asking:
-    """A question that is being asked in a thread of its own."""
+    """A request that runs in its own thread."""
 
     def __init__(self, ask: Callable[[], Any]) -> None:
-        """Ask."""
+        """Send it."""
         self._result: queue.SimpleQueue[Any] = queue.SimpleQueue()
         threading.Thread(target=self._run, args=(ask,), daemon=True).start()
 
@@ -163,7 +163,7 @@ class Asking:
             self._result.put(error)
 
     def result(self) -> Any:  # noqa: ANN401 - whatever was asked
-        """Return the answer, or raise what was raised."""
+        """Return the answer, or raise the error."""
         result = self._result.get(timeout=DEADLINE_SECONDS)
         if isinstance(result, Exception):
             raise result
@@ -172,7 +172,7 @@ class Asking:
 
 @pytest.fixture
 def peers() -> Iterator[Peers]:
-    """Where connections come from."""
+    """The source of connections."""
     made = Peers()
     yield made
     made.close()
@@ -182,7 +182,7 @@ def peers() -> Iterator[Peers]:
 def a_client(
     connect: Callable[[], socket.socket], limits: Limits = QUICK, clock: Clock | None = None
 ) -> Iterator[Client]:
-    """Return a client that is closed at the end, its thread included."""
+    """Return a client that is closed at the end, including its thread."""
     client = Client(connect, clock or Clock(), limits)
     yield client
     assert client.close(DEADLINE_SECONDS)
@@ -190,13 +190,13 @@ def a_client(
 
 @pytest.fixture
 def client(peers: Peers) -> Iterator[Client]:
-    """A client whose clock stands still, and which waits for nothing between two connections."""
+    """A client whose clock does not advance, and which does not wait between two connections."""
     with a_client(peers.connect) as made:
         yield made
 
 
 def asking(client: Client, verb: str = "tasks", *arguments: str, seconds: float = 10.0) -> Asking:
-    """Ask in a thread of its own."""
+    """Send a request in its own thread."""
     return Asking(lambda: client.ask(verb, arguments, seconds))
 
 
@@ -217,7 +217,7 @@ def value(client: Client, name: str, **labels: str) -> float | None:
 
 
 def test_answers_find_their_askers_in_any_order(client: Client, peers: Peers) -> None:
-    """Two disks are asked over one connection; the second answers first."""
+    """Two disks are polled over one connection; the second answers first."""
     first = asking(client, "run", "smartctl", "-a", "/dev/sda")
     peer = peers.next().greet()
     one = peer.request()
@@ -234,7 +234,7 @@ def test_answers_find_their_askers_in_any_order(client: Client, peers: Peers) ->
 
 
 def test_an_answer_may_come_byte_by_byte(client: Client, peers: Peers) -> None:
-    """A probe that is starved of the processor writes its frames in pieces."""
+    """A probe that is starved of CPU time writes its frames in pieces."""
     question = asking(client)
     peer = peers.next()
     peer.next()
@@ -263,7 +263,7 @@ def test_an_answer_may_come_byte_by_byte(client: Client, peers: Peers) -> None:
 def test_a_peer_that_does_not_greet_is_told_as_the_problem(
     client: Client, peers: Peers, said: bytes, expected: str
 ) -> None:
-    """Another program at the socket, or a probe of another version: the request says so at once."""
+    """Another program at the socket, or a probe of another version: the request fails at once."""
     question = asking(client)
     peer = peers.next()
     peer.next()
@@ -300,7 +300,7 @@ def test_a_peer_that_does_not_greet_is_told_as_the_problem(
 def test_a_peer_that_talks_nonsense_fails_what_is_open(
     client: Client, peers: Peers, said: bytes, expected: str
 ) -> None:
-    """Whatever comes instead of an answer, both who wait are told, and the next one is served."""
+    """Whatever arrives instead of an answer, both callers get an error, the next one is served."""
     questions = [asking(client), asking(client)]
     peer = peers.next().greet()
     assert {peer.request().identifier, peer.request().identifier} == {1, 2}
@@ -314,7 +314,7 @@ def test_a_peer_that_talks_nonsense_fails_what_is_open(
 
 
 def test_a_second_answer_and_one_too_late_are_passed_over(client: Client, peers: Peers) -> None:
-    """The answer to what was given up crosses our cancellation; the connection stays."""
+    """The answer to an abandoned request crosses our cancellation; the connection stays open."""
     late = asking(client, seconds=0.1)
     peer = peers.next().greet()
     request = peer.request()
@@ -337,7 +337,7 @@ def test_a_second_answer_and_one_too_late_are_passed_over(client: Client, peers:
 
 
 def test_what_is_given_up_is_cancelled(peers: Peers) -> None:
-    """Nobody waits for it any more, so that the probe may kill what runs for it."""
+    """No caller waits for it any longer, so that the probe may kill what runs for it."""
     clock = Clock()
     with a_client(peers.connect, clock=clock) as client:
         question = asking(client, seconds=0.1)
@@ -351,7 +351,7 @@ def test_what_is_given_up_is_cancelled(peers: Peers) -> None:
 
 
 def test_a_stopped_probe_keeps_nobody(peers: Peers) -> None:
-    """SIGSTOP: it neither reads nor answers; who asks is told, and another connection is made."""
+    """SIGSTOP: it neither reads nor answers; callers get an error, and a new connection is made."""
     clock = Clock()
     with a_client(peers.connect, clock=clock) as client:
         question = asking(client, seconds=0.1)
@@ -359,7 +359,7 @@ def test_a_stopped_probe_keeps_nobody(peers: Peers) -> None:
         peer.request()
         with pytest.raises(ReadError, match="the probe did not answer within"):
             question.result()
-        assert peer.next() == Cancel(1)  # it was heard: the greeting came at the same moment
+        assert peer.next() == Cancel(1)  # the greeting was received at the same moment
         clock.now += 10
         waiting, question = asking(client), asking(client, seconds=0.1)
         with pytest.raises(ReadError):
@@ -371,20 +371,20 @@ def test_a_stopped_probe_keeps_nobody(peers: Peers) -> None:
 
 
 def test_a_probe_that_does_not_read_is_left(peers: Peers) -> None:
-    """Requests fill the socket, nothing of them is taken for 30 s: all who wait are told."""
+    """Requests fill the socket, and none is read for 30 s: all callers get an error."""
     clock = Clock()
     with a_client(peers.connect, clock=clock) as client:
         peer = peers.next_greeted(client)
         calls = [client._post("newest", ("x" * 60_000,), 1e9) for _ in range(20)]
         assert peer.socket.recv(1)
         while not calls[0].done.wait(0.05):
-            clock.now += LIMITS.unread_seconds  # each request has the thread look at the clock
+            clock.now += LIMITS.unread_seconds  # each request makes the thread check the clock
             calls.append(client._post("tasks", (), 1e9))
         assert all("the probe read no request for" in str(call.error) for call in calls[:20])
 
 
 def test_a_connection_that_takes_forever_keeps_nobody(peers: Peers) -> None:
-    """The interpreter of a probe in the foreground lies on a hung disk: its start never returns."""
+    """The interpreter of a foreground probe is on a hung disk: its start never returns."""
     release = threading.Event()
 
     def connect() -> socket.socket:
@@ -398,7 +398,7 @@ def test_a_connection_that_takes_forever_keeps_nobody(peers: Peers) -> None:
 
 
 def test_a_greeting_after_the_deadline_is_too_late(peers: Peers) -> None:
-    """What nobody waits for any more is not started, on a machine that was very slow."""
+    """A request past its deadline is not started, on a machine that was very slow."""
     clock = Clock()
     with a_client(peers.connect, clock=clock) as client:
         question = asking(client, seconds=3.0)
@@ -435,7 +435,7 @@ def test_a_probe_that_hears_and_says_nothing_is_left(peers: Peers) -> None:
 def test_each_outcome_has_its_error(
     client: Client, peers: Peers, outcome: Outcome, error: type[Exception], expected: str
 ) -> None:
-    """The text names what was asked, and repeats what the probe said, fit for any log."""
+    """The text names the request and repeats the probe's error, sanitized for any log."""
     question = asking(client, "run", "smartctl", "-a", "/dev/sda")
     peer = peers.next().greet()
     said = "smartctl (812) since 10:00\udcff" + "x" * 100_000
@@ -451,7 +451,7 @@ def test_each_outcome_has_its_error(
 
 
 def test_a_request_that_no_probe_would_take_is_not_sent(client: Client, peers: Peers) -> None:
-    """Too long, it would end the connection of all others; they do not notice."""
+    """A frame that is too long would end the connection of all others; they do not notice it."""
     peer = peers.next_greeted(client)
     with pytest.raises(ReadError, match=f"at most {MOST_REQUEST_BYTES} bytes"):
         client.ask("newest", ("\udcff" * 20_000,), 10.0)
@@ -465,7 +465,7 @@ def test_a_request_that_no_probe_would_take_is_not_sent(client: Client, peers: P
 
 
 def test_requests_that_wait_are_bounded(client: Client, peers: Peers) -> None:
-    """A probe that answers nothing does not gather requests without end."""
+    """A probe that answers nothing does not accumulate requests without limit."""
     peer = peers.next_greeted(client)
     calls = [client._post("tasks", (), 600.0) for _ in range(MOST_WAITING)]
     with pytest.raises(ReadError, match=f"{MOST_WAITING} requests already wait"):
@@ -480,7 +480,7 @@ def test_requests_that_wait_are_bounded(client: Client, peers: Peers) -> None:
 
 
 def test_nobody_listens(tmp_path: Path) -> None:
-    """Without the socket there is no probe at all; one that nobody serves is a fault."""
+    """Without the socket there is no probe at all; a socket without a server is a fault."""
     path = str(tmp_path / "probe.socket")
     with a_client(at(path)) as client:
         assert value(client, "iowarden_probe_up") is None
@@ -505,7 +505,7 @@ def test_nobody_listens(tmp_path: Path) -> None:
 
 
 def test_a_socket_that_systemd_made_is_used(tmp_path: Path) -> None:
-    """The way of the installed service: a path, a connection, an answer."""
+    """The path of the installed service: a socket path, a connection, an answer."""
     path = str(tmp_path / "probe.socket")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.settimeout(DEADLINE_SECONDS)
@@ -521,7 +521,7 @@ def test_a_socket_that_systemd_made_is_used(tmp_path: Path) -> None:
 
 
 def test_attempts_become_rarer_while_they_fail(peers: Peers) -> None:
-    """After 1 s, 2 s, 4 s ... 60 s; what is asked in between fails at once, with the same words."""
+    """After 1 s, 2 s, 4 s ... 60 s; requests in between fail at once, with the same text."""
     clock = Clock()
     peers.refuse = PermissionError(13, "Permission denied")
     with a_client(peers.connect, LIMITS, clock) as client:
@@ -553,7 +553,7 @@ def test_attempts_become_rarer_while_they_fail(peers: Peers) -> None:
             clock.now += pause
             with pytest.raises(ReadError, match=expected):
                 client.ask("tasks", (), 600.0)
-        assert peers.attempts == made + 2  # after 1 s and 2 s more: an answer had come between
+        assert peers.attempts == made + 2  # after 1 s and 2 s more: answered in between
 
 
 def test_a_connection_that_nobody_needs_is_closed(peers: Peers) -> None:
@@ -570,7 +570,7 @@ def test_a_connection_that_nobody_needs_is_closed(peers: Peers) -> None:
 
 
 def test_the_probe_is_kept_while_something_hangs(peers: Peers) -> None:
-    """It tells when the program ends; until then nobody closes, however long nobody asks."""
+    """It reports when the program ends; until then it stays open, however long it is idle."""
     clock = Clock()
     with a_client(peers.connect, LIMITS, clock) as client:
         client.begin()
@@ -602,7 +602,7 @@ def test_the_probe_is_kept_while_something_hangs(peers: Peers) -> None:
 def test_a_probe_that_ends_while_something_hangs_is_asked_again(
     client: Client, peers: Peers
 ) -> None:
-    """Restarted, it finds the program again, or its end: we look without being asked."""
+    """Restarted, it finds the program again, or its end: the client checks without a request."""
     client.begin()
     peers.next().greet(Hello(stuck=(HUNG,))).socket.close()
     peer = peers.next().greet(Hello())
@@ -614,7 +614,7 @@ def test_a_probe_that_ends_while_something_hangs_is_asked_again(
 
 @pytest.fixture
 def hanging() -> Iterator[tuple[Stuck, subprocess.Popen[bytes]]]:
-    """A process that lives, as if it hung, and what the probe would tell of it."""
+    """A live process, as if it hung, and what the probe would report of it."""
     with subprocess.Popen(["sleep", "1000"]) as process:
         found = look(process.pid)
         assert found is not None
@@ -625,7 +625,7 @@ def hanging() -> Iterator[tuple[Stuck, subprocess.Popen[bytes]]]:
 def test_what_hung_before_a_restart_hangs_until_the_probe_tells_otherwise(
     peers: Peers, hanging: tuple[Stuck, subprocess.Popen[bytes]]
 ) -> None:
-    """Nobody answers yet, after a restart of iowarden: no all clear until somebody does."""
+    """No probe answers yet, after a restart of iowarden: nothing is resolved until one does."""
     peers.refuse = ConnectionRefusedError(111, "Connection refused")
     with a_client(peers.connect) as client:
         client.remember((hanging[0],))
@@ -639,14 +639,14 @@ def test_what_hung_before_a_restart_hangs_until_the_probe_tells_otherwise(
         peer.answer(peer.request())
         question.result()
         assert client.stuck == ()
-        client.remember((hanging[0],))  # state.db comes late
+        client.remember((hanging[0],))  # state.db is loaded late
         assert client.stuck == ()
 
 
 def test_what_hung_before_a_reboot_is_over_though_no_probe_tells(
     peers: Peers, hanging: tuple[Stuck, subprocess.Popen[bytes]]
 ) -> None:
-    """Its number is nobody's now, or that of a later process: that can be seen without root."""
+    """Its number is unused now, or belongs to a later process: that is visible without root."""
     peers.refuse = ConnectionRefusedError(111, "Connection refused")
     with a_client(peers.connect) as client:
         later = dataclasses.replace(hanging[0], start_ticks=hanging[0].start_ticks - 1)
@@ -657,7 +657,7 @@ def test_what_hung_before_a_reboot_is_over_though_no_probe_tells(
 def test_what_ends_while_the_probe_is_away_is_over(
     peers: Peers, hanging: tuple[Stuck, subprocess.Popen[bytes]]
 ) -> None:
-    """The disk answered again, the probe does not: each attempt to reach it looks who is there."""
+    """The disk answered again, the probe does not: each attempt to connect checks for it."""
     peers.refuse = ConnectionRefusedError(111, "Connection refused")
     with a_client(peers.connect) as client:
         client.remember((hanging[0],))
@@ -670,7 +670,7 @@ def test_what_ends_while_the_probe_is_away_is_over(
 
 
 def test_a_stuck_program_without_a_device_has_no_such_label(client: Client, peers: Peers) -> None:
-    """A vendor's program is about a controller; what it printed as its name is made printable."""
+    """A vendor's program is about a controller; the name that it printed is made printable."""
     client.begin()
     hung = dataclasses.replace(HUNG, arguments=("/opt/\udcff/cli64",), devices=())
     peers.next().greet(Hello(stuck=(hung, hung)))
@@ -690,13 +690,13 @@ def test_a_stuck_program_without_a_device_has_no_such_label(client: Client, peer
 
 
 def test_the_kernel_log_is_handed_over(client: Client, peers: Peers) -> None:
-    """The descriptor that comes with the answer is the caller's, and is not inherited."""
+    """The descriptor that comes with the answer belongs to the caller, and is not inherited."""
     question = Asking(client.kernel_log)
     peer = peers.next().greet()
     request = peer.request()
     assert (request.verb, request.arguments) == ("kmsg", ())
     reading, writing = os.pipe()
-    other = encode(StuckNow(()))  # read together with what brings the descriptor
+    other = encode(StuckNow(()))  # read together with the message that carries the descriptor
     peer.socket.sendall(other)
     socket.send_fds(peer.socket, [encode(Answer(request.identifier, Outcome.DONE))], [reading])
     descriptor = question.result()
@@ -710,7 +710,7 @@ def test_the_kernel_log_is_handed_over(client: Client, peers: Peers) -> None:
 
 
 def closed_by_all(reading: int) -> bool:
-    """Wait until nobody holds the other end of a pipe."""
+    """Wait until the other end of a pipe is closed everywhere."""
     poll = select.poll()
     poll.register(reading, select.POLLHUP)
     found = poll.poll(DEADLINE_SECONDS * 1000)
@@ -725,7 +725,7 @@ def closed_by_all(reading: int) -> bool:
 def test_descriptors_that_nobody_asked_for_are_closed(
     client: Client, peers: Peers, message: Message, count: int
 ) -> None:
-    """However many come, and with whatever: none is left in the daemon."""
+    """However many arrive, and with whatever message: none is left in the daemon."""
     question = asking(client)
     peer = peers.next().greet()
     peer.request()
@@ -741,7 +741,7 @@ def test_descriptors_that_nobody_asked_for_are_closed(
 def test_a_descriptor_in_half_a_frame_is_closed_with_the_connection(
     client: Client, peers: Peers
 ) -> None:
-    """The probe died while it handed over the kernel log."""
+    """The probe died while it passed the descriptor of the kernel log."""
     question = Asking(client.kernel_log)
     peer = peers.next().greet()
     frame = encode(Answer(peer.request().identifier, Outcome.DONE))
@@ -756,7 +756,7 @@ def test_a_descriptor_in_half_a_frame_is_closed_with_the_connection(
 
 
 def test_a_kernel_log_that_nobody_waits_for_is_closed(client: Client, peers: Peers) -> None:
-    """The answer came after its deadline."""
+    """The answer arrived after its deadline."""
     peer = peers.next_greeted(client)
     with pytest.raises(ReadError, match="cancelled"):
         client.kernel_log(0.1)
@@ -768,7 +768,7 @@ def test_a_kernel_log_that_nobody_waits_for_is_closed(client: Client, peers: Pee
 
 
 def test_the_kernel_log_as_text_leaves_no_descriptor(client: Client, peers: Peers) -> None:
-    """Who asks for the value alone, gets that alone."""
+    """A caller that requests only the value gets only the value."""
     question = asking(client, "kmsg")
     peer = peers.next().greet()
     reading, writing = os.pipe()
@@ -780,7 +780,7 @@ def test_the_kernel_log_as_text_leaves_no_descriptor(client: Client, peers: Peer
 
 
 def test_an_answer_without_the_kernel_log_is_an_error(client: Client, peers: Peers) -> None:
-    """A probe that opened nothing says so, or this is what the daemon says."""
+    """A probe that opened nothing reports an error, or the daemon does."""
     question = Asking(client.kernel_log)
     peer = peers.next().greet()
     peer.answer(peer.request())
@@ -789,7 +789,7 @@ def test_an_answer_without_the_kernel_log_is_an_error(client: Client, peers: Pee
 
 
 def test_the_end_of_iowarden_is_the_end_of_each_request(peers: Peers) -> None:
-    """Nobody is left waiting, the connection is closed, and nothing is asked any more."""
+    """No caller is left waiting, the connection is closed, and no request is accepted."""
     client = Client(peers.connect, Clock())
     question = asking(client, seconds=600.0)
     peer = peers.next().greet()
@@ -808,7 +808,7 @@ def test_the_end_of_iowarden_is_the_end_of_each_request(peers: Peers) -> None:
 
 
 def test_every_series_is_there_before_the_first_request(client: Client) -> None:
-    """Rates need a 0 to grow from; whether the probe is up is not known before it was tried."""
+    """Rates need a 0 to start from; whether the probe is up is unknown before the first attempt."""
     samples = client.samples(0.0)
     assert len({sample[:2] for sample in samples}) == len(samples)
     assert {name for name, _, _ in samples} == {family.name for family in FAMILIES} - {
@@ -841,7 +841,7 @@ PIECES = st.one_of(
 @given(st.booleans(), st.lists(PIECES, max_size=6))
 @settings(max_examples=150)
 def test_whatever_a_peer_says_the_next_request_is_served(greets: bool, said: list[bytes]) -> None:
-    """Only the errors that readers know come out, and nothing of one connection reaches another."""
+    """Only the errors that callers expect are raised, and connections do not affect each other."""
     peers = Peers()
     with contextlib.closing(peers), a_client(peers.connect) as client:
         question = asking(client, seconds=0.1)
