@@ -55,7 +55,7 @@ print(mails, sorted(set(sys.modules) - modules), opened)
 
 
 def test_the_alert_path_imports_nothing_and_opens_no_file(tmp_path: Path) -> None:
-    """After the dry run: a whole stall, and a mistake of our own, from what is in memory."""
+    """After the dry run: a complete stall, and a bug of ours, handled from memory."""
     recording = open_fixture("write-stall", tmp_path)
     tests = str(Path(__file__).parents[2])
     done = subprocess.run(

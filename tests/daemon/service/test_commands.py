@@ -1,4 +1,4 @@
-"""What people said, and when it is kept; what they are told of incidents and of what happened."""
+"""Commands: what users set and how it is stored; the replies about incidents and events."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ START = 1_800_000_000.0
 
 
 class Quiet:
-    """A log that nobody reads."""
+    """A log that is ignored."""
 
     lost_total = 0
 
     def send(self, kind: journal.Kind, priority: int, message: str, **fields: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def set_level(self, level: str) -> None:
-        """Stay as it is."""
+        """Ignore the level."""
 
     def close(self) -> None:
-        """End."""
+        """Do nothing."""
 
 
 def row(number: int = 0, **changed: object) -> EventLine:
-    """Return a line of the kernel about a disk, a second after the one before."""
+    """Return a kernel event of a disk, one second after the previous one."""
     made = EventLine(
         START + number, "warning", f"I/O error, dev sda, sector {number}",
         "sda (ACME DISK-9, serial WD-1)", "3f2a9c01de", "kernel", "block_io_error", "sda", "WD-1",
@@ -118,7 +118,7 @@ CLOSED = Incident(
 
 
 class Office:
-    """A desk with two incidents, and what it replies."""
+    """A command handler with two incidents, and its replies."""
 
     def __init__(self, history_path: str = "", names: Renames = NAMES) -> None:
         """Open it at second 500."""
@@ -142,7 +142,7 @@ class Office:
         )
 
     def known(self, now: float) -> answers.Known:
-        """Return what the loop knows."""
+        """Return the state of the loop."""
         return answers.Known(
             version="0",
             host="db1",
@@ -162,28 +162,28 @@ class Office:
         )
 
     def notice(self, due: Due) -> Notice:
-        """Put an incident into words, as for a mail."""
+        """Describe an incident in text, as for a mail."""
         return report.notice(due, lambda at: START + at, self.now, (), None)
 
     def ask(self, name: str, **arguments: object) -> None:
-        """Ask something."""
+        """Send a command."""
         self.desk.answer(Command(name, arguments, "alice", self.replies.put), self.now)
 
     def answer(self, name: str, **arguments: object) -> Any:  # noqa: ANN401 - of each its own
-        """Return what is answered."""
+        """Return the reply."""
         self.ask(name, **arguments)
         reply = self.replies.get(timeout=DEADLINE_SECONDS)
         assert "answer" in reply, reply
         return reply["answer"]
 
     def error(self, name: str, **arguments: object) -> str:
-        """Return why nothing is answered."""
+        """Return the error of the reply."""
         self.ask(name, **arguments)
         return str(self.replies.get(timeout=DEADLINE_SECONDS)["error"])
 
 
 def kept(directory: Path, *rows: EventLine) -> str:
-    """Keep events; return the file."""
+    """Store events; return the file."""
     path = str(directory / "history.db")
     history = History(path, lambda _: None)
     history.tell(rows)
@@ -192,12 +192,12 @@ def kept(directory: Path, *rows: EventLine) -> str:
 
 
 def texts(found: documents.Events) -> list[str]:
-    """Return what events say."""
+    """Return the texts of events."""
     return [event.text for event in found.events]
 
 
 def test_an_acknowledgement_ends_in_one_transaction_with_the_mail_about_it() -> None:
-    """Kept by itself, the incident would count a mail that a kill in between loses."""
+    """Stored separately, the incident would count a mail that a kill in between loses."""
     office = Office()
     office.desk.restore(
         Silences((), (Acknowledgement("abc", Severity.WARNING, 0.0, "known", "root"),))
@@ -208,7 +208,7 @@ def test_an_acknowledgement_ends_in_one_transaction_with_the_mail_about_it() -> 
 
 
 def test_a_silence_in_old_words_is_one_in_new_words_and_says_so() -> None:
-    """Somebody's script, written years ago, still keeps mails back; whoever reads it learns."""
+    """An old script still silences mails, and its user learns the new names."""
     names = Renames((Rename(Kind.EVENT, "block_error", ERRORS.name),))
     office = Office(names=names)
     found = office.answer(
@@ -228,7 +228,7 @@ def test_a_silence_in_old_words_is_one_in_new_words_and_says_so() -> None:
 
 
 def test_what_is_kept_and_what_was_said_is_one_list_by_time(tmp_path: Path) -> None:
-    """Of years the last ones; what was told a moment ago is there once, kept already or not yet."""
+    """The last ones of years; a recent event appears once, stored or not."""
     office = Office(kept(tmp_path, row(0), row(1), row(498)))
     office.now = 499.0
     office.telling.send(journal.TROUBLE, 4, "smart: sda does not answer", IOWARDEN_DEVICE="sda")
@@ -255,7 +255,7 @@ def test_a_client_of_before_asks_as_ever(tmp_path: Path) -> None:
 def test_who_asks_for_too_many_is_told_how_many_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An answer has a bound, and does not pass for all there is."""
+    """A reply has a limit, and shows that there is more."""
     monkeypatch.setattr("iowarden.daemon.views.incident_answers.MOST_EVENTS", 2)
     office = Office(kept(tmp_path, *(row(number) for number in range(3))))
     found = office.answer("events", last=999_999)
@@ -263,7 +263,7 @@ def test_who_asks_for_too_many_is_told_how_many_it_is(
 
 
 def test_a_severity_that_is_none_is_refused() -> None:
-    """A typing error is no empty list."""
+    """A typing error is not an empty list."""
     assert "expected one of critical, warning" in Office().error("events", severity="bad")
 
 
@@ -276,7 +276,7 @@ def test_where_nothing_is_kept_yet_the_rest_is_told(tmp_path: Path) -> None:
 
 
 def test_a_history_that_cannot_be_read_costs_only_what_is_in_it(tmp_path: Path) -> None:
-    """Bad sectors below history.db: what was said lately, and a sentence about the rest."""
+    """Bad sectors below history.db: recent events, and a note about the rest."""
     path = tmp_path / "history.db"
     path.write_bytes(b"\xa5" * 8192)
     office = Office(str(path))
@@ -291,7 +291,7 @@ class Hanging:
     """A disk on which reading does not return."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Hang from now on; nobody is patient."""
+        """Hang from now on; the time-out is short."""
         self.hung, self.release = threading.Event(), threading.Event()
         self.reads = 0
         monkeypatch.setattr(event_rows, "read", self.read)
@@ -308,7 +308,7 @@ class Hanging:
 def test_a_disk_that_hangs_keeps_nobody_waiting_and_holds_one_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The root disk hangs: who asks is told the rest, again and again, and no reply comes twice."""
+    """The root disk hangs: clients get the rest, again and again, and no reply comes twice."""
     disk = Hanging(monkeypatch)
     office = Office("/nowhere/history.db")
     office.telling.send(journal.TROUBLE, 4, "the disk hangs")
@@ -329,7 +329,7 @@ def test_a_disk_that_hangs_keeps_nobody_waiting_and_holds_one_thread(
 def test_a_bug_of_ours_is_told_and_the_next_one_is_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Neither does a client wait for nothing, nor is the file taken for ever."""
+    """No client waits in vain, and the file is released."""
 
     def poison(path: str, wanted: event_rows.Wanted) -> list[EventLine]:
         raise KeyError(path)
@@ -341,7 +341,7 @@ def test_a_bug_of_ours_is_told_and_the_next_one_is_answered(
 
 
 def test_who_follows_misses_nothing_between_what_is_kept_and_what_comes(tmp_path: Path) -> None:
-    """The reply is given by the loop: what is said until then is in it, what comes later is not."""
+    """The loop sends the reply: it has the events until then, and none that come later."""
     office = Office(kept(tmp_path, row(0)))
     office.ask("events", follow=True)
     while office.desk._later.empty() and office.replies.empty():  # it is being read
@@ -353,10 +353,10 @@ def test_who_follows_misses_nothing_between_what_is_kept_and_what_comes(tmp_path
 
 
 def test_on_a_read_only_disk_events_are_read(tmp_path: Path) -> None:
-    """The kernel remounted it after errors: just then somebody asks what happened."""
+    """The kernel remounted it after errors: just then a user requests the events."""
     with small_disk(tmp_path) as mount:
         path = kept(mount, row(0))
-        # Nothing of a writer is left beside it.
+        # # No file of a writer is left next to it.
         with contextlib.closing(sqlite3.connect(path)) as connection:
             connection.execute("SELECT 1")
         found = Office(path).answer("events")
@@ -367,7 +367,7 @@ def test_on_a_read_only_disk_events_are_read(tmp_path: Path) -> None:
 
 
 def known(*alerts: Alert, **fields: Any) -> answers.Known:  # noqa: ANN401 - as Known takes them
-    """Return what a service with these alerts knows in second 500."""
+    """Return the state of a service with these alerts at second 500."""
     return answers.Known(
         **{
             "version": "1", "host": "db1", "now": 500.0, "realtime": lambda at: START + at,
@@ -380,14 +380,14 @@ def known(*alerts: Alert, **fields: Any) -> answers.Known:  # noqa: ANN401 - as 
 
 
 def hot(severity: str, device: str = "sda", **fields: Any) -> Alert:  # noqa: ANN401 - as Alert's
-    """Return a limit that a disk has passed."""
+    """Return a threshold that a disk has exceeded."""
     labels = (("alertname", "Hot"), ("device", device), ("severity", severity))
     usual = Alert("Hot", labels, State.FIRING, 70.0, (("summary", "70 C"),), 100.0, subject=device)
     return replace(usual, **fields)
 
 
 def test_a_warning_and_a_critical_limit_are_one_line_of_a_status() -> None:
-    """The worst that holds now; another disk has a line of its own, and so has what is silenced."""
+    """The worst current severity; another disk has its own line, and so have silenced alerts."""
 
     def lines(*alerts: Alert) -> list[tuple[str, str, str]]:
         found = answers.answer(known(*alerts)).alerts
@@ -405,7 +405,7 @@ def test_a_warning_and_a_critical_limit_are_one_line_of_a_status() -> None:
 
 
 def test_what_does_not_hold_any_more_is_said_to_be_cleared() -> None:
-    """It is kept firing for a while; its last value is from before, and is shown as that."""
+    """It keeps firing for a while; its last value is from before, and is shown as such."""
     held = replace(hot("critical"), missed_seconds=470.0)
     members = (replace(HANGS, missed_seconds=460.0), ERRORS)
     said = answers.answer(known(held, incidents={OPEN.key: replace(OPEN, members=members)}))
@@ -428,7 +428,7 @@ def test_what_does_not_hold_any_more_is_said_to_be_cleared() -> None:
 
 
 def test_incidents_are_listed_the_open_ones_first() -> None:
-    """Those that were closed lately only if asked for, without a severity: it is forgotten."""
+    """Those closed lately only on request, without a severity: it is not stored."""
     office = Office()
     (opened,) = office.answer("incident list").incidents
     assert (opened.identifier, opened.severity, opened.last_reason) == (
@@ -442,7 +442,7 @@ def test_incidents_are_listed_the_open_ones_first() -> None:
 
 
 def test_an_incident_is_told_in_the_words_of_its_mails(tmp_path: Path) -> None:
-    """All advice, although mails have given it; each member with its times, each event once."""
+    """All advice, even if mails have given it; each member with its times, each event once."""
     other = row(3, incident="3fff000000", key="other")
     rows = [row(number) for number in range(30)]
     office = Office(kept(tmp_path, other, *rows))
@@ -472,7 +472,7 @@ def test_an_incident_is_told_in_the_words_of_its_mails(tmp_path: Path) -> None:
 
 
 def alert(member: Member, **changed: object) -> Alert:
-    """Return the alert that a member is of."""
+    """Return the alert of a member."""
     made = Alert(
         member.name,
         member.labels,
@@ -487,7 +487,7 @@ def alert(member: Member, **changed: object) -> Alert:
 
 
 def test_a_silence_of_events_is_shown_with_their_incident() -> None:
-    """The kernel's errors of a disk that is to be replaced: by whom, until when, why."""
+    """Kernel errors of a disk that is to be replaced: by whom, until when, why."""
     office = Office()
     errors = replace(ERRORS, state=State.FIRING, cleared_seconds=None)
     office.incidents = {OPEN.key: replace(OPEN, members=(errors,))}
@@ -501,7 +501,7 @@ def test_a_silence_of_events_is_shown_with_their_incident() -> None:
 
 
 def test_events_that_are_wrong_are_in_the_status_and_lesser_ones_are_not() -> None:
-    """A medium error is wrong now; that an array is checked is what happened."""
+    """A medium error is a current problem; a check of an array is only an event."""
     office = Office()
     warning = (("severity", "warning"),)
     errors = alert(ERRORS, labels=(*ERRORS.labels, *warning))
@@ -512,7 +512,7 @@ def test_events_that_are_wrong_are_in_the_status_and_lesser_ones_are_not() -> No
 
 
 def test_a_closed_incident_is_shown_by_what_is_left_of_it(tmp_path: Path) -> None:
-    """When it was, its mails, and the events that are kept of it."""
+    """Its time, its mails, and its stored events."""
     office = Office(kept(tmp_path, row(0, incident="3fff000000")))
     found = office.answer("incident show", incident="3ff")
     assert (found.line.closed_seconds, found.line.severity) == (START + 90, "")
@@ -530,7 +530,7 @@ def test_a_closed_incident_is_shown_by_what_is_left_of_it(tmp_path: Path) -> Non
     ],
 )
 def test_an_incident_that_is_none_is_answered_by_what_there_is(said: str, expected: str) -> None:
-    """A typing error, the beginning of two, nothing: who asks can see what was meant."""
+    """A typing error, the beginning of two, nothing: the error shows the possible names."""
     assert expected in Office().error("incident show", incident=said)
 
 

@@ -1,4 +1,4 @@
-"""What a machine is told at first sight, and once a week: the whole program and its mails."""
+"""The initial report of a machine, and its weekly digest: the whole program and its mails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RISKY = {
 
 
 def with_findings(tmp_path: Path) -> Live:
-    """Return a machine with a degraded array, a risky setting and something to note."""
+    """Return a machine with a degraded array, a risky setting and a notice."""
     (tmp_path / "rules.d").mkdir()
     (tmp_path / "rules.d" / "mine.yaml").write_text(NOTE)
     live = Live(tmp_path)
@@ -33,7 +33,7 @@ def with_findings(tmp_path: Path) -> Live:
 
 
 def test_the_first_start_is_one_mail_about_all_of_it(tmp_path: Path) -> None:
-    """A degraded array, zone reclaim and a notice: one mail, the worst first, and then silence."""
+    """A degraded array, zone reclaim and a notice: one mail, the worst first, and no more."""
     with watched(tmp_path, with_findings(tmp_path), arrival=True) as host:
         (mail,) = host.wait(80)
         assert host.wait(10 * MINUTE) == []
@@ -49,7 +49,7 @@ def test_the_first_start_is_one_mail_about_all_of_it(tmp_path: Path) -> None:
 
 
 def test_what_was_so_at_first_sight_is_over_in_the_thread_of_that_mail(tmp_path: Path) -> None:
-    """Array and setting are mended weeks later: each all clear answers the arrival mail."""
+    """Array and setting are repaired weeks later: each 'resolved' replies to the initial report."""
     live = with_findings(tmp_path)
     with watched(tmp_path, live, arrival=True) as host:
         (arrival,) = host.wait(80)
@@ -64,7 +64,7 @@ def test_what_was_so_at_first_sight_is_over_in_the_thread_of_that_mail(tmp_path:
 
 
 def test_a_disk_that_hangs_in_the_first_minute_does_not_wait_for_it(tmp_path: Path) -> None:
-    """It began before the program's eyes: mailed at once, and the arrival mail comes as well."""
+    """It began while iowarden ran: mailed at once, and the initial report is sent as well."""
     live = with_findings(tmp_path)
     live.change({"/sys/block/sda/device/timeout": "2\n"})
     with watched(tmp_path, live, arrival=True) as host:
@@ -77,7 +77,7 @@ def test_a_disk_that_hangs_in_the_first_minute_does_not_wait_for_it(tmp_path: Pa
 
 
 def test_a_restart_in_the_first_minute_makes_no_second_mail(tmp_path: Path) -> None:
-    """Started, started anew after half a minute, and after the mail: it came once."""
+    """Started, restarted after half a minute, and after the mail: it was sent once."""
     with watched(tmp_path, with_findings(tmp_path), arrival=True) as host:
         assert host.wait(30) == []
         host.restart()
@@ -89,7 +89,7 @@ def test_a_restart_in_the_first_minute_makes_no_second_mail(tmp_path: Path) -> N
 def test_a_machine_that_is_known_does_not_arrive_again_while_its_state_is_locked(
     tmp_path: Path,
 ) -> None:
-    """Another process holds state.db for two minutes at the start: nobody mistakes it for new."""
+    """Another process locks state.db for two minutes at the start: the machine is still known."""
     live = with_findings(tmp_path)
     with watched(tmp_path, live, arrival=True) as host:
         (_,) = host.wait(80)
@@ -109,7 +109,7 @@ def test_a_machine_that_is_known_does_not_arrive_again_while_its_state_is_locked
 
 
 def test_who_wants_no_arrival_mail_gets_each_alert(tmp_path: Path) -> None:
-    """'mail.arrival: false': array and setting each by itself, the notice not at all."""
+    """'mail.arrival: false': array and setting are mailed separately, the notice is not."""
     with watched(tmp_path, with_findings(tmp_path), arrival=False) as host:
         mails = host.wait(2 * MINUTE)
     assert len(mails) == 2
@@ -117,7 +117,7 @@ def test_who_wants_no_arrival_mail_gets_each_alert(tmp_path: Path) -> None:
 
 
 def week(host: Watched) -> list[str]:
-    """Let a week pass and return the subjects and texts of the mails that came."""
+    """Advance by one week and return the subjects and texts of the mails sent."""
     for _ in range(7):
         host.live.leap(DAY, DAY)
         host.live.wait(8)
@@ -125,14 +125,14 @@ def week(host: Watched) -> list[str]:
 
 
 def test_a_week_without_news_is_no_mail(tmp_path: Path) -> None:
-    """As the arrival mail told it: only what is still broken is told again, by itself."""
+    """Like in the initial report: only the alert that still fires is repeated."""
     with watched(tmp_path, with_findings(tmp_path), arrival=True) as host:
         assert len(host.wait(80)) == 1
         assert not [mail for mail in week(host) if "REMINDER" not in mail]
 
 
 def test_a_sign_of_life_is_mailed_to_who_asks_for_it(tmp_path: Path) -> None:
-    """'mail.heartbeat: true': a digest each week, and each is another mail."""
+    """'mail.heartbeat: true': a digest each week, each as a separate mail."""
     with watched(tmp_path, Live(tmp_path)) as host:
         host.wait(8)
         host.program.end()
@@ -147,7 +147,7 @@ def test_a_sign_of_life_is_mailed_to_who_asks_for_it(tmp_path: Path) -> None:
 
 
 def test_a_week_with_news_is_one_mail_and_advice_is_given_once(tmp_path: Path) -> None:
-    """A notice that comes and goes, a disk that is pulled, a restart: all in one mail."""
+    """An intermittent notice, a disk that is pulled, a restart: all in one mail."""
     (tmp_path / "rules.d").mkdir()
     (tmp_path / "rules.d" / "mine.yaml").write_text(NOTE)
     live = Live(tmp_path)
@@ -175,7 +175,7 @@ def test_a_week_with_news_is_one_mail_and_advice_is_given_once(tmp_path: Path) -
 
 
 def test_a_risky_setting_known_for_long_hides_no_stall(tmp_path: Path) -> None:
-    """The arrival mail told zone reclaim; a warning about the host a month later is mailed."""
+    """The initial report had zone reclaim; a warning about the host a month later is mailed."""
     live = with_findings(tmp_path)
     rules = tmp_path / "rules.d" / "mine.yaml"
     rules.write_text(rules.read_text().replace("notice", "warning").replace("X1", "reclaim_stall"))
@@ -191,7 +191,7 @@ def test_a_risky_setting_known_for_long_hides_no_stall(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ended", ["over", "rule removed", "rule removed while it was off"])
 def test_a_note_that_ended_is_not_told_for_weeks(tmp_path: Path, ended: str) -> None:
-    """It is told as over in the week in which it ended, and then no more."""
+    """It is reported as resolved in the week in which it ended, and not again."""
     (tmp_path / "rules.d").mkdir()
     rules = tmp_path / "rules.d" / "mine.yaml"
     rules.write_text(NOTE)

@@ -1,4 +1,4 @@
-"""Events taken from the sources: once, also where what was known before the start comes late."""
+"""Events taken from the logs: once, also if the state of the previous run is loaded late."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ START = 1_800_000_000.0
 
 
 class Quiet:
-    """A log that nobody reads."""
+    """A log that is ignored."""
 
     lost_total = 0
 
     def send(self, kind: journal.Kind, priority: int, message: str, **fields: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def set_level(self, level: str) -> None:
-        """Stay as it is."""
+        """Ignore the level."""
 
     def close(self) -> None:
-        """End."""
+        """Do nothing."""
 
 
 def started() -> Happenings:
-    """A program that has just begun, and does not know what was before."""
+    """A program that has just started, without the state of the previous run."""
     engine = Engine([], (), START)
     telling = Telling(Quiet(), lambda: START, lambda: START)
     return Happenings(engine, telling, TABLE, lambda now: now, asked=Asked())
@@ -61,12 +61,12 @@ SUPERBLOCK = Event(
 
 
 def look(source: str, value: Any, at: float = 0.0) -> tuple[Reading, float]:  # noqa: ANN401 - as Reading has it
-    """A reading, so long after the start."""
+    """A reading, at this time after the start."""
     return Reading(source, Outcome.OK, START + at, 0.0, value), START + at
 
 
 def medium_error(sector: int) -> Event:
-    """A line of the kernel."""
+    """A kernel event."""
     return Event(
         "kernel",
         "block_medium_error",
@@ -80,14 +80,14 @@ def medium_error(sector: int) -> Event:
 
 
 def reading_error(second: int) -> Event:
-    """A line of an Areca's log."""
+    """An event of an Areca's log."""
     text = "IDE Channel #02 Reading Error"
     where = {"controller": "areca 1", "place": "channel 2"}
     return Event("areca", "areca_reading_error", text, clock_seconds=START + second, **where)
 
 
 def read_up_to(sector: int) -> Cursor:
-    """The place in the kernel's log behind a line."""
+    """The position in the kernel log after a line."""
     return Cursor("", "now", sector, float(sector), START)
 
 
@@ -97,7 +97,7 @@ def counts(happenings: Happenings) -> dict[str, int]:
 
 
 def test_what_was_read_while_state_db_was_late_is_not_read_again() -> None:
-    """The next start would tell it a second time."""
+    """Otherwise the next start would report it again."""
     happenings = started()
     happenings.take(*look("kernel_log", KernelLog((medium_error(90),), cursor=read_up_to(90))))
     log = {"areca 1": LogCursor(((START, "later", 0),))}
@@ -109,7 +109,7 @@ def test_what_was_read_while_state_db_was_late_is_not_read_again() -> None:
 
 
 def test_what_controllers_listed_is_expected_after_a_restart_also_where_state_db_is_late() -> None:
-    """One that was looked at already, too: else it may have nothing, and nobody knew better."""
+    """A log that was already read, too: otherwise its alerts could be missing."""
     poller = ControllerPoller((), lambda: START)
     engine = Engine([], (), START)
     telling = Telling(Quiet(), lambda: START, lambda: START)
@@ -125,7 +125,7 @@ def test_what_controllers_listed_is_expected_after_a_restart_also_where_state_db
 
 
 def test_a_first_look_ahead_of_state_db_is_news_as_far_as_nobody_told_it() -> None:
-    """Of the kernel's log and of a controller's; of a controller that is new it is first sight."""
+    """For the kernel log and a controller's; those of a new controller are a baseline."""
     happenings = started()
     lines = (medium_error(10), medium_error(90))
     happenings.take(*look("kernel_log", KernelLog(baseline=lines, cursor=read_up_to(90))))
@@ -140,7 +140,7 @@ def test_a_first_look_ahead_of_state_db_is_news_as_far_as_nobody_told_it() -> No
 
 
 def test_a_first_look_at_a_log_with_numbers_goes_by_them() -> None:
-    """Two entries that are alike are two; what was listed and is not any more is none."""
+    """Two equal entries are two events; those listed before are not repeated."""
     happenings = started()
     words = "Unexpected sense: PD 01(e0xfc/s1), Sense: 3/11/00"
     entries = [
@@ -162,7 +162,7 @@ def test_a_first_look_at_a_log_with_numbers_goes_by_them() -> None:
 
 
 def test_errors_of_before_the_start_and_of_a_late_state_db_are_all_counted() -> None:
-    """SMART is held against the sum."""
+    """The sum is compared with SMART data."""
     happenings = started()
     happenings.take(*look("kernel_log", KernelLog((medium_error(90),))))
     (host,) = happenings.state.errors
@@ -173,7 +173,7 @@ def test_errors_of_before_the_start_and_of_a_late_state_db_are_all_counted() -> 
 
 
 def test_files_are_looked_up_for_errors_of_this_boot_alone() -> None:
-    """What the journal has of the boot before names disks as they were called then."""
+    """Names in the journal of the previous boot refer to the disks of that time."""
     asked: list[Wanted] = []
     engine = Engine([], (), START)
     telling = Telling(Quiet(), lambda: START, lambda: START)
@@ -198,7 +198,7 @@ def test_what_the_journal_has_of_the_boot_before_is_of_the_disk_that_was_sda_the
 
 
 def test_a_line_without_a_name_waits_a_second_for_the_line_behind_it() -> None:
-    """'super_written gets error=-5' comes before the line that names array and member."""
+    """'super_written gets error=-5' precedes the line that names array and member."""
     program = started()
     program.restore(Happened(), Cursors(), {})
     program.take(*look("kernel_log", KernelLog(events=(SUPERBLOCK,))))
@@ -210,7 +210,7 @@ def test_a_line_without_a_name_waits_a_second_for_the_line_behind_it() -> None:
 
 
 def test_a_line_without_a_name_whose_neighbour_never_comes_is_told_after_a_second() -> None:
-    """It is the host's then: no line is lost."""
+    """It is then an event of the host: no line is lost."""
     program = started()
     program.restore(Happened(), Cursors(), {})
     program.take(*look("kernel_log", KernelLog(events=(SUPERBLOCK,))))

@@ -1,4 +1,4 @@
-"""What logs tell, end to end: a machine's kernel and controllers, mails, and kills in between."""
+"""Events of logs, end to end: a machine's kernel and controllers, mails, and kills in between."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def live(tmp_path: Path) -> Live:
 
 
 def test_an_unreadable_sector_is_a_mail_with_the_line(tmp_path: Path, live: Live) -> None:
-    """A warning, after its minute, with the disk by its serial number and what to do."""
+    """A warning, after its minute, with the disk's serial number and advice."""
     kernel = Kernel(live)
     with watched(tmp_path, live) as seen:
         seen.wait(20)
@@ -34,7 +34,7 @@ def test_an_unreadable_sector_is_a_mail_with_the_line(tmp_path: Path, live: Live
 
 
 def test_five_errors_are_critical_and_still_one_incident(tmp_path: Path, live: Live) -> None:
-    """At once; and what follows from them is no second error."""
+    """At once; and its consequences are not reported as further errors."""
     kernel = Kernel(live)
     with watched(tmp_path, live) as seen:
         seen.wait(20)
@@ -46,13 +46,13 @@ def test_five_errors_are_critical_and_still_one_incident(tmp_path: Path, live: L
         assert seen.wait(1200) == []
         metrics = seen.program.metrics()
     assert metrics["iowarden_incidents_open"] == 1
-    # No alert of it is in 'iowarden_alerts', and 20 minutes of quiet do not mend a disk.
+    # # It has no alert in 'iowarden_alerts', and 20 minutes without an event do not repair a disk.
     assert metrics['iowarden_incidents_unresolved{severity="critical"}'] == 1
     assert metrics['iowarden_incidents_unresolved{severity="warning"}'] == 0
 
 
 def test_what_was_logged_before_the_first_start_is_no_alarm(tmp_path: Path, live: Live) -> None:
-    """It stands in the mail about what was found."""
+    """It is in the mail about the cause."""
     kernel = Kernel(live)
     kernel.says(*(medium_error(n) for n in range(8)))
     with watched(tmp_path, live, arrival=True) as seen:
@@ -62,7 +62,7 @@ def test_what_was_logged_before_the_first_start_is_no_alarm(tmp_path: Path, live
 
 
 def test_a_program_that_writes_to_the_log_is_not_the_kernel(tmp_path: Path, live: Live) -> None:
-    """Anybody who may write to '/dev/kmsg' could forge an error."""
+    """Any user who may write to '/dev/kmsg' could fake an error."""
     kernel = Kernel(live)
     with watched(tmp_path, live) as seen:
         seen.wait(20)
@@ -74,7 +74,7 @@ def test_a_program_that_writes_to_the_log_is_not_the_kernel(tmp_path: Path, live
 def test_a_kill_between_an_error_and_its_mail_loses_nothing(
     tmp_path: Path, live: Live, after: int
 ) -> None:
-    """Killed at once, before its minute is over, when its mail went out."""
+    """Killed at once, before its minute is over, when its mail was sent."""
     kernel = Kernel(live)
     with watched(tmp_path, live) as seen:
         seen.wait(20)
@@ -88,7 +88,7 @@ def test_a_kill_between_an_error_and_its_mail_loses_nothing(
 
 
 def test_what_happens_while_nobody_watches_is_told_later(tmp_path: Path, live: Live) -> None:
-    """The ring still holds it; what was told before the stop is not told again."""
+    """The ring buffer still holds it; events reported before the stop are not repeated."""
     kernel = Kernel(live)
     with watched(tmp_path, live) as seen:
         seen.wait(20)

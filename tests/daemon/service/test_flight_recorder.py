@@ -1,4 +1,4 @@
-"""The flight recorder: the last minutes in memory, and on disk once an incident is critical."""
+"""The flight recorder: the last minutes in memory, saved to disk when an incident is critical."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def test_what_is_kept_is_what_was_read(tmp_path: Path) -> None:
-    """A disk hangs for a minute: of the last 50 s every source says the same as it said then."""
+    """A disk hangs for a minute: for the last 50 s every collector returns the same as live."""
     recording = Recording(str(FIXTURES / "hung-disk.tar.xz"))
     flight, root = Flight(4096, kept_seconds=50), PlayedRoot(4096)
     sources = [watched(source, flight.take) for source in SOURCES]
@@ -54,7 +54,7 @@ def test_what_is_kept_is_what_was_read(tmp_path: Path) -> None:
 
 
 def test_what_came_and_went_before_is_not_there() -> None:
-    """A disk was pulled before the minutes that are kept: not even its name is left."""
+    """A disk was pulled before the recorded minutes: not even its name is left."""
     flight = Flight(4096, kept_seconds=60)
     for second in range(200):
         names = b"sda\nsdb" if second < 20 else b"sda"
@@ -70,7 +70,7 @@ def test_what_came_and_went_before_is_not_there() -> None:
 
 
 def test_it_never_holds_more_than_it_may() -> None:
-    """Texts that do not pack: minutes are given up before the bytes are."""
+    """Texts that do not compress: minutes are dropped before the memory limit is exceeded."""
     flight = Flight(4096, most_bytes=2**20)
     for second in range(400):
         flight.take("stat", {"/proc/stat": os.urandom(20_000)})
@@ -82,7 +82,7 @@ def test_it_never_holds_more_than_it_may() -> None:
 
 
 def test_what_waits_for_a_hung_disk_counts() -> None:
-    """Two snapshots wait to be written while all is read anew: one bound for it all."""
+    """Two snapshots wait to be written while everything is read again: one limit for all of it."""
     flight, waiting = Flight(4096, most_bytes=2**20), []
     for second in range(400):
         flight.take("stat", {"/proc/stat": os.urandom(20_000)})
@@ -102,7 +102,7 @@ def test_what_waits_for_a_hung_disk_counts() -> None:
 
 
 def test_what_is_written_is_held_no_longer(tmp_path: Path) -> None:
-    """The thread that waits for the next incident has let the last one's minutes go."""
+    """The thread that waits for the next save has released the last snapshot."""
     kept, said = keeper(tmp_path / "flights")
     before = kept.flight.size_bytes()
     kept.save("20261121T000000Z-a")
@@ -111,7 +111,7 @@ def test_what_is_written_is_held_no_longer(tmp_path: Path) -> None:
 
 
 def keeper(directory: Path) -> tuple[Keeper, queue.SimpleQueue[str]]:
-    """Return a keeper with something to keep, and what it says."""
+    """Return a recorder thread with content, and its messages."""
     flight, said = Flight(4096), queue.SimpleQueue[str]()
     flight.take("stat", {"/proc/stat": b"procs_blocked 1\n"})
     flight.tick(1.0, 1000.0)
@@ -119,7 +119,7 @@ def keeper(directory: Path) -> tuple[Keeper, queue.SimpleQueue[str]]:
 
 
 def test_only_the_newest_files_stay(tmp_path: Path) -> None:
-    """A storm of incidents fills no disk."""
+    """Many incidents do not fill the disk."""
     kept, said = keeper(tmp_path / "flights")
     for number in range(MOST_FILES + 3):
         path = kept.save(f"20261121T{number:06d}Z-a")
@@ -132,7 +132,7 @@ def test_only_the_newest_files_stay(tmp_path: Path) -> None:
 
 
 def test_what_is_saved_before_the_clock_is_set_is_not_the_first_to_go(tmp_path: Path) -> None:
-    """In early boot it is 1970: that file stays until as many newer ones are there."""
+    """In early boot it is 1970: that file stays until as many newer ones exist."""
     kept, said = keeper(tmp_path / "flights")
     (tmp_path / "flights").mkdir()
     future = time.time_ns() + 10**15
@@ -155,7 +155,7 @@ def test_what_is_saved_before_the_clock_is_set_is_not_the_first_to_go(tmp_path: 
 def test_files_of_a_large_machine_are_fewer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their bytes count, too; the newest stays whatever its size."""
+    """Their bytes count, too; the newest one stays whatever its size."""
     monkeypatch.setattr(flight_module, "MOST_FILES_BYTES", 100)
     kept, said = keeper(tmp_path / "flights")
     for number in range(2):
@@ -167,7 +167,7 @@ def test_files_of_a_large_machine_are_fewer(
 def test_what_is_read_late_is_replayed_when_it_was_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Threads come back after the first frame: the disks are known in the second all the same."""
+    """Threads answer after the first frame: the disks are known in that second all the same."""
     recording = Recording(str(FIXTURES / "hung-disk.tar.xz"))
     flight, root = Flight(4096), PlayedRoot(4096)
     sources = [watched(source, flight.take) for source in SOURCES]
@@ -185,7 +185,7 @@ def test_what_is_read_late_is_replayed_when_it_was_read(
 
 
 def test_a_file_that_will_not_be_written_is_not_named(tmp_path: Path) -> None:
-    """The thread comes back from nothing: one waits, and of the next no mail tells."""
+    """A write does not return: one save waits, and the next one is not mentioned in a mail."""
     flight, said, go = Flight(4096), queue.SimpleQueue[str](), threading.Event()
 
     def post(text: str) -> None:
@@ -203,7 +203,7 @@ def test_a_file_that_will_not_be_written_is_not_named(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
-    """And the next incident is tried again."""
+    """The next incident tries again."""
     (tmp_path / "flights").write_text("in the way")
     kept, said = keeper(tmp_path / "flights")
     path = kept.save("20261121T000000Z-a")
@@ -244,7 +244,7 @@ def test_the_flight_of_a_hung_disk_replays_to_its_alert(
 
 
 def test_what_becomes_critical_together_has_one_file(tmp_path: Path) -> None:
-    """Both disks hang in the same second: both mails name the file, which is there."""
+    """Both disks hang in the same second: both mails name the file, which exists."""
     live = Live(tmp_path)
     with looked_after(tmp_path, live) as it:
         it.wait(8)
@@ -273,7 +273,7 @@ def test_switched_off_it_keeps_nothing(tmp_path: Path) -> None:
 
 
 def test_a_source_that_says_the_same_costs_no_second_text() -> None:
-    """What it reads once a minute stays one text in memory, however often it is read."""
+    """Data read once a minute stays one text in memory, however often it is read."""
     changes = Changes()
     for second in range(3):
         changes.take("block", {"/sys/block/sda/size": b"%d\n" % 8})

@@ -1,8 +1,8 @@
-"""Texts of machines in trouble, cut, spoilt or in contradiction: never "nothing wrong".
+"""Texts of failing machines, truncated, damaged or contradictory: never "no problem".
 
-What is wanted stands in the tables, as an exit status: WRONG where the readable part says that
-something is, UNREAD where part of it cannot be read and the rest is well. The healthy texts of
-`support.printed` stay well. Nothing ends in a traceback, and all that is not well says why.
+The expected result is in the tables, as an exit status: WRONG if the readable part reports a
+problem, UNREAD if part of it cannot be read and the rest is healthy. The healthy texts of
+`support.printed` stay healthy. Nothing ends in a traceback, and every other result has a reason.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WELL, WRONG, UNREAD = 0, 1, 2
 
 
 class Fault(NamedTuple):
-    """A healthy text by its name, the part of it that is changed, and the status wanted then."""
+    """A healthy text by its name, the part that is changed, and the expected status."""
 
     text: str
     was: str
@@ -329,8 +329,8 @@ FAULTS: Mapping[str, tuple[Fault, ...]] = {
         ),
     ),
 }
-"""By kind. A word of another language, a number with separators, a count that is none, and what two
-parts of a text say of one thing."""
+"""By kind: words of another language, numbers with separators, invalid counts, and contradictions
+between two parts of a text."""
 LINES: Mapping[str, int] = {
     "sd 0:0:0:0: [sda] tag#1 FAILED Result: hostbyte=DID_NO_CONNECT driverbyte=DRIVER_OK": WRONG,
     "sd 0:0:0:0: [sda] tag#1 FAILED Result: hostbyte=DID_WOBBLE driverbyte=DRIVER_OK": WRONG,
@@ -349,7 +349,7 @@ LINES: Mapping[str, int] = {
     "EXT4-fs warning (device sda1): wobbly": UNREAD,
     "end_request: I/O error, dev sdb, sector vier": UNREAD,
 }
-"""Lines of the kernel's log, each alone: what it follows from does not stand beside it."""
+"""Kernel log lines, each without those before and after it."""
 BAD: Mapping[str, Fault] = {
     "mdstat": Fault("two arrays", "[2/2] [UU]", "[2/1] [U_]"),
     "mdadm": Fault("clean", "active sync   /dev/sdb1", "removed"),
@@ -367,7 +367,7 @@ BAD: Mapping[str, Fault] = {
         "boot", "sd 0:0:0:0: [sda] Attached SCSI disk", "critical medium error, dev sda, sector 8"
     ),
 }
-"""By kind one fault, for what may happen to any text."""
+"""One fault by kind, for changes that any text may suffer."""
 MISHAPS: Mapping[str, Callable[[str, str], str | bytes]] = {
     "line ends of old systems": lambda bad, _: bad.replace("\n", "\r"),
     "a character cut": lambda bad, _: bad.encode() + b"\xe2\x80",
@@ -376,7 +376,7 @@ MISHAPS: Mapping[str, Callable[[str, str], str | bytes]] = {
     "behind a healthy one": lambda bad, well: well + bad,
     "ahead of a healthy one": lambda bad, well: bad + well,
 }
-"""What becomes of a text in mails, forums and terminals, of the bad one and the healthy one."""
+"""Damage by mails, forums and terminals, applied to the bad text and the healthy one."""
 MUST_STAY_WRONG = {"line ends of old systems", "a character cut", "colours"}
 
 
@@ -388,13 +388,13 @@ def changed(kind: str, fault: Fault) -> str:
 
 
 def silent(told: Explanation) -> bool:
-    """Whether nothing says why a text is not well."""
+    """Return whether there is no reason why a text is not healthy."""
     reasons = [each.state for each in told.objects if each.state not in {"ok", "busy", "absent"}]
     return not (reasons or told.alerts or told.events or told.unread)
 
 
 def test_there_is_a_healthy_text_and_a_fault_of_each_kind() -> None:
-    """A table that forgets a kind says nothing of it."""
+    """A table without an entry for a kind would test nothing of it."""
     assert HEALTHY.keys() == BAD.keys() == FAULTS.keys() | {"kernel"}
     assert sum(map(len, HEALTHY.values())) >= 30
     assert sum(map(len, FAULTS.values())) >= 120
@@ -402,7 +402,7 @@ def test_there_is_a_healthy_text_and_a_fault_of_each_kind() -> None:
 
 @pytest.mark.parametrize("kind", HEALTHY)
 def test_where_nothing_is_wrong_nothing_is_said_to_be(kind: str) -> None:
-    """Also while something runs by itself: a check, a resync, a learn cycle of a battery."""
+    """Also during background activity: a check, a resync, a learn cycle of a battery."""
     told = {name: read(text, kind) for name, text in HEALTHY[kind].items()}
     assert {name: each.status for name, each in told.items()} == dict.fromkeys(told, WELL)
     assert [each.unread for each in told.values() if each.unread] == []
@@ -410,7 +410,7 @@ def test_where_nothing_is_wrong_nothing_is_said_to_be(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_a_part_that_says_that_something_is_wrong_is_not_outvoted(kind: str) -> None:
-    """All else of the text is well, and smartctl says PASSED above it."""
+    """Everything else in the text is healthy, and smartctl prints PASSED above it."""
     told = {fault: read(changed(kind, fault), kind) for fault in FAULTS[kind]}
     assert {fault: each.status for fault, each in told.items()} == {
         fault: fault.wanted for fault in told
@@ -419,7 +419,7 @@ def test_a_part_that_says_that_something_is_wrong_is_not_outvoted(kind: str) -> 
 
 
 def test_a_line_that_follows_from_an_error_tells_of_one() -> None:
-    """Whoever pastes it has not the line before; a line without a class is not understood."""
+    """A pasted line lacks the one before; a line without an event class is not understood."""
     told = {line: read(f"[  100.000000] {line}\n", "kernel") for line in LINES}
     assert {line: each.status for line, each in told.items()} == LINES
     assert [line for line, each in told.items() if silent(each)] == []
@@ -427,7 +427,7 @@ def test_a_line_that_follows_from_an_error_tells_of_one() -> None:
 
 @pytest.mark.parametrize("kind", BAD)
 def test_what_happens_to_a_text_on_its_way_hides_no_fault(kind: str) -> None:
-    """Two reports pasted together are one text, and the later one does not mend the earlier."""
+    """Two reports pasted together are one text, and the later one does not hide the earlier one."""
     fault = BAD[kind]
     bad, well = changed(kind, fault), HEALTHY[kind][fault.text]
     told = {name: read(mishap(bad, well), kind) for name, mishap in MISHAPS.items()}
@@ -436,7 +436,7 @@ def test_what_happens_to_a_text_on_its_way_hides_no_fault(kind: str) -> None:
 
 
 class Named(NamedTuple):
-    """Lines of the kernel's log, what they are about, and how bad the worst of it is."""
+    """Kernel log lines, the device they name, and the worst severity."""
 
     text: str
     about: str
@@ -518,7 +518,7 @@ NAMED: tuple[Named, ...] = (
 
 @pytest.mark.parametrize("told", NAMED, ids=lambda told: told.about)
 def test_what_is_wrong_has_its_name_and_its_weight(told: Named) -> None:
-    """Lines as they are found in forums, of kernels from 2.6.32 to 6.12."""
+    """Lines as published in forums, of kernels from 2.6.32 to 6.12."""
     found = read(told.text, "kernel")
     ranks = ["noise", "info", "notice", "warning", "critical"]
     weights = [ranks.index(each.severity) for each in found.events if told.about in each.object]
@@ -536,7 +536,7 @@ AROUND: Mapping[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("kind", BAD)
 def test_what_a_shell_or_a_forum_puts_around_a_text_is_no_part_of_it(kind: str) -> None:
-    """The healthy one stays well, and the bad one is wrong."""
+    """The healthy one stays healthy, and the bad one has a problem."""
     fault = BAD[kind]
     pair = HEALTHY[kind][fault.text], changed(kind, fault)
     told = {name: [read(put(text), kind).status for text in pair] for name, put in AROUND.items()}
@@ -544,7 +544,7 @@ def test_what_a_shell_or_a_forum_puts_around_a_text_is_no_part_of_it(kind: str) 
 
 
 def test_a_drive_hotter_than_its_own_limit_is_believed() -> None:
-    """It says OK all the same: one doubt, and its year of manufacture is no second one."""
+    """It prints OK all the same: one implausible value; its year of manufacture is no second."""
     told = read(changed("smartctl", Fault("scsi", "Temperature:     30", "Temperature:     63")))
     assert ("critical", "DiskTooHot") in {(each.severity, each.alert) for each in told.alerts}
 
@@ -575,11 +575,11 @@ LOST: Mapping[str, tuple[tuple[str, str, str], ...]] = {
     "cciss": (("disks", "RAID 1 Volume 0 status: OK.", "RAID 1"),),
     "cli64": (("disks", "GuiErrMsg<0x00>: Success.", "GuiErrMsg<0x00>: Success. 4 4 ST1"),),
 }
-"""By kind what a text loses, of which it does not say itself that it is gone: a heading, a line."""
+"""By kind, parts whose loss the text itself does not show: a heading, a line."""
 
 
 @pytest.mark.parametrize("kind", LOST)
 def test_a_heading_that_is_lost_takes_nothing_with_it_in_silence(kind: str) -> None:
-    """What stands below it would be taken for a part of what stands ahead."""
+    """Otherwise the part below it would be taken for a part of the one above."""
     told = {row: read(changed(kind, Fault(*row)), kind) for row in LOST[kind]}
     assert [row for row, each in told.items() if each.status == WELL or silent(each)] == []

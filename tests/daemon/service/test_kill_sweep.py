@@ -1,6 +1,6 @@
-"""Kill -9 between reading an event and sending its mail, at every step: it is told, and once.
+"""Kill -9 between reading an event and sending its mail, at every step: it is reported, and once.
 
-What a kill within a write leaves is tried in test_sweep.py: all of it, or nothing.
+A kill within a write is tested in test_sweep.py: all of it is written, or nothing.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
     from iowarden.collectors.recording.recording import Step
 
 MOST_STEPS = 500
-"""Far above anything counted: it ends a sweep that would not."""
+"""Far above anything counted: it ends a sweep that would not end."""
 
 
 @dataclasses.dataclass
 class Story:
-    """Three recordings of one machine: before it happens, while it happens, and after a restart."""
+    """Three recordings of one machine: before the event, during it, and after a restart."""
 
     before: list[Step]
     during: list[Step]
     after: list[Step]
     words: str
-    """That the mails must have."""
+    """Texts that the mails must have."""
 
 
 def told(live: Live, happen: Callable[[], None], words: str) -> Story:
-    """Let something happen on a machine that was well."""
+    """Cause an event on a healthy machine."""
     live.restarted()
     live.wait(400)
     before = live.steps
@@ -59,7 +59,7 @@ def told(live: Live, happen: Callable[[], None], words: str) -> Story:
 
 
 def kernel_story(tmp_path: Path, sectors: tuple[int, ...], *, ring: bool) -> Story:
-    """A disk cannot read: the kernel says so; `ring`: its ring still has that at the restart."""
+    """A disk cannot read: the kernel reports it; `ring`: at the restart the ring buffer has it."""
     live = Live(tmp_path)
     live.change(dict(BOOT))
     kernel = Kernel(live)
@@ -71,7 +71,7 @@ def kernel_story(tmp_path: Path, sectors: tuple[int, ...], *, ring: bool) -> Sto
     story = told(live, happen, f"sector {sectors[0]}")
     if ring:
         return story
-    # By the restart the ring was filled with other things, and the journal has the rest.
+    # # By the restart the ring buffer has other messages, and the journal has the rest.
     entries = []
     for line in kernel.lines:
         number, at = line.split(",")[1:3]
@@ -100,7 +100,7 @@ def kernel_story(tmp_path: Path, sectors: tuple[int, ...], *, ring: bool) -> Sto
 
 
 def controller_story(tmp_path: Path, *, kernel_too: bool) -> Story:
-    """A controller logs what the kernel does not see, or sees as well."""
+    """A controller logs events, with or without a kernel message."""
     live, card = Live(tmp_path), Card()
     card.tells(live.wall - 9000.0, POWERED_ON)
     live.change({**BOOT, **card.shows("sda", "sdb"), **card.files()})
@@ -137,7 +137,7 @@ STORIES: dict[str, Callable[[Path], Story]] = {
 def test_a_kill_at_any_step_loses_nothing_and_repeats_only_the_same_mail(
     tmp_path: Path, name: str, every: int
 ) -> None:
-    """Before and after each write and each mail; then the next start tells what is not told."""
+    """Before and after each write and each mail; then the next start reports the rest."""
     story = STORIES[name](tmp_path)
     directory, base = tmp_path / "state", tmp_path / "base"
     settings = (
@@ -163,7 +163,7 @@ def test_a_kill_at_any_step_loses_nothing_and_repeats_only_the_same_mail(
 
 
 def judge(taken: list[bytes], words: str, at: int, *, repeats: int) -> None:
-    """Check that all was told in one thread, and no mail but the same came again."""
+    """Check that all was reported in one thread, and only identical mails were repeated."""
     mails = [
         email.message_from_bytes(data, EmailMessage, policy=email.policy.default) for data in taken
     ]

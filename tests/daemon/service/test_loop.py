@@ -1,4 +1,4 @@
-"""The loop's duties of a second, and those of its parts that a whole program shows too late."""
+"""The loop's duties of a second, and those of its parts that a full run would show too late."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ORDER = [
 
 @pytest.fixture
 def clock() -> PlayedClock:
-    """A clock at some moment."""
+    """A clock at a given time."""
     made = PlayedClock()
     made.set(1000.0, 1_800_000_000.0)
     return made
@@ -60,27 +60,27 @@ def clock() -> PlayedClock:
 
 @dataclass
 class Journal:
-    """Keeps the lines."""
+    """Stores messages."""
 
     lost_total: int = 0
     lines: list[str] = field(default_factory=list)
 
     def send(self, kind: journal.Kind, priority: int, message: str, **_: str | int | None) -> None:
-        """Keep a line."""
+        """Store a message."""
         assert 0 <= priority <= 7, kind
         self.lines.append(message)
 
     def set_level(self, level: str) -> None:
-        """Keep which it is."""
+        """Store the level."""
         self.lines.append(f"level {level}")
 
     def close(self) -> None:
-        """Nothing waits."""
+        """Do nothing."""
 
 
 @pytest.fixture(scope="module")
 def duties(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Return the names of a loop's duties, as it does them."""
+    """Return the names of a loop's duties, in order."""
     settings = parse_config(f"state_directory: {tmp_path_factory.mktemp('state')}\n", "test")
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     clock = PlayedClock()
@@ -103,13 +103,13 @@ def duties(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.mark.parametrize(("first", "then", "why"), ORDER, ids=lambda each: str(each).split(",")[0])
 def test_a_duty_comes_before_another(duties: list[str], first: str, then: str, why: str) -> None:
-    """Who turns two of them round reads here what it costs."""
+    """The consequence of exchanging two of them is listed here."""
     assert duties.index(first) < duties.index(then), why
 
 
 @dataclass
 class Reloads:
-    """A reloader, with what it says and does."""
+    """A reloader, with its messages and calls."""
 
     clock: PlayedClock
     path: Path
@@ -119,7 +119,7 @@ class Reloads:
     in_force: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """What is in force says no more than what is informative."""
+        """The configuration in force logs nothing below its level."""
         self.reloader = Reloader(
             parse_config("", "test"),
             self.clock,
@@ -132,19 +132,19 @@ class Reloads:
         )
 
     def put(self, loaded: Loaded, _: float) -> int:
-        """Keep what comes into force."""
+        """Store the configuration that comes into force."""
         self.in_force.append(loaded.config.log_level)
         return 7
 
     def arrives(self) -> None:
-        """Let the loop take what came of a reading."""
+        """Let the loop take the result of a reload."""
         self.reloader.take(self.came.get(timeout=10))
 
 
 def test_what_is_asked_for_during_a_reading_is_read_after_it(
     clock: PlayedClock, tmp_path: Path
 ) -> None:
-    """Two requests during one reading are one more reading, of the files as they are then."""
+    """Two requests during a reload cause one more reload, of the files as they are then."""
     it = Reloads(clock, tmp_path / "c.yaml")
     it.path.write_text("log_level: warning\n")
     it.reloader.begin()
@@ -162,7 +162,7 @@ def test_what_is_asked_for_during_a_reading_is_read_after_it(
 
 
 def test_a_reading_that_hangs_leaves_what_is_in_force(clock: PlayedClock, tmp_path: Path) -> None:
-    """It is said once; when the disk answers after all, what was read comes into force."""
+    """It is logged once; when the disk answers after all, the configuration comes into force."""
     it = Reloads(clock, tmp_path / "c.yaml")
     it.path.write_text("log_level: warning\n")
     it.reloader.begin()
@@ -183,7 +183,7 @@ def test_a_reading_that_hangs_leaves_what_is_in_force(clock: PlayedClock, tmp_pa
 
 
 def test_ready_does_not_wait_for_a_source_that_hangs(clock: PlayedClock) -> None:
-    """Once systemd is told READY, it is told no second time; the watchdog is, each turn."""
+    """READY is sent to systemd only once; the watchdog on each tick."""
     notified: list[str] = []
     asked = pollers.make(parse_config("", "test").smart, clock)
     engine = Engine([], asked.sources(), clock.now())
@@ -204,7 +204,7 @@ def test_ready_does_not_wait_for_a_source_that_hangs(clock: PlayedClock) -> None
 
 
 def test_a_program_that_hangs_is_kept_and_said_once(clock: PlayedClock) -> None:
-    """What hung before the start is no news after it; that it ended is."""
+    """What hung before the start is not reported again; that it ended is."""
 
     class Probe:
         problem = ""

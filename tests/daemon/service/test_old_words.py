@@ -1,4 +1,4 @@
-"""Who uses a word that was replaced is told the new one, with its place."""
+"""Users of a renamed word are given the new one, with the place in their file."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_overrides_with_old_words_hold_and_are_told_the_new_ones(tmp_path: Path)
 
 
 def test_an_expectation_with_old_words_expects_the_new_ones_and_names_them() -> None:
-    """A test of a recording that somebody wrote years ago goes on to test."""
+    """An old test of a recording still works."""
     found = expectation.parse(
         "alerts:\n  - {at: 43s, alert: Stall, state: firing}\n"
         "incidents:\n  - {at: 43s, state: worse_now}\n",
@@ -115,7 +115,7 @@ def test_an_expectation_with_old_words_expects_the_new_ones_and_names_them() -> 
 
 
 def test_a_command_that_is_called_otherwise_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit status 2, as of any word that is none."""
+    """Exit status 2, as for any unknown word."""
     assert main.main(["tell", "--json"], NAMES) == exit_status.USAGE
     expected = "iowarden: the command 'tell' is called 'status' now; write that\n"
     assert capsys.readouterr().err == expected

@@ -1,4 +1,4 @@
-"""What people say over the control socket, to the whole program, and what it does about it."""
+"""Commands over the control socket, sent to the whole program, and their effects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DAY = 86_400.0
 
 
 def said(host: Watched, *arguments: str) -> str:
-    """What the command line answers, which must not fail."""
+    """Return the output of the command line, which must not fail."""
     done = host.program.asked(*arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -32,7 +32,7 @@ def status(host: Watched) -> dict[str, Any]:
 
 
 def test_what_is_silenced_is_shown_and_not_mailed_until_the_silence_ends(tmp_path: Path) -> None:
-    """An array is degraded on purpose: no mail. The silence is ended: the mail comes, once."""
+    """An array is degraded on purpose: no mail. The silence is ended: the mail is sent, once."""
     live = Live(tmp_path)
     with watched(tmp_path, live) as host:
         host.wait(20)
@@ -56,7 +56,7 @@ def test_what_is_silenced_is_shown_and_not_mailed_until_the_silence_ends(tmp_pat
 
 
 def test_what_is_silenced_beside_what_is_not_stands_behind_it(tmp_path: Path) -> None:
-    """Two alerts of one incident, the worse one silenced: it was mailed, so it is not silenced."""
+    """Two alerts of one incident, the higher one silenced: it was mailed, so it is not silenced."""
     live = Live(tmp_path)
     rules = tmp_path / "rules.d"
     rules.mkdir()
@@ -82,7 +82,7 @@ def test_what_is_silenced_beside_what_is_not_stands_behind_it(tmp_path: Path) ->
 
 
 def test_what_is_silenced_is_in_no_digest_until_its_silence_ends(tmp_path: Path) -> None:
-    """A notice is known for a fortnight: two weeks without a mail, the third tells it, once."""
+    """A notice is acknowledged for a fortnight: two weeks without a mail, then it is sent once."""
     live = Live(tmp_path)
     (tmp_path / "rules.d").mkdir()
     (tmp_path / "rules.d" / "mine.yaml").write_text(NOTE)
@@ -99,7 +99,7 @@ def test_what_is_silenced_is_in_no_digest_until_its_silence_ends(tmp_path: Path)
 
 
 def test_a_silence_outlives_a_kill(tmp_path: Path) -> None:
-    """The program is killed and started again: what was said holds, and it ends when it should."""
+    """The program is killed and started again: silences still apply, and end when they should."""
     live = Live(tmp_path)
     with watched(tmp_path, live) as host:
         host.wait(20)
@@ -115,7 +115,7 @@ def test_a_silence_outlives_a_kill(tmp_path: Path) -> None:
 
 
 def test_an_acknowledged_incident_is_mailed_again_when_it_gets_worse(tmp_path: Path) -> None:
-    """Known is not ignored: a warning somebody took on is told again once it is critical."""
+    """Acknowledged is not ignored: an acknowledged warning is mailed again once it is critical."""
     live = Live(tmp_path)
     rules = tmp_path / "rules.d"
     rules.mkdir()
@@ -144,11 +144,11 @@ def test_an_acknowledged_incident_is_mailed_again_when_it_gets_worse(tmp_path: P
         events = said(host, "events", "-n", "200")
         assert "acknowledged by" in events
         ended = next(line for line in events.splitlines() if "no longer acknowledged" in line)
-        assert "notice" in ended  # that it got worse is said by another line
+        assert "notice" in ended  # the escalation has its own line
 
 
 def test_a_query_sees_what_no_rule_reads(tmp_path: Path) -> None:
-    """Node_exporter's names are there as well, and a mistake is told with its place."""
+    """Node_exporter's names are there as well, and an error is shown with its place."""
     live = Live(tmp_path)
     with watched(tmp_path, live) as host:
         host.wait(20)
@@ -160,7 +160,7 @@ def test_a_query_sees_what_no_rule_reads(tmp_path: Path) -> None:
 
 
 def kernel_log(*lines: tuple[float, str]) -> dict[str, str]:
-    """The kernel's log since boot: seconds and text of each line."""
+    """The kernel log since boot: seconds and text of each line."""
     records = (
         f"2,{number},{round(at * 1e6)},-;{text}\n" for number, (at, text) in enumerate(lines, 1)
     )
@@ -168,7 +168,7 @@ def kernel_log(*lines: tuple[float, str]) -> dict[str, str]:
 
 
 def test_what_the_kernel_said_is_found_years_later_and_with_its_incident(tmp_path: Path) -> None:
-    """A bad sector of sda: an event and an incident, shown alike; both outlive a kill."""
+    """A bad sector of sda: an event and an incident, shown alike; both survive a kill."""
     live = Live(tmp_path)
     before = (5.0, "sd 0:0:0:0: [sda] Attached SCSI disk")
     booted = f"btime {live.wall - live.uptime():.0f}"

@@ -1,4 +1,4 @@
-"""What is kept over a restart, and what a clock or a late disk may do to it."""
+"""What is persisted over a restart, and the effects of a wrong clock or a late disk."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ALERT = Alert("A", (("alertname", "A"),), State.FIRING, 1.0, (), 950.0, 960.0, m
 
 
 def test_what_was_kept_comes_back() -> None:
-    """Alerts, incidents, counts and what the signals learnt."""
+    """Alerts, incidents, counts and the state of the signals."""
     before = persisted_state.Kept(
         install="abc",
         alerts=(ALERT,),
@@ -57,7 +57,7 @@ def test_what_was_kept_comes_back() -> None:
 
 
 def test_a_clock_that_was_set_back_leaves_nothing_in_the_future() -> None:
-    """A dead battery: what 'ends in an hour' must not end in a year."""
+    """A dead battery: 'ends in an hour' must not become 'ends in a year'."""
     before = persisted_state.Kept(
         alerts=(ALERT,), incidents={"host": incident("i", mailed_seconds=980.0)}
     )
@@ -95,7 +95,7 @@ def test_a_clock_that_nobody_had_set_tells_no_age() -> None:
 def test_what_signals_learnt_keeps_its_distances(
     times: list[float], ahead: float, now: float
 ) -> None:
-    """A rate over a day is one over a day, whatever the clock did; nothing is in the future."""
+    """A rate over a day stays one, whatever the clock did; nothing is in the future."""
     pairs = tuple((at, 5.0) for at in times)
     before = persisted_state.Kept(
         signals=Memory(groups={"fullness": {"/": pairs}}), wall_ahead_seconds=ahead
@@ -110,7 +110,7 @@ def test_what_signals_learnt_keeps_its_distances(
 
 
 def test_one_document_that_is_rubbish_costs_no_other() -> None:
-    """It is named, and the rest is taken."""
+    """It is named, and the rest is used."""
     texts = persisted_state.documents(persisted_state.Kept(install="abc", sequences={"host": 2}))
     after, problems = persisted_state.read({**texts, "alerts": "{"}, 0.0)
     assert after.install == "abc"
@@ -119,7 +119,7 @@ def test_one_document_that_is_rubbish_costs_no_other() -> None:
 
 
 def test_a_late_state_joins_what_has_happened_since() -> None:
-    """The host's incident of before and the one opened without it become one thread."""
+    """The host's incident of the previous run and the one opened without it become one thread."""
     before = persisted_state.Kept(
         incidents={
             "host": incident("old", mails=2, references=("old.1",)),
@@ -136,14 +136,14 @@ def test_a_late_state_joins_what_has_happened_since() -> None:
 
 
 def test_a_stall_not_told_yet_goes_on_in_the_thread_of_before() -> None:
-    """The file came a few seconds late: no second 'opened' for the same stall."""
+    """The file was read a few seconds late: no second 'opened' for the same stall."""
     before = persisted_state.Kept(incidents={"host": incident("old", mails=1)})
     ours = Incidents({"host": incident("new")}, {"host": 1})
     assert persisted_state.merged(ours, before, 1000.0).by_key["host"].identifier == "old"
 
 
 def test_nobody_watched_while_the_program_was_down() -> None:
-    """Ten quiet minutes before an all clear are those that somebody saw."""
+    """Ten quiet minutes before 'resolved' must have been observed."""
     before = persisted_state.Kept(incidents={"host": incident("old", mails=1, active_seconds=10.0)})
     after = persisted_state.merged(Incidents(), before, 5000.0)
     assert after.by_key["host"].active_seconds == 5000.0
@@ -163,7 +163,7 @@ def texts_of(before: persisted_state.Kept) -> dict[str, Any]:
 def after(
     changed: dict[str, Any], now: float = 1000.0
 ) -> tuple[persisted_state.Kept, dict[str, Any]]:
-    """Return what is read of JSON of today's versions, and what is kept of it as text."""
+    """Return the state read from today's JSON, and the parts saved as text."""
     texts = {
         versioned(name, stored_documents.DOCUMENTS[name].version): json.dumps(value)
         for name, value in changed.items()
@@ -175,7 +175,7 @@ def after(
 
 
 def two() -> persisted_state.Kept:
-    """Return a state with two of much."""
+    """Return a state with two items in most documents."""
     silence = Silence("s1", (Matcher("alertname", "=", "A"),), 900.0, 3600, "x", "root")
     return persisted_state.Kept(
         install="abc",
@@ -188,7 +188,7 @@ def two() -> persisted_state.Kept:
 
 
 def test_a_field_that_is_missing_takes_no_default() -> None:
-    """'mails' was renamed by hand: that incident is not one without a mail, whose thread starts."""
+    """'mails' was renamed by hand: the incident is not read as one without mails."""
     changed = texts_of(two())
     changed["incidents"]["host"]["letters"] = changed["incidents"]["host"].pop("mails")
     before, asides = after(changed)
@@ -202,7 +202,7 @@ def test_a_field_that_is_missing_takes_no_default() -> None:
 
 
 def test_a_field_that_nobody_knows_is_not_ignored() -> None:
-    """Of a version without a number: what it meant would be lost with the next write."""
+    """From a version without a number: its meaning would be lost with the next write."""
     changed = texts_of(two())
     changed["digest"]["colour"] = "red"
     before, asides = after(changed)
@@ -212,22 +212,22 @@ def test_a_field_that_nobody_knows_is_not_ignored() -> None:
 
 
 def spoilt_alert(changed: dict[str, Any]) -> None:
-    """Have it be in a state that nobody knows."""
+    """Set an unknown state."""
     changed["alerts"][0]["state"] = "flapping"
 
 
 def spoilt_silence(changed: dict[str, Any]) -> None:
-    """Lack what a matcher matches."""
+    """Remove the label of a matcher."""
     changed["silences"]["silences"][0]["matchers"].append({"label": "a", "operator": "~"})
 
 
 def unusable_silence(changed: dict[str, Any]) -> None:
-    """Match by what is no regular expression."""
+    """Match by an invalid regular expression."""
     changed["silences"]["silences"][0]["matchers"][0] |= {"operator": "=~", "text": "("}
 
 
 def spoilt_group(changed: dict[str, Any]) -> None:
-    """Have a signal that nobody knows, beside a good one."""
+    """Add an unknown signal next to a known one."""
     changed["signals"]["groups"] = {"nobody knows it": {}, "hung_task": {"": [[1.0, 2.0]]}}
 
 
@@ -243,7 +243,7 @@ def spoilt_group(changed: dict[str, Any]) -> None:
 def test_one_bad_item_costs_no_other(
     spoil: Callable[[dict[str, Any]], None], name: str, left: str
 ) -> None:
-    """It is left out and kept as text; of a silence, never one of its matchers alone."""
+    """It is skipped and saved as text; of a silence, never a single one of its matchers."""
     changed = texts_of(two())
     spoil(changed)
     before, asides = after(changed)
@@ -259,7 +259,7 @@ def test_one_bad_item_costs_no_other(
 
 @pytest.mark.parametrize("lost", ["sequences", "digest"])
 def test_mails_that_are_numbered_anew_have_other_names(lost: str) -> None:
-    """The second 'mail 1 of incident 1 of the host' would be dropped by who has the first."""
+    """A second 'mail 1 of incident 1 of the host' would be dropped as a duplicate."""
     before, asides = after({**texts_of(two()), lost: [1]})
     assert before.install == ""
     assert before.digest.arrived, "and it is no machine that was never met"
@@ -267,7 +267,7 @@ def test_mails_that_are_numbered_anew_have_other_names(lost: str) -> None:
 
 
 def test_no_document_costs_another_whatever_is_in_it() -> None:
-    """Each in turn is no JSON, too deep, or of another type."""
+    """Each in turn is no JSON, nested too deeply, or of another type."""
     texts = persisted_state.documents(two())
     for name in texts:
         for text in (
@@ -295,7 +295,7 @@ def test_no_document_costs_another_whatever_is_in_it() -> None:
 def numbered(
     migrations: tuple[Callable[[Any], Any], ...], document: str = "sequences"
 ) -> stored_documents.Schema:
-    """Return a schema in which a document has more versions, the last declared as today's."""
+    """Return a schema in which a document has more versions, the last one as the current."""
     own = stored_documents.DOCUMENTS[document]
     digests = (*own.digests, *(f"{n}" for n, _ in enumerate(migrations)))
     new = replace(own, digests=digests, migrations=(*own.migrations, *migrations))
@@ -303,7 +303,7 @@ def numbered(
 
 
 def test_a_document_goes_through_all_versions_that_it_missed() -> None:
-    """Version 1 counted from 0, version 2 had words for numbers."""
+    """Version 1 counted from 0, version 2 used words for numbers."""
     schema = numbered(
         (
             lambda found: {key: "x" * (number + 1) for key, number in found.items()},
@@ -329,7 +329,7 @@ def test_a_document_goes_through_all_versions_that_it_missed() -> None:
 
 
 def test_a_migration_that_fails_costs_its_document_only() -> None:
-    """A mistake of ours: the text is kept, and the start goes on."""
+    """A bug of ours: the text is saved, and the start continues."""
     schema = numbered((lambda found: found["nobody"],))
     texts = persisted_state.documents(two())
     before, unread = persisted_state.read(texts, 1000.0, schema)
@@ -339,7 +339,7 @@ def test_a_migration_that_fails_costs_its_document_only() -> None:
 
 
 def test_a_document_of_a_newer_version_is_left_alone_and_said() -> None:
-    """After a downgrade: nothing of it is read, written or removed; the rest is."""
+    """After a downgrade: none of it is read, written or removed; the rest is."""
     texts = {**persisted_state.documents(two()), "incidents.v7": "{}", "weather": "{}"}
     version = stored_documents.DOCUMENTS["incidents"].version
     del texts[versioned("incidents", version)]
@@ -355,7 +355,7 @@ def test_a_document_of_a_newer_version_is_left_alone_and_said() -> None:
 
 
 def test_after_an_upgrade_a_downgrade_and_an_upgrade_both_are_known() -> None:
-    """What the older version wrote is the latest; what only the newer one knew is not lost."""
+    """The older version wrote last; data that only the newer one knew is not lost."""
     documents = ("alerts", "incidents", "sequences", "silences", "digest", "devices")
     schemas = [numbered((lambda found: found,), name) for name in documents]
     schema = stored_documents.Schema(
@@ -388,10 +388,10 @@ def test_after_an_upgrade_a_downgrade_and_an_upgrade_both_are_known() -> None:
 
 
 def test_a_declaration_does_not_change_without_a_new_version() -> None:
-    """A name, type or kind in stored_documents.py changed: put a digest behind the last one there.
+    """A name, type or kind in stored_documents.py changed: add a digest after the last one there.
 
-    And a migration from the version before. A version that was never released may still change:
-    then its digest is replaced.
+    Also add a migration from the version before. An unreleased version may still change: then
+    replace its digest.
     """
     expected = {
         name: stored_documents.digest(each.type)
@@ -406,7 +406,7 @@ def test_a_declaration_does_not_change_without_a_new_version() -> None:
 
 
 def test_a_declaration_is_told_in_stored_words_only() -> None:
-    """Name, type, kind, the words of an enumeration: a class that moves changes no digest."""
+    """Name, type, kind, the values of an enumeration: moving a class changes no digest."""
     text = stored_documents.described(dict[str, Incident])
     for part in (
         "mails: integer,",
@@ -420,7 +420,7 @@ def test_a_declaration_is_told_in_stored_words_only() -> None:
 
 
 def test_a_field_without_a_declaration_is_an_error() -> None:
-    """Somebody adds a field, and forgets to say how it is stored."""
+    """A new field without a declaration of how it is stored."""
     with pytest.raises(TypeError, match=r"Matcher: .* but not text"):
         stored_documents._record(Matcher, "label operator")
     with pytest.raises(TypeError, match=r"Matcher: .* but not colour"):
@@ -435,7 +435,7 @@ def test_a_field_without_a_declaration_is_an_error() -> None:
 
 
 def test_only_times_of_the_programs_clock_are_moved() -> None:
-    """An hour asleep: how long a silence lasts, when a line was logged, a count stay."""
+    """An hour of suspend: how long a silence lasts, when a line was logged, a count stay."""
     silence = Silence("s", (Matcher("alertname", "=", "A"),), START, 3600, "x", "root")
     member = Member(
         labels=(), name="A", severity=Severity.WARNING, state=State.FIRING, since_seconds=START,
@@ -467,7 +467,7 @@ def test_only_times_of_the_programs_clock_are_moved() -> None:
 
 
 def test_what_signals_learnt_before_the_clock_was_set_is_moved_as_well() -> None:
-    """Booted in 1970, set an hour later: what was seen in the first hour is not 50 years old."""
+    """Booted in 1970, set an hour later: events of the first hour are not 50 years old."""
     before = persisted_state.Kept(
         signals=Memory(groups={"md_state": {"md0": ((60.0, 1.0), (90.0, 0.0))}}),
         wall_ahead_seconds=START - 60.0,

@@ -1,4 +1,4 @@
-"""The whole program on recorded machines, with a real mail server: what its users meet."""
+"""The whole program on recorded machines, with a real mail server, as users experience it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 Either = TypeVar("Either", Program, Played)
 Programs = list[Program | Played]
 QUIET_SECONDS = 700.0
-"""Ten minutes of silence and a little: after them comes the all-clear mail."""
+"""A little more than ten minutes without the stall: then the 'resolved' mail is sent."""
 QUIET_STEP_SECONDS = 4.0
-"""Between two looks further apart than 5 s nobody looked."""
+"""Between two polls more than 5 s apart nothing was observed."""
 
 
 def parsed(mail: Received) -> EmailMessage:
@@ -46,7 +46,7 @@ def parsed(mail: Received) -> EmailMessage:
 
 
 def rest(answers: Answers) -> list[Received]:
-    """Return the mails that have come and nobody looked at."""
+    """Return the new mails."""
     mails = []
     while True:
         try:
@@ -64,7 +64,7 @@ def stall(tmp_path: Path) -> Feed:
 
 @pytest.fixture
 def programs() -> Iterator[Programs]:
-    """Programs that a test started, and that must not outlive it."""
+    """Programs that a test started, and that must end with it."""
     started: Programs = []
     yield started
     for program in started:
@@ -108,7 +108,7 @@ def test_a_write_stall_is_one_mail_thread_a_metric_and_an_all_clear(
 
 
 def test_the_corpus_stall_is_one_thread_as_well(tmp_path: Path, programs: Programs) -> None:
-    """The recording the forecast was designed on, from boot to its all clear."""
+    """The recording that the forecast was designed on, from boot until it is resolved."""
     recording = Recording(stall_from_corpus(corpus(STALL), tmp_path / "recorded"))
     steps = then_idle(iter(recording.next, None), QUIET_SECONDS, QUIET_STEP_SECONDS)
     feed = Feed(steps, tmp_path / "feed")
@@ -123,7 +123,7 @@ def test_the_corpus_stall_is_one_thread_as_well(tmp_path: Path, programs: Progra
 
 @pytest.mark.parametrize("name", ["healthy-copy", "idle"])
 def test_a_healthy_machine_is_silent(name: str, tmp_path: Path, programs: Programs) -> None:
-    """GA8 and an idle machine: not one mail, also not ten minutes later."""
+    """A healthy busy day and an idle machine: not one mail, also not ten minutes later."""
     feed = Feed(then_idle(recorded(name), QUIET_SECONDS), tmp_path / "feed")
     with smtp_server() as (port, answers):
         program = started(programs, Played(tmp_path, feed, smtp_port=port))
@@ -165,7 +165,7 @@ def test_a_kill_loses_no_mail_that_had_not_been_sent(
 def test_a_server_that_defers_is_asked_again(
     stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
-    """4xx today, 250 a little later: one mail, and the log says both."""
+    """4xx today, 250 a little later: one mail, and the log has both."""
     answers = Answers(message="451 4.3.0 try later")
     with smtp_server(answers) as (port, _):
         program = started(programs, Played(tmp_path, stall, smtp_port=port))
@@ -180,7 +180,7 @@ def test_a_server_that_defers_is_asked_again(
 def test_a_server_that_refuses_for_good_is_told_and_the_mail_is_kept(
     stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
-    """5xx: nobody asks again by himself, the mail stays in state.db and counts on '/metrics'."""
+    """5xx: no automatic retry; the mail stays in state.db and is counted on '/metrics'."""
     answers = Answers(recipients={"ops@example.com": "550 5.1.1 no such user"})
     with smtp_server(answers) as (port, _):
         program = started(programs, Played(tmp_path, stall, smtp_port=port))
@@ -195,7 +195,7 @@ def test_a_server_that_refuses_for_good_is_told_and_the_mail_is_kept(
 def test_a_state_directory_that_cannot_be_written_stops_no_mail(
     stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
-    """Below a file no directory can be made: the mail leaves from memory, the fact is told."""
+    """No directory can be made below a file: the mail is sent from memory, the error is logged."""
     blocker = tmp_path / "state"
     blocker.write_text("not a directory")
     with smtp_server() as (port, answers):
@@ -210,7 +210,7 @@ def test_a_state_directory_that_cannot_be_written_stops_no_mail(
 def test_a_file_that_is_no_state_is_set_aside_and_said_once(
     stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
-    """Garbage before the start, and again while it runs: two lines, and no word of a cure."""
+    """Garbage before the start, and again at run time: two messages, none that it works again."""
     program = Played(tmp_path, stall)
     program.state.mkdir()
     (program.state / "state.db").write_bytes(b"\xa5" * 20_000)
@@ -228,7 +228,7 @@ def test_a_file_that_is_no_state_is_set_aside_and_said_once(
 def test_a_source_that_breaks_in_the_stall_leaves_the_incident_open(
     stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
-    """'/proc/vmstat' turns to rubbish: 'unreadable' is mailed, no all clear."""
+    """'/proc/vmstat' becomes unreadable: 'unreadable' is mailed, not 'resolved'."""
     rubbish = {"/proc/vmstat": b"\x00\xff not a line of vmstat\n"}
     stall.steps[95:] = [replace(s, files={**s.files, **rubbish}) for s in stall.steps[95:]]
     with smtp_server() as (port, answers):
@@ -249,7 +249,7 @@ def test_a_source_that_breaks_in_the_stall_leaves_the_incident_open(
 
 
 def test_an_incident_that_closes_with_its_all_clear_is_closed_once(tmp_path: Path) -> None:
-    """Whoever sets both times alike gets one mail and one line about the end."""
+    """With both times equal there is one mail and one message about the end."""
     live = Live(tmp_path)
     with watched(tmp_path, live, settings="all_clear_after: 10s\nclose_after: 10s\n") as host:
         live.degrade()
@@ -261,7 +261,7 @@ def test_an_incident_that_closes_with_its_all_clear_is_closed_once(tmp_path: Pat
 
 
 def test_commands_answer_and_bad_input_is_named(tmp_path: Path) -> None:
-    """`version`, `config check` on good and bad files, a recording that is none."""
+    """`version`, `config check` on good and bad files, a path that is no recording."""
     version = subprocess.run([COMMAND, "version"], capture_output=True, text=True, check=True)
     assert version.stdout.startswith("iowarden 0.")
     good = tmp_path / "good.yaml"
@@ -285,7 +285,7 @@ def test_commands_answer_and_bad_input_is_named(tmp_path: Path) -> None:
     answer = run("config", "check", str(good))
     assert answer.returncode == 78
     assert f"'{good}': expected a directory" in answer.stderr
-    assert "'rules_directory'" in answer.stderr  # as the file calls it
+    assert "'rules_directory'" in answer.stderr  # as the file names it
     good.write_text(f"listen: 127.0.0.1:{free_port()}\nstate_directory: {tmp_path}\n")
     line = [COMMAND, "run", "--config", str(good), "--play", str(tmp_path)]
     ended = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
@@ -296,7 +296,7 @@ def test_commands_answer_and_bad_input_is_named(tmp_path: Path) -> None:
 def test_a_state_that_comes_late_is_not_overwritten(
     stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
-    """Another process holds state.db at the start: the incident of before gets its all clear."""
+    """Another process locks state.db at the start: the earlier incident is reported resolved."""
     with smtp_server() as (port, answers):
         program = started(programs, Played(tmp_path, stall, smtp_port=port))
         stall.give(110)
@@ -313,7 +313,7 @@ def test_a_state_that_comes_late_is_not_overwritten(
             program.until(
                 lambda: "state is kept in memory only" in program.text(), "the lock to be told"
             )
-        # It is tried again with each commit and every minute: the frames that follow bring one.
+        # # It is retried with each commit and every minute: the following frames cause one.
         program.feed.give(60)
         program.until(lambda: "state: works again" in program.text(), "the state to be read")
         program.feed.give()
@@ -325,7 +325,7 @@ def test_a_state_that_comes_late_is_not_overwritten(
 def test_a_broken_frame_ends_the_program_with_one_error(
     stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
-    """A recording that cannot be played is bad input, not a thing to try again for ever."""
+    """A recording that cannot be played is bad input, and is not retried forever."""
     stall.give(10)
     (stall.directory / "000005" / "clock").write_text("monotonic_seconds soon\n")
     program = started(programs, Program(tmp_path, stall))
@@ -349,7 +349,7 @@ def test_an_inherited_journal_stream_hides_nothing(
 def test_the_journal_of_the_machine_is_found(
     stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
-    """By its usual place, from a terminal: what is said there is in the journal as well."""
+    """By its usual path, from a terminal: the messages are in the journal as well."""
     with private_journald() as journald:
         program = Program(tmp_path, stall)
         program.prefix = journald.command()
@@ -361,7 +361,7 @@ def test_the_journal_of_the_machine_is_found(
 
 
 def test_a_test_mail_tells_what_the_server_said(tmp_path: Path) -> None:
-    """`iowarden test-mail`: the dialogue's lines, exit 0 when it was taken and 1 when not."""
+    """`iowarden test-mail`: the dialogue's lines, exit 0 if it was accepted and 1 if not."""
     settings = tmp_path / "iowarden.yaml"
     with smtp_server() as (port, answers):
         settings.write_text(
@@ -379,7 +379,7 @@ def test_a_test_mail_tells_what_the_server_said(tmp_path: Path) -> None:
 
 
 def test_a_test_mail_without_a_server_reaches_nobody(tmp_path: Path) -> None:
-    """It is written to the Maildir that nobody reads: a script must not take that for delivered."""
+    """It is written to the local Maildir: a script must not take that for delivered."""
     settings = tmp_path / "iowarden.yaml"
     settings.write_text(f"state_directory: {tmp_path}\n")
     answer = run("test-mail", "--config", str(settings))
@@ -415,11 +415,11 @@ def test_the_journal_has_the_alert_with_its_fields(
 def test_a_journal_that_stops_reading_stops_nothing(
     stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
-    """journald hangs with its socket full: ticks and mail go on, what was not said is counted."""
+    """journald hangs with its socket full: ticks and mail continue, lost messages are counted."""
     with private_journald() as journald, smtp_server() as (port, answers):
         journald.process.send_signal(signal.SIGSTOP)
         full = False
-        while not full:  # each sender may have only so much under way
+        while not full:  # each sender may have only so much queued
             sender = journal.Log(socket_path=journald.socket_path)
             sender.send(journal.TROUBLE, 4, "filling the queue")
             full = sender.lost_total > 0
@@ -440,7 +440,7 @@ def test_a_journal_that_stops_reading_stops_nothing(
 def test_what_the_signals_learnt_outlives_a_kill(
     stall: Feed, tmp_path: Path, programs: Programs
 ) -> None:
-    """How fast the disk usually is takes long to learn: it is in state.db ten minutes later."""
+    """The usual speed of the disk takes long to learn: it is in state.db ten minutes later."""
     program = started(programs, Played(tmp_path, stall))
     stall.give()
     program.caught_up()

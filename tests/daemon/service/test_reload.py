@@ -1,6 +1,6 @@
-"""SIGHUP to the whole program: what is good comes into force, what is not changes nothing.
+"""SIGHUP to the whole program: a valid configuration comes into force, an invalid one does not.
 
-The signal itself is sent where a process is the point; else its event goes to the loop.
+The signal itself is sent if a process is needed; otherwise its event is posted to the loop.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ ASLEEP = {"/proc/sys/vm/laptop_mode": "5\n"}
 
 
 def write_rule(host_directory: Path, severity: str) -> None:
-    """Write or change the rule of an administrator."""
+    """Write or change a user's rule."""
     (host_directory / "rules.d").mkdir(exist_ok=True)
     (host_directory / "rules.d" / "mine.yaml").write_text(RULE.replace("SEVERITY", severity))
 
 
 def reload(host: Watched, what: str = "configuration reloaded") -> None:
-    """Ask for a reload and wait for what it says."""
+    """Request a reload and wait for its message."""
     before = host.program.text().count(what)
     host.program.hang_up()
     host.program.until(lambda: host.program.text().count(what) > before, what)
@@ -58,7 +58,7 @@ def change(host: Watched, *pairs: tuple[str, str]) -> None:
 
 
 def test_periods_levels_and_recipients_are_in_force_after_it(tmp_path: Path) -> None:
-    """Who is mailed by which server, what is logged and how often is read."""
+    """Mail recipients and server, log level and poll intervals."""
     live = Live(tmp_path)
     with smtp_server() as (port, others), watched(tmp_path, live) as host:
         host.wait(20)
@@ -72,19 +72,19 @@ def test_periods_levels_and_recipients_are_in_force_after_it(tmp_path: Path) -> 
         host.wait(8)
         assert host.program.metrics()[GOOD] == 1.0
         live.degrade()
-        assert host.wait(40) == []  # it was read with the reload, and is again in an hour
+        assert host.wait(40) == []  # it was read with the reload, and will be again in an hour
         assert "ArrayDegraded" not in host.program.text()
         change(host, ("periods: {md: 1h}\n", "log_level: error\n"))
         reload(host)
         host.wait_only(40)
         assert others.next().recipients == ("night@example.com",)
         assert host.mails() == []
-        # Nothing below an error is said any more, not even that it was reloaded once again.
+        # # Only errors are logged now, not even that it was reloaded once again.
         assert "night@example.com: 250" not in host.program.text()
 
 
 def test_a_rule_that_is_switched_off_and_on_again_follows(tmp_path: Path) -> None:
-    """An override is in force from the next round on, and ends as it began."""
+    """An override is in force from the next evaluation on, and ends as it began."""
     live = Live(tmp_path)
     with watched(tmp_path, live) as host:
         host.wait(8)
@@ -102,7 +102,7 @@ def test_a_rule_that_is_switched_off_and_on_again_follows(tmp_path: Path) -> Non
 
 
 def test_a_drive_that_is_written_down_is_missed_from_the_next_look_on(tmp_path: Path) -> None:
-    """'smart.drives' is in force after a reload: the drive of this serial number is nowhere."""
+    """'smart.drives' is in force after a reload: no drive has this serial number."""
     live = Live(tmp_path)
     missing = 'iowarden_disk_cover{cover="missing",disk="WD-WCC130000000"}'
     with watched(tmp_path, live) as host:
@@ -110,7 +110,7 @@ def test_a_drive_that_is_written_down_is_missed_from_the_next_look_on(tmp_path: 
         live.change({"/.probe/run smartctl --scan --json=c": found})
         host.wait(20)
         assert missing not in host.program.metrics()
-        # Both disks of the machine have been asked: it is neither of them.
+        # # Both disks of the machine have been polled: it is neither of them.
         for name in ("sda", "sdb"):
             target = smartctl_runner.Target(f"/dev/{name}", "scsi", name)
             live.change({probe_path("run", smartctl_runner.command(target, "full")): found})
@@ -135,7 +135,7 @@ def test_a_reload_while_it_starts_does_not_end_it(tmp_path: Path) -> None:
     try:
         status = Path(f"/proc/{program.process.pid}/status")
         program.until(lambda: caught(status) >> (signal.SIGHUP - 1) & 1, "a handler of SIGHUP")
-        # It is caught while the rules are read: they are bad, and end it.
+        # # It arrives while the rules are read: they are invalid, and end the program.
         assert program.end(signal.SIGHUP) == exit_status.CONFIG
     finally:
         program.close()
@@ -148,7 +148,7 @@ def caught(status: Path) -> int:
 
 
 def test_what_needs_a_restart_is_named_and_stays(tmp_path: Path) -> None:
-    """Another port and state directory: said once, and the old ones serve."""
+    """Another port and state directory: logged once, and the old ones stay in use."""
     with watched(tmp_path, Live(tmp_path)) as host:
         host.wait(8)
         change(
@@ -168,7 +168,7 @@ def test_what_needs_a_restart_is_named_and_stays(tmp_path: Path) -> None:
 
 
 def test_an_alert_outlives_a_reload(tmp_path: Path) -> None:
-    """An array is degraded and a disk hangs while the file is read: nothing ends, nothing anew."""
+    """An array is degraded and a disk hangs while the file is read: no alert ends or restarts."""
     live = Live(tmp_path)
     with watched(tmp_path, live) as host:
         live.degrade()
@@ -187,7 +187,7 @@ def test_an_alert_outlives_a_reload(tmp_path: Path) -> None:
 
 
 def test_an_alert_whose_rule_is_removed_is_gone_and_not_well(tmp_path: Path) -> None:
-    """Somebody deletes the rule file while it fires: the journal says so, there is no all clear."""
+    """The rule file is deleted while it fires: the journal has it, there is no 'resolved' mail."""
     write_rule(tmp_path, "warning")
     live = Live(tmp_path)
     live.change(ASLEEP)
@@ -203,7 +203,7 @@ def test_an_alert_whose_rule_is_removed_is_gone_and_not_well(tmp_path: Path) -> 
 
 
 def test_a_rule_made_less_severe_gives_no_all_clear(tmp_path: Path) -> None:
-    """From warning to notice while it fires: it is as it was, only not mailed any more."""
+    """From warning to notice while it fires: unchanged, but no longer mailed."""
     write_rule(tmp_path, "warning")
     live = Live(tmp_path)
     live.change(ASLEEP)
@@ -216,7 +216,7 @@ def test_a_rule_made_less_severe_gives_no_all_clear(tmp_path: Path) -> None:
 
 
 def test_a_rule_made_more_severe_goes_on_in_the_thread(tmp_path: Path) -> None:
-    """From warning to critical while it fires: 'ESCALATED' at once, and one all clear for both."""
+    """From warning to critical while it fires: 'WORSE' at once, and one 'resolved' for both."""
     write_rule(tmp_path, "warning")
     live = Live(tmp_path)
     live.change(ASLEEP)
@@ -272,7 +272,7 @@ def _no_file(host: Watched) -> str:
 def test_a_bad_configuration_changes_nothing(
     tmp_path: Path, spoil: Callable[[Watched], str]
 ) -> None:
-    """The running one stays; journal, metric and alert say so until a good one is read."""
+    """The running one stays; journal, metric and alert report it until a valid one is read."""
     live = Live(tmp_path)
     with watched(tmp_path, live) as host:
         live.degrade()
@@ -298,14 +298,14 @@ def test_a_bad_configuration_changes_nothing(
 
 
 def test_a_hangup_while_a_file_hangs_is_told_and_made_good(tmp_path: Path) -> None:
-    """'/etc' on a hung disk: the loop turns, the trouble is told; both HUPs are served at last."""
+    """'/etc' on a hung disk: the loop runs, the problem is logged; both HUPs are served later."""
     live = Live(tmp_path)
     with watched(tmp_path, live) as host:
         write_rule(tmp_path, "warning")
         host.wait(8)
         with held(tmp_path / "rules.d" / "mine.yaml"):
             host.program.hang_up()
-            host.wait_only(4)  # else both are one
+            host.wait_only(4)  # otherwise both are one
             host.program.hang_up()
             live.degrade()
             (mail,) = host.wait(40)
@@ -322,11 +322,11 @@ def test_a_hangup_while_a_file_hangs_is_told_and_made_good(tmp_path: Path) -> No
 
 @contextlib.contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Let whoever opens a file wait, as on a disk that hangs. Source: fcntl(2), leases.
+    """Block any process that opens a file, like a disk that hangs. Source: fcntl(2), leases.
 
     Limits: 45 s (/proc/sys/fs/lease-break-time).
     """
-    before = signal.signal(signal.SIGIO, signal.SIG_IGN)  # tells that somebody waits
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)  # shows that a process is blocked
     try:
         with path.open("r+") as file:
             try:
@@ -339,7 +339,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 class Manager:
-    """The socket on which systemd hears of a service: read at once, as systemd does."""
+    """The notify socket of systemd: read at once, as systemd does."""
 
     def __init__(self, path: Path) -> None:
         """Listen at `path`."""
@@ -355,7 +355,7 @@ class Manager:
             self._datagrams.put(text)
 
     def said(self) -> list[str]:
-        """Return the lines that came by now, without the watchdog's."""
+        """Return the lines received so far, without the watchdog's."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
             sender.sendto(b"by now", str(self._path))
         texts = iter(lambda: self._datagrams.get(timeout=20.0), "by now")
@@ -371,14 +371,14 @@ class Manager:
 
 @pytest.fixture
 def manager(tmp_path: Path) -> Iterator[Manager]:
-    """Return what systemd hears at 'notify'."""
+    """Return the notifications that systemd receives with Type=notify."""
     manager = Manager(tmp_path / "notify")
     yield manager
     manager.close()
 
 
 def test_the_manager_hears_of_a_reload(tmp_path: Path, manager: Manager) -> None:
-    """RELOADING with the time, then READY; of a refused one the status says why."""
+    """RELOADING with the time, then READY; the status has the reason of a refused one."""
     environment = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
     with watched(tmp_path, Live(tmp_path), environment=environment, own_process=True) as host:
         host.wait(8)
@@ -403,7 +403,7 @@ def test_the_manager_hears_of_a_reload(tmp_path: Path, manager: Manager) -> None
 def test_a_signal_while_systemd_is_told_something_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """systemd reads late, a signal comes meanwhile: the datagram is sent all the same."""
+    """systemd reads late, a signal arrives meanwhile: the datagram is sent all the same."""
     told: list[bytes] = []
     with (
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver,

@@ -1,4 +1,4 @@
-"""Rules that look back, over real restarts of the whole program."""
+"""Range-based rules, over real restarts of the whole program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NEVER_ON = "absent_over_time(nothing_of_it[20m])"
 
 
 def machine(tmp_path: Path, *expressions: str) -> Live:
-    """Return a machine with an alert of the user's own for each expression: A0, A1 ..."""
+    """Return a machine with a user's alert for each expression: A0, A1 ..."""
     rules = "".join(
         f"      - {{alert: A{number}, expr: '{text}', labels: {{severity: notice}}}}\n"
         for number, text in enumerate(expressions)
@@ -54,7 +54,7 @@ def states(host: Watched) -> dict[str, str]:
 
 
 def test_a_window_goes_on_after_a_restart(tmp_path: Path) -> None:
-    """What was on ten minutes ago still is in the window of twenty, and leaves it at its time."""
+    """Samples of ten minutes ago are still in a window of twenty, and leave it in time."""
     with watched(tmp_path, machine(tmp_path, WAS_ON)) as host:
         host.live.change({LAPTOP: "5\n"})
         host.wait_only(20)
@@ -71,7 +71,7 @@ def test_a_window_goes_on_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_nothing_fires_on_a_window_that_nobody_watched(tmp_path: Path) -> None:
-    """`absent_over_time` waits after the first start, and after a restart it need not again."""
+    """`absent_over_time` waits after the first start, but not after a restart."""
     with watched(tmp_path, machine(tmp_path, NEVER_ON)) as host:
         host.wait_only(18 * MINUTE)
         assert states(host) == {"A0": "pending"}
@@ -84,7 +84,7 @@ def test_nothing_fires_on_a_window_that_nobody_watched(tmp_path: Path) -> None:
 
 
 def test_a_kill_costs_no_more_than_look_back_bridges(tmp_path: Path) -> None:
-    """kill -9 between two saves: what the last one has is enough for the window to go on."""
+    """kill -9 between two saves: the last one is enough to continue the window."""
     rules = [text.replace("20m", "40m") for text in (WAS_ON, NEVER_ON)]
     with watched(tmp_path, machine(tmp_path, *rules)) as host:
         host.live.change({LAPTOP: "5\n"})
@@ -100,7 +100,7 @@ def test_a_kill_costs_no_more_than_look_back_bridges(tmp_path: Path) -> None:
 
 
 def test_a_history_that_is_no_database_is_set_aside(tmp_path: Path) -> None:
-    """It is said by name; the program starts, and its windows begin anew."""
+    """Its file is named; the program starts, and its windows start again."""
     with watched(tmp_path, machine(tmp_path, NEVER_ON)) as host:
         host.wait_only(21 * MINUTE)
         assert states(host) == {"A0": "firing"}
@@ -113,7 +113,7 @@ def test_a_history_that_is_no_database_is_set_aside(tmp_path: Path) -> None:
 
 
 def test_a_clock_that_went_back_is_no_history(tmp_path: Path) -> None:
-    """The clock is set back a day between a stop and a start: nobody knows how long that was."""
+    """The clock is set back a day between a stop and a start: the interval is unknown."""
     live = machine(tmp_path, WAS_ON, NEVER_ON)
     with watched(tmp_path, live) as host:
         live.change({LAPTOP: "5\n"})
@@ -125,12 +125,12 @@ def test_a_clock_that_went_back_is_no_history(tmp_path: Path) -> None:
         live.leap(10.0, -86_400.0)
         host.start_again()
         host.wait_only(MINUTE)
-        assert states(host)["A1"] == "firing"  # it was, and nothing says that it is over
+        assert states(host)["A1"] == "firing"  # it fired, and nothing shows that it is resolved
         assert "Traceback" not in host.program.text()
 
 
 def test_a_machine_without_such_rules_has_no_history(tmp_path: Path) -> None:
-    """The shipped rules look back with signals of their own: nothing is written for them."""
+    """The shipped rules use signals for ranges: no samples are stored for them."""
     with watched(tmp_path, Live(tmp_path)) as host:
         host.wait_only(2 * SAVE_SECONDS)
         assert host.program.end() == 0
@@ -139,7 +139,7 @@ def test_a_machine_without_such_rules_has_no_history(tmp_path: Path) -> None:
 
 
 def test_a_replay_writes_no_history(tmp_path: Path) -> None:
-    """`iowarden replay` runs rules that look back, and leaves the state directory as it was."""
+    """`iowarden replay` evaluates range-based rules, and leaves the state directory unchanged."""
     machine(tmp_path, NEVER_ON)
     frames = [(100.0 + n, {"/proc/uptime": f"{100 + n}.00 0.00\n"}) for n in range(30)]
     recording = write_recording(tmp_path / "recorded", frames)
@@ -152,11 +152,11 @@ def test_a_replay_writes_no_history(tmp_path: Path) -> None:
     assert list(state.iterdir()) == []
 
 
-# --- what is handed over, and when
+# # --- what is handed over, and when
 
 
 class Disk:
-    """Takes what is saved, as history.db does, when the test lets it."""
+    """Takes saved samples, like history.db, when the test permits."""
 
     def __init__(self) -> None:
         self.working_since: float | None = None
@@ -182,17 +182,17 @@ class Disk:
 
 
 class Log:
-    """Takes what is said."""
+    """Stores messages."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
 
     def send(self, _: object, __: int, text: str) -> None:
-        """Take a line."""
+        """Store a message."""
         self.said.append(text)
 
     def trouble(self, _: str, text: str, __: object) -> None:
-        """Take a trouble."""
+        """Store an error."""
         self.said += [text] if text else []
 
 
@@ -201,7 +201,7 @@ RULE = "groups: [{name: g, rules: [{alert: A, expr: 'max_over_time(x[1h]) > 1'}]
 
 
 class Handed:
-    """An engine that is told a value each second, and what of it is handed over."""
+    """An engine with a new value each second, and the samples handed over."""
 
     def __init__(self) -> None:
         self.disk = Disk()
@@ -211,7 +211,7 @@ class Handed:
         self.now = START
 
     def run(self, seconds: int) -> list[Tail]:
-        """Let time pass; return what was handed over."""
+        """Advance the clock; return the samples handed over."""
         for _ in range(seconds):
             self.now += 1.0
             self.engine.hub.store.append("x", (), self.now, self.now - START)
@@ -220,7 +220,7 @@ class Handed:
         return self.new()
 
     def new(self) -> list[Tail]:
-        """Return what was handed over of late."""
+        """Return the samples handed over lately."""
         found = []
         while not self.disk.taken.empty():
             found.append(self.disk.taken.get())
@@ -228,7 +228,7 @@ class Handed:
 
 
 def values(tails: list[Tail]) -> list[float]:
-    """Return the values in what was handed over."""
+    """Return the values in the samples handed over."""
     return [value for tail in tails for _, _, _, numbers in tail.rows for value in numbers]
 
 
@@ -248,7 +248,7 @@ def test_only_what_is_new_is_handed_over() -> None:
 
 
 def test_what_could_not_be_written_is_handed_over_again() -> None:
-    """The disk refuses for an hour: then all of that hour comes, in parts that memory can bear."""
+    """The disk fails for an hour: then all of that hour is written, in parts of limited size."""
     host = Handed()
     (first,) = host.run(int(SAVE_SECONDS) + 1)
     host.tails.take(Written(first.until_seconds, error="history: full"))
@@ -266,7 +266,7 @@ def test_what_could_not_be_written_is_handed_over_again() -> None:
 
 
 def test_nothing_is_handed_to_a_disk_that_hangs() -> None:
-    """Nothing piles up meanwhile; when it answers, what is missing follows at once."""
+    """Nothing accumulates meanwhile; when it answers, the missing samples follow at once."""
     host = Handed()
     host.disk.hangs = True
     assert host.run(1000) == []
@@ -277,7 +277,7 @@ def test_nothing_is_handed_to_a_disk_that_hangs() -> None:
 
 
 def test_a_new_file_gets_all_of_it() -> None:
-    """Somebody removed history.db: what memory has of the past is in the next one."""
+    """history.db was deleted: samples in memory are written to the new one."""
     host = Handed()
     (tail,) = host.run(int(SAVE_SECONDS) + 1)
     host.tails.take(Written(tail.until_seconds))
@@ -293,7 +293,7 @@ def test_a_new_file_gets_all_of_it() -> None:
 
 @pytest.mark.parametrize("ahead", [0.0, 5000.0])
 def test_a_tail_of_the_future_is_moved_and_no_window_is_full(ahead: float) -> None:
-    """The clock was set back since: the samples are the newest there can be, and prove nothing."""
+    """The clock was set back since: the samples are the newest possible, and prove nothing."""
     host = Handed()
     times = array("d", [START + ahead - 100 + n for n in range(100)])
     seen = Seen({"x": START - 9999}, START + ahead - 1)

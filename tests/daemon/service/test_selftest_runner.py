@@ -1,4 +1,4 @@
-"""Self-tests through the real probe and a real control socket; a program stands for smartctl."""
+"""Self-tests through the real probe and a real control socket; a script replaces smartctl."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ printf '%s' '{"json_format_version":[1,0],
 "ata_smart_self_test_log":{"standard":{"revision":1,"table":['"$log"']}},
 "temperature":{"current":30},"power_on_time":{"hours":1000}}'
 """
-"""A disk does what files say: 'smartctl.refuse-disk0', '.asleep-disk0', '.log-disk0'; while
-there is '.runs-disk0' a test runs."""
+"""A disk behaves as files state: 'smartctl.refuse-disk0', '.asleep-disk0', '.log-disk0'; while
+'.runs-disk0' exists, a test runs."""
 
 FAILED = (
     '{"type":{"value":2,"string":"Extended offline"},"status":{"value":121,'
@@ -96,7 +96,7 @@ WEEKLY = Group(("*",), {"long": calendar.parse("Sun 03:00")})
 
 
 class Lines:
-    """A log that keeps what is said."""
+    """A log that stores messages."""
 
     lost_total = 0
 
@@ -104,12 +104,12 @@ class Lines:
         self.lines: list[str] = []
 
     def send(self, _kind: object, _priority: int, message: str, **_: object) -> None:
-        """Keep a line."""
+        """Store a message."""
         self.lines.append(message)
 
 
 class Machine:
-    """Three disks behind two RAID controllers; a clock that goes when a test says so."""
+    """Three disks behind two RAID controllers; a clock that the test advances."""
 
     def __init__(self, directory: Path) -> None:
         self.probe = Probe(directory)
@@ -151,7 +151,7 @@ class Machine:
         self.kept += 1
 
     def restarted(self) -> None:
-        """Begin anew with what was kept."""
+        """Restart with the persisted state."""
         runs = self.tests.runs
         groups = self.tests.groups
         self.tests = self._start()
@@ -159,7 +159,7 @@ class Machine:
         self.tests.restore(runs, self.now)
 
     def does(self, disk: str, what: str, text: str | None = "") -> None:
-        """Have a disk do something, or with None no longer."""
+        """Set a behaviour of a disk, or with None remove it."""
         path = self.program.with_name(f"smartctl.{what}-{disk}")
         if text is None:
             path.unlink()
@@ -173,7 +173,7 @@ class Machine:
         return [f"disk{words.partition(' ')[0]}" for words in told]
 
     def observe(self) -> None:
-        """Read what there is."""
+        """Poll the drives."""
         self.poller.read(self.looks)
         assert self.poller.settled(DEADLINE_SECONDS)
         volumes = {
@@ -198,7 +198,7 @@ class Machine:
         )
 
     def later(self, seconds: float, step: float = 60.0, busy_ratio: float = 0.0) -> None:
-        """Let time pass, a minute at a time; the second volume is so busy."""
+        """Advance the clock, a minute at a time; the second volume is this busy."""
         for _ in range(int(seconds // step)):
             self.now += step
             self.io += int(1000 * step * busy_ratio)
@@ -207,7 +207,7 @@ class Machine:
             self.take()
 
     def take(self) -> None:
-        """Take what threads have said, and wait for those at work."""
+        """Take the results of threads, and wait for running ones."""
         while any(t.name == "self-test" for t in threading.enumerate()) or not self.events.empty():
             try:
                 event = self.events.get(timeout=0.05)
@@ -216,11 +216,11 @@ class Machine:
             self.tests.take(event, self.now)
 
     def outcome(self, disk: str, kind: str = "long") -> str:
-        """What became of a test."""
+        """Return the state of a test."""
         return self.tests.runs[f"SERIAL-{disk}"][kind].outcome.value
 
     def ask(self, name: str, **arguments: object) -> dict[str, Any]:
-        """What somebody is answered: a document, or an error."""
+        """Return the reply to a user: a document, or an error."""
         got: list[dict[str, Any]] = []
         self.tests.answer(
             control_socket.Command(name, arguments, "alice (uid 7)", got.append), self.now
@@ -267,7 +267,7 @@ def test_scheduled_tests_run_one_after_the_other_at_a_controller(machine: Machin
 
 
 def test_a_failed_test_names_the_sector(machine: Machine) -> None:
-    """The drive's log has it; it is told, and shown."""
+    """It is in the drive's log; it is logged, and shown."""
     machine.later(60)
     assert "answer" in machine.ask("selftest start", disk="SERIAL-disk2", kind="long")
     machine.take()
@@ -281,7 +281,7 @@ def test_a_failed_test_names_the_sector(machine: Machine) -> None:
 
 
 def test_a_sleeping_disk_is_not_woken_by_the_schedule_but_by_a_person(machine: Machine) -> None:
-    """It fell asleep after its last poll: the test is postponed, no '-t' reaches it."""
+    """It is in standby since its last poll: the test is postponed, no '-t' reaches it."""
     machine.tests.groups = (Group(("SERIAL-disk2",), WEEKLY.calendars),)
     machine.later(3540)
     machine.does("disk2", "asleep")
@@ -307,7 +307,7 @@ def test_a_busy_disk_is_tested_when_it_has_less_to_do(machine: Machine) -> None:
 
 
 def test_what_a_drive_refuses_is_said_once_with_what_reads_it_instead(machine: Machine) -> None:
-    """Behind a controller that translates: no second try before the next date."""
+    """Behind a controller that translates: no retry before the next date."""
     machine.tests.groups = (Group(("SERIAL-disk2",), WEEKLY.calendars),)
     machine.does("disk2", "refuse")
     machine.later(3600 + 300)
@@ -326,7 +326,7 @@ def test_what_a_drive_refuses_is_said_once_with_what_reads_it_instead(machine: M
 
 
 def test_a_person_cannot_test_two_that_may_be_one_array_by_mistake(machine: Machine) -> None:
-    """Refused with the reason, unless '--force'; a second one in a disk is refused always."""
+    """Refused with the reason, unless '--force'; a second one on a disk is refused always."""
     machine.later(60)
     machine.ask("selftest start", disk="SERIAL-disk0", kind="long")
     machine.take()
@@ -348,7 +348,7 @@ def test_a_person_cannot_test_two_that_may_be_one_array_by_mistake(machine: Mach
 
 
 def test_a_test_is_aborted_by_whom_and_not_begun_again(machine: Machine) -> None:
-    """One that iowarden began; then one that somebody else began; then none runs."""
+    """One that iowarden started; then one that another program started; then none runs."""
     machine.tests.groups = (Group(("SERIAL-disk2",), WEEKLY.calendars),)
     machine.later(3600 + 300)
     machine.does("disk2", "refuse")
@@ -372,7 +372,7 @@ def test_a_test_is_aborted_by_whom_and_not_begun_again(machine: Machine) -> None
 
 
 def test_a_running_test_is_followed_over_a_restart(machine: Machine) -> None:
-    """iowarden restarts meanwhile: the result is seen, nothing begins twice."""
+    """iowarden restarts meanwhile: the result is found, no test starts twice."""
     machine.tests.groups = (Group(("SERIAL-disk2",), WEEKLY.calendars),)
     machine.later(3600 + 300)
     assert machine.outcome("disk2") == "running"
@@ -387,7 +387,7 @@ def test_a_running_test_is_followed_over_a_restart(machine: Machine) -> None:
 
 
 def test_without_what_was_kept_nothing_begins(machine: Machine) -> None:
-    """state.db cannot be read: whether a test was done is not known."""
+    """state.db cannot be read: whether a test was run is unknown."""
     machine.tests = machine._start()
     machine.tests.groups = (WEEKLY,)
     machine.later(7200)
@@ -404,7 +404,7 @@ def test_the_command_line_waits_for_the_result(machine: Machine, tmp_path: Path)
     server = control_socket.Control(listen.bind(path), commands.put, print, remove=path)
 
     def run(*words: str, log: str = "") -> tuple[int, str]:
-        """Run a command to its end, and answer it meanwhile; a test that begins ends so."""
+        """Run a command to its end, and reply meanwhile; a started test ends with this outcome."""
         said: list[Asked] = []
         line = ("selftest", *words, "--state-directory", str(directory))
         thread = threading.Thread(target=lambda: said.append(run_command(*line)))
@@ -449,7 +449,7 @@ def test_the_command_line_waits_for_the_result(machine: Machine, tmp_path: Path)
 
 
 def test_a_machine_without_a_schedule_is_advised_of_one(machine: Machine) -> None:
-    """The line to write is one that the configuration takes; with a schedule nothing is said."""
+    """The proposed line is valid in the configuration; with a schedule there is no proposal."""
     machine.observe()
     (finding,) = findings.of_self_tests(parse_config("", "c.yaml"), machine.engine)
     assert (finding.level, finding.topic) == (Level.INFO, "self-tests")
@@ -479,7 +479,7 @@ def test_a_machine_without_a_schedule_is_advised_of_one(machine: Machine) -> Non
 def test_what_smartctl_says_to_a_test_is_told_apart(
     status: int | None, output: str, said: Said
 ) -> None:
-    """Begun, another one running, refused, or the drive not asked at all; as JSON and as text."""
+    """Started, another one running, refused, or the drive not accessed; as JSON and as text."""
     document = {"smartctl": {"output": ["smartctl 7.3", "", *output.splitlines()]}}
     for text in (json.dumps(document), f"smartctl 7.3 2022\n\n{output}\n"):
         value = {"status": status, "signal": 9, "stdout": text, "stderr": ""}
@@ -490,5 +490,5 @@ def test_what_smartctl_says_to_a_test_is_told_apart(
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"status": "0"}'])
 def test_what_is_no_answer_of_the_probe_is_a_failure(content: str) -> None:
-    """Whatever comes, a reply says so."""
+    """Every outcome has a reply."""
     assert selftest.judged(content).said is Said.FAILED

@@ -1,7 +1,7 @@
-"""Every operation on state.db fails once or for good, or the program dies in it: nothing is lost.
+"""Every operation on state.db fails once or permanently, or the program is killed: nothing is lost.
 
-The program's own mail path runs above a C library that lets the n-th operation fail, for each n
-until a run meets no fault any more.
+The program's own mail path runs on a C library that lets the n-th operation fail, for each n until
+a run meets no fault any longer.
 Source: sqlite.org, 'How SQLite Is Tested', I/O error testing and crash testing.
 """
 
@@ -29,18 +29,18 @@ from iowarden.daemon.storage.state_db import Batch, OutboxRow, State, StateLoade
 
 SUPPORT = Path(mail_path.__file__).parent
 MOST_OPERATIONS = 2000
-"""Far above anything counted: it ends a sweep that would not."""
+"""Far above anything counted: it ends a sweep that would not end."""
 
 
 @dataclass
 class Program:
-    """A process that lives as often as asked, and the server that takes its mails."""
+    """A program that is run as often as needed, and the server that accepts its mails."""
 
     process: subprocess.Popen[str]
     port: int
     answers: Answers
     taken: list[tuple[str, ...]] = field(default_factory=list)
-    """Of each mail that the server took: its id, then of a digest the ids of what it holds."""
+    """Of each mail that the server accepted: its id, then of a digest the ids of its parts."""
 
     def live(
         self,
@@ -51,7 +51,7 @@ class Program:
         for_good: bool = False,
         newcomer: bool = False,
     ) -> tuple[int, str, int]:
-        """Return the exit status of a life, how it ended, and how many operations it made."""
+        """Return the exit status of a run, how it ended, and its number of operations."""
         case = {"path": str(path), "port": self.port, "at": at, "error": error}
         stdin, stdout = pipes(self.process)
         stdin.write(json.dumps({**case, "for_good": for_good, "newcomer": newcomer}) + "\n")
@@ -65,7 +65,7 @@ class Program:
 
 
 def pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
-    """Return the ways to and from a process."""
+    """Return the pipes to and from a process."""
     assert process.stdin is not None
     assert process.stdout is not None
     return process.stdin, process.stdout
@@ -73,7 +73,7 @@ def pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
-    """Return the program, above what lets it fail."""
+    """Return the program, with the library that injects faults."""
     library = tmp_path_factory.mktemp("faults") / "faults.so"
     source = SUPPORT / "faults.c"
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
@@ -99,7 +99,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a state directory after an outage, with two mails in it that were not handed over."""
+    """Return a state directory after an outage, with two undelivered mails."""
     path = tmp_path_factory.mktemp("before") / "state" / "state.db"
     state = State(str(path), lambda _: None)
     state.commit(Batch(1, put={"alerts": "0", "incidents": "0"}, add=mail_path.OLD))
@@ -108,7 +108,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def kept(path: Path) -> StateLoaded:
-    """Return what a start would find."""
+    """Return what a start would load."""
     answers: list[object] = []
     state = State(str(path), answers.append)
     state.load()
@@ -127,7 +127,7 @@ ALL = ids((*mail_path.OLD, *(row for rows in mail_path.STEPS for row in rows)))
 
 
 def judge(program: Program, path: Path, *, repeats: int) -> None:
-    """Check that each mail came, in one way only, and at most so many of them again."""
+    """Check that each mail was sent, in one form only, with at most this many repeated."""
     ways: dict[str, set[str]] = {}
     for name, *held in program.taken:
         for each in held or [name]:
@@ -143,7 +143,7 @@ def judge(program: Program, path: Path, *, repeats: int) -> None:
 
 
 def half_done(path: Path, taken: list[tuple[str, ...]]) -> None:
-    """Check that what is durable is the state before or after a change, with all its mails."""
+    """Check that the durable state is the one before or after a change, with all its mails."""
     loaded = kept(path)
     assert loaded.documents["alerts"] == loaded.documents["incidents"], "half of a batch"
     delivered = {name for names in taken for name in names}
@@ -175,7 +175,7 @@ swept = pytest.mark.parametrize(
 def test_a_life_without_faults_delivers_and_ends(
     program: Program, before: Path, tmp_path: Path
 ) -> None:
-    """What the sweep sweeps over: a digest of what waited, two mails, and one refusal kept."""
+    """The test case: a digest of waiting mails, two mails, and one stored refusal."""
     _, path = next(cases(program, before, tmp_path))
     status, ended, count = program.live(path)
     assert (status, ended) == (0, "")
@@ -189,10 +189,10 @@ def test_a_life_without_faults_delivers_and_ends(
 def test_a_kill_in_any_operation_loses_nothing(
     program: Program, before: Path, tmp_path: Path, version: int, every: int
 ) -> None:
-    """A write is half done then: the next start delivers the rest, at most one mail again.
+    """A write is incomplete then: the next start delivers the rest, at most one mail is repeated.
 
-    And if a mail came meanwhile, it is no reason to send what may have been taken in another way.
-    The same for a file of the version before, which is converted on the way.
+    A new mail meanwhile is no reason to send in another form what may have been accepted. The same
+    applies to a file of the version before, which is converted meanwhile.
     """
     if version == 1:
         before = shutil.copytree(before.parent, tmp_path / "before") / before.name
@@ -230,7 +230,7 @@ def test_an_operation_that_fails_once_costs_nothing(
 def test_a_disk_that_fails_for_good_costs_nothing_but_memory(
     program: Program, before: Path, tmp_path: Path, error: int, every: int
 ) -> None:
-    """Mails go on without it; a start on the mended disk repeats only what it cannot know of."""
+    """Mails continue without it; a start on the repaired disk repeats only unknown ones."""
     for at, path in cases(program, before, tmp_path, every):
         status, _, count = program.live(path, at, error, for_good=True)
         assert status == 0, at

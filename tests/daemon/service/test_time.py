@@ -1,4 +1,4 @@
-"""Clocks that are set, sleep or stop, on the whole program: no false alert, and none lost."""
+"""Clocks that are set, and machines suspended or stopped: no false alert, and none lost."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def test_a_clock_that_is_set_begins_and_ends_nothing(tmp_path: Path, by: float) 
         (opened,) = host.wait(20)
         assert abs(opened["Date"].datetime.timestamp() - live.wall) < MINUTE
         live.leap(1.0, 1.0 - by)
-        assert host.wait(15 * MINUTE) == []  # neither an all clear nor a reminder
+        assert host.wait(15 * MINUTE) == []  # neither a 'resolved' mail nor a reminder
         live.degrade(0)
         (clear,) = host.wait(11 * MINUTE)
         assert host.program.text().count("the wall clock jumped") == 2
     assert clear["Subject"].startswith("[OK]")
     assert clear["References"] == opened["Message-ID"]
-    # By the clock as it is now, it began when it did.
+    # # By the current clock, it began at the right time.
     assert ": 15 min" in text(clear)
 
 
@@ -66,7 +66,7 @@ def test_a_mail_is_not_overdue_because_the_clock_was_set(tmp_path: Path) -> None
 
 
 def test_a_machine_that_sleeps_wakes_up_with_what_it_had(tmp_path: Path) -> None:
-    """A night's suspend: CLOCK_MONOTONIC stands still, the wall clock does not, nor do counters."""
+    """A suspend overnight: CLOCK_MONOTONIC and counters stop, the wall clock continues."""
     live = Live(tmp_path)
     with watched(tmp_path, live) as host:
         host.wait(20)
@@ -82,7 +82,7 @@ def test_a_machine_that_sleeps_wakes_up_with_what_it_had(tmp_path: Path) -> None
 
 
 def test_a_healthy_machine_that_sleeps_is_silent(tmp_path: Path) -> None:
-    """Suspended each night for a week, and awake for minutes: nothing to tell."""
+    """Suspended each night for a week, and awake for minutes: nothing to report."""
     live = Live(tmp_path)
     with watched(tmp_path, live) as host:
         for _ in range(7):
@@ -94,7 +94,7 @@ def test_a_healthy_machine_that_sleeps_is_silent(tmp_path: Path) -> None:
 
 
 def test_a_machine_that_boots_in_1970_gets_its_time_later(tmp_path: Path) -> None:
-    """No battery: a mail before the time is set says so; later ones have the right date."""
+    """No battery: a mail before the time is set has a note; later ones have the right date."""
     live = Live(tmp_path, uptime=10.0, wall=10.0)
     live.degrade()
     with watched(tmp_path, live) as host:
@@ -141,7 +141,7 @@ def test_a_restart_before_the_time_is_set_keeps_the_thread(tmp_path: Path) -> No
 def test_daylight_saving_is_in_the_dates_and_nowhere_else(
     tmp_path: Path, change: tuple[int, ...], before: str, after: str
 ) -> None:
-    """Both nights in Berlin: a mail on each side, with its zone, and as long apart as it was."""
+    """Both nights in Berlin: a mail on each side, with its time zone, and the right interval."""
     live = Live(tmp_path, wall=moment(*change) - 5 * MINUTE)
     with watched(tmp_path, live, environment=BERLIN) as host:
         host.wait(20)
@@ -154,7 +154,7 @@ def test_daylight_saving_is_in_the_dates_and_nowhere_else(
     assert clear["Date"].endswith(after)
     apart = clear["Date"].datetime - opened["Date"].datetime
     assert timedelta(minutes=11) < apart < timedelta(minutes=13)
-    assert f"{before} (" in text(clear)  # since when, in the zone of then
+    assert f"{before} (" in text(clear)  # start time in the time zone of that moment
 
 
 def test_a_week_is_a_week_over_daylight_saving(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_week_is_a_week_over_daylight_saving(tmp_path: Path) -> None:
 
 
 def test_a_program_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
-    """SIGSTOP for ten minutes, healthy, and with an array degraded: no alert, no end of one."""
+    """SIGSTOP for ten minutes, healthy, and with an array degraded: no alert, and none resolved."""
     live = Live(tmp_path)
     with watched(tmp_path, live) as host:
         host.wait(40)
@@ -197,7 +197,7 @@ def test_a_program_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None
 
 
 def test_what_was_mended_while_the_program_was_stopped_gets_its_quiet_time(tmp_path: Path) -> None:
-    """Nobody saw the minute pass: the all clear comes a minute after SIGCONT."""
+    """The quiet minute was not observed: it is resolved a minute after SIGCONT."""
     live = Live(tmp_path)
     with watched(tmp_path, live) as host:
         host.wait(40)
@@ -212,7 +212,7 @@ def test_what_was_mended_while_the_program_was_stopped_gets_its_quiet_time(tmp_p
 
 
 def test_a_disk_that_hangs_while_the_program_is_stopped_is_told(tmp_path: Path) -> None:
-    """It hung before SIGCONT: what is seen from then on counts, and is enough."""
+    """It hung before SIGCONT: only time from then on counts, and is enough."""
     live = Live(tmp_path)
     with watched(tmp_path, live) as host:
         host.wait(40)
@@ -229,7 +229,7 @@ STALLED = 'iowarden_device_stalled_seconds{device="sda"}'
 def test_a_restart_in_the_middle_of_a_hang_goes_on_with_it(
     tmp_path: Path, ending: signal.Signals
 ) -> None:
-    """Ended or killed: the disk has stood still as long as it has, and nothing is reported anew."""
+    """Stopped or killed: the disk's hang time continues, and nothing is reported again."""
     live = Live(tmp_path)
     with watched(tmp_path, live) as host:
         host.wait(40)
@@ -247,7 +247,7 @@ def test_a_restart_in_the_middle_of_a_hang_goes_on_with_it(
 
 
 def test_a_boot_in_the_middle_of_a_hang_begins_anew(tmp_path: Path) -> None:
-    """The same total of completions means nothing on another boot."""
+    """The same number of completed requests means nothing on another boot."""
     live = Live(tmp_path)
     with watched(tmp_path, live) as host:
         host.wait(40)
@@ -262,7 +262,7 @@ def test_a_boot_in_the_middle_of_a_hang_begins_anew(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("well", [True, False], ids=["mended", "as it was"])
 def test_a_restart_after_days_goes_on_with_the_incident(tmp_path: Path, *, well: bool) -> None:
-    """Off for three days: an all clear a minute after somebody looks again, or nothing new."""
+    """Off for three days: resolved a minute after the start, or nothing new."""
     live = Live(tmp_path)
     live.degrade()
     with watched(tmp_path, live) as host:
@@ -280,7 +280,7 @@ def test_a_restart_after_days_goes_on_with_the_incident(tmp_path: Path, *, well:
 
 
 def test_what_is_read_seldom_stays_as_it_was(tmp_path: Path) -> None:
-    """Arrays are read every ten minutes, and a rule looks back five: no end between two looks."""
+    """Arrays are polled every ten minutes, a rule looks back five: it stays firing in between."""
     live = Live(tmp_path)
     live.degrade()
     with watched(tmp_path, live, settings="periods: {md: 10m}\n") as host:

@@ -1,4 +1,4 @@
-"""What a version before left on the disk: nothing of it is lost, and nothing is told again."""
+"""State of an earlier version on disk: none of it is lost, and nothing is reported again."""
 
 from __future__ import annotations
 
@@ -45,22 +45,20 @@ if TYPE_CHECKING:
 DAY = 86_400.0
 DEADLINE_SECONDS = 20.0
 LATER = {Returned, Above, Habit, Occurrence}
-"""Records that state of version 1 has none of."""
+"""Records that state of version 1 does not have."""
 NEW = {"stood", "recurring"}
-"""Documents that it had none of."""
-IN_OLD_WORDS = Schema(renames=Renames(()))
-"""Without the renames since."""
+"""Documents that it does not have."""
 HISTORY = ("iowarden_filesystem_used_ratio", "iowarden_smart_attribute_raw")
 
 
 def documents(directory: Path) -> dict[str, str]:
-    """Return the documents of state.db as they lie in it."""
+    """Return the documents of state.db as stored."""
     with closing(sqlite3.connect(directory / "state.db")) as connection:
         return dict(connection.execute("SELECT name, text FROM document"))
 
 
 def aged(directory: Path, words: Mapping[str, str]) -> None:
-    """Have an even older version have written the documents, by other words."""
+    """Make the documents those of an even older version, with other words."""
     with closing(sqlite3.connect(directory / "state.db")) as connection, connection:
         for new, old in words.items():
             connection.execute("UPDATE document SET text = replace(text, ?, ?)", (new, old))
@@ -69,7 +67,7 @@ def aged(directory: Path, words: Mapping[str, str]) -> None:
 def upgraded(
     tmp_path: Path, schema: Schema = SCHEMA, state: Path | None = None
 ) -> tuple[list[EmailMessage], Life]:
-    """Start on what is in 'state'; disks that were told of fail again, then the array recovers.
+    """Start on the content of 'state'; disks already reported fail again, then the array recovers.
 
     With another `state` nothing happens for a moment.
     """
@@ -94,7 +92,7 @@ def upgraded(
 
 
 def judge(mails: list[EmailMessage]) -> None:
-    """Check that nothing of the past was told, and what is new in its thread."""
+    """Check that no past event was reported, and new ones in their thread."""
     unsent, over = mails
     assert unsent["Message-ID"] == UNSENT
     assert over["References"] == MEMBER_MISSING
@@ -106,7 +104,8 @@ def test_an_upgrade_tells_nothing_of_the_past_and_keeps_threads_and_silences(
 ) -> None:
     """sdb is silenced, sdd acknowledged, a mail about sdc waits, md0 lacks a member, sdz is gone.
 
-    Two minutes later both disks fail again, then the array is whole: all a quarter of an hour.
+    Two minutes later both disks fail again, then the array is complete: a quarter of an hour in
+    all.
     """
     put_state(tmp_path / "state")
     mails, life = upgraded(tmp_path)
@@ -151,7 +150,7 @@ NAMES = Renames(
 
 
 def letters(document: dict[str, Any]) -> dict[str, Any]:
-    """Return incidents of version 1 as this test has them as those of version 2."""
+    """Convert this test's incidents of version 1 to version 2."""
     return {
         key: {("mails" if name == "letters" else name): value for name, value in each.items()}
         for key, each in document.items()
@@ -172,9 +171,9 @@ RENAMED = Schema(
 
 
 def test_an_upgrade_that_renamed_all_keeps_the_same(tmp_path: Path) -> None:
-    """Alert, event class, label, condition, group and a field are called otherwise now.
+    """Alert, event class, label, condition, group and a field have been renamed.
 
-    The file of before is beside the one of now, with nothing changed in it.
+    The old file is stored next to the new one, unchanged.
     """
     directory = tmp_path / "state"
     put_state(directory)
@@ -196,7 +195,7 @@ def test_an_upgrade_that_renamed_all_keeps_the_same(tmp_path: Path) -> None:
 
 
 def shown(life: Life) -> dict[str, float]:
-    """Return what '/metrics' says of documents that are not wholly used."""
+    """Return the samples of '/metrics' about documents that are not used completely."""
     name, labels = "iowarden_state_unread", "document reason".split()
     found = {}
     for line in life.exposition.render().decode().splitlines():
@@ -209,9 +208,9 @@ def shown(life: Life) -> dict[str, float]:
 def test_what_cannot_be_read_is_a_text_and_an_alert_and_costs_nothing_else(
     tmp_path: Path,
 ) -> None:
-    """An alert's state and a row of the outbox are spoilt; the silences are of a newer version.
+    """An alert's state and a row of the outbox are damaged; the silences are of a newer version.
 
-    Mails go on; the second start has the text still, and the newer document is there untouched.
+    Mails continue; the second start still has the text, and the newer document is unchanged.
     """
     directory = tmp_path / "state"
     put_state(directory)
@@ -241,7 +240,7 @@ def test_what_cannot_be_read_is_a_text_and_an_alert_and_costs_nothing_else(
 
 
 def test_everything_that_is_kept_is_read_and_written_as_it_was(tmp_path: Path) -> None:
-    """No byte of a document whose version is the same differs, and none of them is empty."""
+    """No byte of a document with the same version differs, and none of them is empty."""
     put_state(tmp_path)
     texts = documents(tmp_path)
     before, unread = persisted_state.read(texts, ENDED, IN_OLD_WORDS)
@@ -259,7 +258,7 @@ def test_everything_that_is_kept_is_read_and_written_as_it_was(tmp_path: Path) -
 
 
 def records(value: object) -> set[type]:
-    """Return the records that are in a value."""
+    """Return the records in a value."""
     if isinstance(value, dict):
         return {each for item in value.values() for each in records(item)}
     if isinstance(value, tuple):
@@ -272,7 +271,7 @@ def records(value: object) -> set[type]:
 
 
 def test_every_record_is_in_the_state_that_was_kept(tmp_path: Path) -> None:
-    """What this version reads of it is all that it can read, but for what came after version 1."""
+    """It can read all of it, except what was added after version 1."""
     put_state(tmp_path)
     before, _ = persisted_state.read(documents(tmp_path), ENDED)
     found = {each for f in dataclasses.fields(before) for each in records(getattr(before, f.name))}
@@ -280,7 +279,7 @@ def test_every_record_is_in_the_state_that_was_kept(tmp_path: Path) -> None:
 
 
 def loaded(directory: Path, names: Renames) -> TailLoaded:
-    """Return what history.db gives rules, and write a sample that is new."""
+    """Return the samples that history.db has for rules, and write a new one."""
     answers: queue.Queue[object] = queue.Queue()
     thread = History(str(directory / "history.db"), answers.put, names=names)
     retention = {**dict.fromkeys(HISTORY, 8 * DAY), "": 0.0}
@@ -297,7 +296,7 @@ def loaded(directory: Path, names: Renames) -> TailLoaded:
 
 
 def test_seven_days_of_history_are_there(tmp_path: Path) -> None:
-    """What rules look back on, what drives said each day, and what happened."""
+    """Samples of range-based rules, daily drive values, and events."""
     put_state(tmp_path)
     path = str(tmp_path / "history.db")
     found = loaded(tmp_path, Renames(()))
@@ -317,10 +316,7 @@ def test_seven_days_of_history_are_there(tmp_path: Path) -> None:
 
 
 def test_seven_days_of_history_are_there_under_new_names(tmp_path: Path) -> None:
-    """Metrics, a label and a value, an attribute and an event class are called otherwise now.
-
-    One metric has a label more.
-    """
+    """A metric, its label and a value, an attribute and an event class have been renamed."""
     put_state(tmp_path)
     path = str(tmp_path / "history.db")
     with closing(sqlite3.connect(path)) as connection, connection:
