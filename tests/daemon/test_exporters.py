@@ -1,4 +1,4 @@
-"""Exporters that run beside us on a host."""
+"""Detection of other exporters on the host."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SMARTCTL = b'# TYPE smartctl_device gauge\nsmartctl_device{device="sda"} 1\n'
 
 @contextmanager
 def serving(status: int, body: bytes, length: int | None = None) -> Iterator[int]:
-    """A real HTTP server that says one thing on '/metrics'; yields its port."""
+    """A real HTTP server with one text on '/metrics'; yields its port."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -56,33 +56,33 @@ def test_an_exporter_is_known_by_what_it_shows(body: bytes, program: str | None)
 
 
 def test_one_that_wants_a_password_is_told() -> None:
-    """Who it is cannot be said; that somebody answers can."""
+    """Which one it is is unknown, but that something answers is known."""
     with serving(401, b"no\n") as port:
         assert found([port]) == (Exporter(port, None, "401 Unauthorized"),)
 
 
 def test_one_that_ends_early_is_told_with_what_it_said() -> None:
-    """It promised more than it sent."""
+    """It announced more than it sent."""
     with serving(200, NODE, length=len(NODE) + 100) as port:
         (exporter,) = found([port])
     assert exporter.program == "node_exporter"
 
 
 def test_a_port_without_an_exporter_is_none() -> None:
-    """Nobody listens, beside one where somebody does."""
+    """No server, next to a port with one."""
     with serving(200, NODE) as port:
         assert [exporter.port for exporter in found([free_port(), port])] == [port]
 
 
 def test_a_program_that_says_nothing_does_not_hold_us_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes the connection and never answers: not HTTP, as far as we wait."""
+    """It accepts the connection and never answers: not HTTP, within the time-out."""
     monkeypatch.setattr(exporters, "TIMEOUT_SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert found([silent.getsockname()[1]]) == ()
 
 
 def test_a_program_of_another_protocol_is_none() -> None:
-    """An SMTP greeting is no answer."""
+    """An SMTP greeting is not an HTTP answer."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def greet() -> None:
@@ -105,7 +105,7 @@ def test_a_proxy_in_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch
 
 
 def test_more_than_any_exporter_says_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An endless answer ends with us."""
+    """An endless answer is cut at the limit."""
     monkeypatch.setattr(exporters, "LIMIT_BYTES", 1000)
     with serving(200, NODE + b"x 1\n" * 100_000) as port:
         assert found([port]) == (Exporter(port, "node_exporter", "200 OK, truncated"),)

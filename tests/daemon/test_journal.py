@@ -1,4 +1,4 @@
-"""What iowarden says arrives whole in a real journal, and waits for nobody."""
+"""Log messages arrive completely in a real journal, and never block."""
 
 import fcntl
 import os
@@ -20,7 +20,7 @@ from iowarden.daemon.journal import Kind, Log, Once
 
 @contextmanager
 def journal_socket(path: Path) -> Iterator[socket.socket]:
-    """Stand where journald would: a datagram socket that is read only when the test says so."""
+    """A datagram socket in place of journald's, read only when the test does so."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as bound:
         bound.bind(str(path))
         bound.settimeout(DEADLINE_SECONDS)
@@ -36,7 +36,7 @@ def log_to(path: Path, **options: str) -> Iterator[Log]:
 
 
 def fields(entry: bytes) -> dict[str, bytes]:
-    """Read an entry of the native protocol, as its description has it."""
+    """Read an entry of the native protocol, as documented."""
     found = {}
     while entry:
         line, _, rest = entry.partition(b"\n")
@@ -52,7 +52,7 @@ def fields(entry: bytes) -> dict[str, bytes]:
 
 
 def test_a_real_journal_takes_every_field_and_every_byte() -> None:
-    """Found by message id; newlines, bytes that are no text and 300 KB arrive as they were."""
+    """Found by message id; newlines, bytes that are no text and 300 KB arrive unchanged."""
     long = "x" * 300_000
     with private_journald() as journald:
         log = Log(socket_path=journald.socket_path)
@@ -90,7 +90,7 @@ def test_a_program_of_ours_has_its_own_name_in_the_journal(tmp_path: Path) -> No
 
 
 def test_a_journal_that_does_not_read_costs_lines_but_no_time(tmp_path: Path) -> None:
-    """journald hangs on its disk: `send` returns; later one line says how many were lost."""
+    """journald hangs on its disk: `send` returns; later one line reports how many were lost."""
     with journal_socket(tmp_path / "socket") as hung, log_to(tmp_path / "socket") as log:
         while not log.lost_total:
             log.send(journal.TROUBLE, 4, "line")
@@ -109,7 +109,7 @@ def test_a_journal_that_does_not_read_costs_lines_but_no_time(tmp_path: Path) ->
 
 
 def test_a_journal_that_comes_back_is_found_again(tmp_path: Path) -> None:
-    """journald died and was started again: no reconnect is needed, the loss is said."""
+    """journald died and was started again: no reconnect is needed, the loss is reported."""
     path = tmp_path / "socket"
     with journal_socket(path) as first, log_to(path) as log:
         log.send(journal.TROUBLE, 4, "before")
@@ -127,7 +127,7 @@ def test_a_journal_that_comes_back_is_found_again(tmp_path: Path) -> None:
 
 
 def test_what_is_too_large_for_a_datagram_goes_as_a_sealed_file(tmp_path: Path) -> None:
-    """As the protocol asks: one descriptor that nobody can change any more, and no content."""
+    """As the protocol requires: one descriptor that can no longer be changed, and no content."""
     with journal_socket(tmp_path / "socket") as bound, log_to(tmp_path / "socket") as log:
         log.send(journal.TROUBLE, 4, "x" * 1_000_000)
         content, descriptors, _, _ = socket.recv_fds(bound, 65536, 4)
@@ -147,7 +147,7 @@ def test_what_is_too_large_for_a_datagram_goes_as_a_sealed_file(tmp_path: Path) 
     device=st.text(st.characters(exclude_categories=()), min_size=1),
 )
 def test_any_text_becomes_an_entry_that_reads_back(message: str, device: str) -> None:
-    """A line end in a value cannot make a field."""
+    """A newline in a value cannot create a field."""
     entry = fields(journal.encode({"MESSAGE": message, "IOWARDEN_DEVICE": device, "PRIORITY": 3}))
     assert list(entry) == ["MESSAGE", "IOWARDEN_DEVICE", "PRIORITY"]
     try:
@@ -158,7 +158,7 @@ def test_any_text_becomes_an_entry_that_reads_back(message: str, device: str) ->
 
 
 def test_less_important_lines_are_left_out(tmp_path: Path) -> None:
-    """`log_level: warning` leaves out information, and that is no loss."""
+    """`log_level: warning` omits info messages, which does not count as lost."""
     with journal_socket(tmp_path / "s") as bound, log_to(tmp_path / "s", level="warning") as log:
         log.send(journal.STARTED, 6, "started")
         log.send(journal.TROUBLE, 4, "trouble")
@@ -167,7 +167,7 @@ def test_less_important_lines_are_left_out(tmp_path: Path) -> None:
 
 
 def test_without_a_journal_lines_go_to_standard_error_with_their_level(tmp_path: Path) -> None:
-    """A container without journald: '<N>' prefixes, one a line, and no control sequence."""
+    """A container without journald: '<N>' prefixes, one per line, and no control sequence."""
     reading, writing = os.pipe()
     log = Log(socket_path=str(tmp_path / "nothing"), descriptor=writing)
     log.send(journal.TROUBLE, 3, "sda\x1b[2J hangs\nsecond", IOWARDEN_DEVICE="sda")
@@ -178,7 +178,7 @@ def test_without_a_journal_lines_go_to_standard_error_with_their_level(tmp_path:
 
 
 def test_in_the_foreground_both_the_journal_and_the_terminal_are_told(tmp_path: Path) -> None:
-    """Started by hand on a machine with a journal: the person sees it now, the others later."""
+    """Started by hand on a machine with a journal: shown to the user, and stored in the journal."""
     reading, writing = os.pipe()
     path = str(tmp_path / "socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as bound:
@@ -193,7 +193,7 @@ def test_in_the_foreground_both_the_journal_and_the_terminal_are_told(tmp_path: 
 
 
 def test_on_a_terminal_lines_have_a_time_and_a_level() -> None:
-    """In the foreground a person reads them."""
+    """In the foreground a user reads them."""
     ours, theirs = pty.openpty()
     log = Log(foreground=True, descriptor=theirs)
     log.send(journal.TROUBLE, 4, "sda hangs")
@@ -206,7 +206,7 @@ def test_on_a_terminal_lines_have_a_time_and_a_level() -> None:
 
 
 def test_a_standard_error_that_does_not_take_costs_lines_but_no_time(tmp_path: Path) -> None:
-    """A full pipe or stopped terminal: `send` returns, what finds no room is counted and said."""
+    """A full pipe or stopped terminal: `send` returns, lost messages are counted and reported."""
     reading, writing = os.pipe()
     log = Log(socket_path=str(tmp_path / "nothing"), descriptor=writing)
     sent = 0
@@ -229,7 +229,7 @@ def test_a_standard_error_that_does_not_take_costs_lines_but_no_time(tmp_path: P
 
 
 def test_message_ids_are_fixed_and_distinct() -> None:
-    """Somebody searches the journal by them, and the catalog explains them by them."""
+    """Users search the journal by them, and the catalog explains them by them."""
     kinds = [value for value in vars(journal).values() if isinstance(value, Kind)]
     assert (
         len(kinds) == len({kind.message_id for kind in kinds}) == len({kind.name for kind in kinds})
@@ -239,7 +239,7 @@ def test_message_ids_are_fixed_and_distinct() -> None:
 
 
 def test_an_error_is_said_once_then_when_it_changes_or_ends() -> None:
-    """A server that is down for a night makes three lines, not a thousand."""
+    """A server that is down for a night causes three messages, not a thousand."""
     now = [0.0]
     once = Once(lambda: now[0])
     assert once.clear("mail") is None
@@ -256,7 +256,7 @@ def test_an_error_is_said_once_then_when_it_changes_or_ends() -> None:
 
 
 def test_an_error_that_comes_and_goes_is_said_to_do_so_and_then_no_more() -> None:
-    """The probe is down and every other look needs it: some lines, not one every five seconds."""
+    """The probe is down and every other poll needs it: few messages, not one each five seconds."""
     now = [0.0]
     once = Once(lambda: now[0])
     lines = []

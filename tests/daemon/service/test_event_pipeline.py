@@ -109,7 +109,7 @@ def test_what_was_read_while_state_db_was_late_is_not_read_again() -> None:
 
 
 def test_what_controllers_listed_is_expected_after_a_restart_also_where_state_db_is_late() -> None:
-    """A log that was already read, too: otherwise its alerts could be missing."""
+    """The poller expects the stored list also for controllers that it has read already."""
     poller = ControllerPoller((), lambda: START)
     engine = Engine([], (), START)
     telling = Telling(Quiet(), lambda: START, lambda: START)
@@ -140,7 +140,7 @@ def test_a_first_look_ahead_of_state_db_is_news_as_far_as_nobody_told_it() -> No
 
 
 def test_a_first_look_at_a_log_with_numbers_goes_by_them() -> None:
-    """Two equal entries are two events; those listed before are not repeated."""
+    """Equal entries with different numbers are separate events; listed ones are not repeated."""
     happenings = started()
     words = "Unexpected sense: PD 01(e0xfc/s1), Sense: 3/11/00"
     entries = [

@@ -1,4 +1,4 @@
-"""One service for one state directory."""
+"""Only one service per state directory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def test_a_second_service_is_refused_with_the_first_ones_number(tmp_path: Path) -> None:
-    """Two would send each mail twice. Status 1, not 78: systemd's comes in when this one ends."""
+    """Two would send each mail twice. Status 1, not 78: systemd's retry works once this ends."""
     state = tmp_path / "state"
     settings = tmp_path / "iowarden.yaml"
     settings.write_text(f"state_directory: {state}\nlisten: 127.0.0.1:1\n")
@@ -32,13 +32,13 @@ def test_a_second_service_is_refused_with_the_first_ones_number(tmp_path: Path) 
         f"'{state}': the state directory is in use by another iowarden (pid {os.getpid()}); stop it"
         " first, or use another directory with --state-directory\n"
     )
-    assert [*state.iterdir()] == []  # nothing was begun there
+    assert [*state.iterdir()] == []  # nothing was started there
     held.close()
     claim.claim(str(state)).close()
 
 
 def test_who_only_asks_is_not_refused(tmp_path: Path) -> None:
-    """While the service runs, `check`, `test-mail` and whatever is played go on working."""
+    """While the service runs, `check`, `test-mail` and replays still work."""
     settings = tmp_path / "iowarden.yaml"
     settings.write_text(f"state_directory: {tmp_path}\n")
     held = claim.claim(str(tmp_path))
@@ -49,7 +49,7 @@ def test_who_only_asks_is_not_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("broken", ["a file", "no directory can be made"])
 def test_a_directory_that_cannot_be_locked_stops_no_watchdog(tmp_path: Path, broken: str) -> None:
-    """The disk with the state may be the one that fails: the alert about it must still come."""
+    """The disk with the state may be the failing one: the alert about it must still be sent."""
     place = tmp_path / "state"
     place.write_text("")
     path = place if broken == "a file" else place / "below"
@@ -59,7 +59,7 @@ def test_a_directory_that_cannot_be_locked_stops_no_watchdog(tmp_path: Path, bro
 
 
 def test_the_lock_ends_with_its_process(tmp_path: Path) -> None:
-    """One that is killed leaves nothing behind that a person must remove."""
+    """A killed service leaves nothing behind that must be removed by hand."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

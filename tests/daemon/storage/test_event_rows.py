@@ -1,4 +1,4 @@
-"""Storage events in history.db: kept for years, found again, and never in anybody's way."""
+"""Storage events in history.db: stored for years, found again, and never blocking anything."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MANY = 1_000_000
 
 
 def wanted(last: int = MANY, **asked: Any) -> Wanted:  # noqa: ANN401 - as AskEvents takes them
-    """Return which events are asked for: as many as there are, unless a test says otherwise."""
+    """Return a filter for events: without a limit, unless a test sets one."""
     return Wanted(AskEvents(last, **asked))
 
 
@@ -41,7 +41,7 @@ ALL = wanted()
 
 
 def row(number: int = 0, **changed: object) -> EventLine:
-    """Return a line of the kernel about a disk, a second after the one before."""
+    """Return a kernel event of a disk, one second after the previous one."""
     made = EventLine(
         START + number, "warning", f"I/O error, dev sda, sector {number}",
         "sda (ACME DISK-9, serial WD-1)", "3f2a9c01de", "kernel", "block_io_error", "sda", "WD-1",
@@ -52,7 +52,7 @@ def row(number: int = 0, **changed: object) -> EventLine:
 
 @contextlib.contextmanager
 def opened(path: Path, **options: float) -> Iterator[tuple[History, queue.Queue[object]]]:
-    """Run the thread that keeps; what is told by the end is kept."""
+    """Run the thread that stores; events queued before its end are stored."""
     answers: queue.Queue[object] = queue.Queue()
     kept = History(str(path), answers.put, **options)  # type: ignore[arg-type]
     try:
@@ -62,24 +62,24 @@ def opened(path: Path, **options: float) -> Iterator[tuple[History, queue.Queue[
 
 
 def keep(path: Path, *rows: EventLine, **options: float) -> None:
-    """Keep events, and end."""
+    """Store events, and end."""
     with opened(path, **options) as (kept, _):
         kept.tell(rows)
 
 
 def found(path: Path, wanted: Wanted = ALL) -> list[EventLine]:
-    """Return what is kept."""
+    """Return the stored events."""
     return event_rows.read(str(path), wanted)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Return where a history may be kept; the directory is not there yet."""
+    """Return where a history may be stored; the directory does not exist yet."""
     return tmp_path / "state" / "history.db"
 
 
 def test_what_the_kernel_told_is_there_after_a_restart_the_newest_last(path: Path) -> None:
-    """Told in any order, read in that of time."""
+    """Stored in any order, read in order of time."""
     rows = [row(2, source="areca", text="Channel 2: Reading Error", count=7), row(0), row(1)]
     keep(path, *rows)
     assert found(path) == [rows[1], rows[2], rows[0]]
@@ -87,7 +87,7 @@ def test_what_the_kernel_told_is_there_after_a_restart_the_newest_last(path: Pat
 
 
 def test_an_event_that_is_told_again_after_a_kill_is_the_same_row(path: Path) -> None:
-    """By its key: the later text and count hold, in one batch and over two."""
+    """By its key: the later text and count win, in one batch and over two."""
     keep(path, row(), row(count=10))
     assert found(path) == [row(count=10)]
     keep(path, row(count=100), row(1))
@@ -95,7 +95,7 @@ def test_an_event_that_is_told_again_after_a_kill_is_the_same_row(path: Path) ->
 
 
 def test_events_are_found_by_what_somebody_asks_for(path: Path) -> None:
-    """By time, incident or its beginning, source, and the least severity."""
+    """By time, incident or its beginning, source, and minimum severity."""
     rows = [
         row(0, severity="info"),
         row(1, severity="notice", source="md", incident=""),
@@ -119,7 +119,7 @@ def test_events_are_found_by_what_somebody_asks_for(path: Path) -> None:
 
 
 def test_an_event_with_a_word_that_nobody_knows_is_never_left_out(path: Path) -> None:
-    """A severity of a later version, or none at all, needs attention, whatever is asked for."""
+    """A severity of a later version, or none at all, needs attention, whatever the filter."""
     keep(path, row(0, severity="dire"), row(1, severity=""), row(2, severity="info"))
     assert [e.severity for e in found(path, wanted(severity="critical"))] == [
         "dire",
@@ -128,7 +128,7 @@ def test_an_event_with_a_word_that_nobody_knows_is_never_left_out(path: Path) ->
 
 
 def test_a_disk_has_its_events_whatever_it_is_called_now(path: Path) -> None:
-    """WD-1 was sdb, and sda was another one: by serial number; by name only where none is told."""
+    """WD-1 was sdb, and sda was another one: by serial number; by name only if there is none."""
     rows = [
         row(0, device="sdb"),
         row(1, device="sda", disk="OLD-7"),
@@ -149,7 +149,7 @@ _TEXT = st.text(st.characters(exclude_categories=()), max_size=30)
 _NUMBER = st.floats(allow_nan=True, allow_infinity=True).filter(
     lambda at: not PLAUSIBLE_SECONDS <= at < time.time() - event_rows.MOST_AGE_SECONDS
 )
-"""Any time but one that is old: that goes."""
+"""Any time except an old one, which is deleted."""
 
 
 @given(st.lists(st.builds(EventLine, _NUMBER, *(_TEXT,) * 8, st.integers(), _TEXT), max_size=5))
@@ -157,7 +157,7 @@ _NUMBER = st.floats(allow_nan=True, allow_infinity=True).filter(
 def test_whatever_a_controller_sends_is_kept(
     tmp_path_factory: pytest.TempPathFactory, rows: list[EventLine]
 ) -> None:
-    """Surrogates, controls, quotes, times that are none, huge counts: a row each, and no error."""
+    """Surrogates, controls, quotes, invalid times, huge counts: a row each, and no error."""
     path = tmp_path_factory.mktemp("any") / "history.db"
     with opened(path) as (kept, answers):
         kept.tell(rows)
@@ -177,7 +177,7 @@ def test_a_text_without_end_is_cut(path: Path) -> None:
 
 
 def test_what_is_older_than_three_years_goes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a log of a controller that reaches back for years, read at the first sight, too."""
+    """In the log of a controller that reaches back for years, also if read as a baseline."""
     monkeypatch.setattr(event_rows.time, "time", lambda: START + 4 * YEAR)
     old, newer = row(0), row(1, at_seconds=START + 2 * YEAR)
     keep(path, old)
@@ -190,7 +190,7 @@ def test_what_is_older_than_three_years_goes(path: Path, monkeypatch: pytest.Mon
 def test_an_event_of_the_next_century_deletes_nothing(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A controller whose battery is empty tells the year 2099, and one the year 1970."""
+    """A controller with an empty battery reports the year 2099, another one the year 1970."""
     monkeypatch.setattr(event_rows.time, "time", lambda: START + 10)
     rows = [row(0, at_seconds=5.0), row(1), row(2, at_seconds=START + 80 * YEAR)]
     keep(path, *rows)
@@ -201,7 +201,7 @@ def test_an_event_of_the_next_century_deletes_nothing(
 def test_of_too_many_events_the_oldest_go_a_bounded_number_at_a_time(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A storm of years: the file holds so many, and no write has to delete all at once."""
+    """A storm of years: the file holds up to the limit, and no write deletes all at once."""
     monkeypatch.setattr(event_rows, "MOST_EVENTS", 100)
     monkeypatch.setattr(event_rows, "_SLACK", 10)
     monkeypatch.setattr(event_rows, "_PRUNED_AT_ONCE", 20)
@@ -220,7 +220,7 @@ def test_of_too_many_events_the_oldest_go_a_bounded_number_at_a_time(
 def test_a_file_that_is_too_large_loses_events_before_what_drives_said(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lines of a storm are the least; the newest of them stay as long as days can go."""
+    """The events of a storm are deleted first; the newest of them stay while days can go."""
     monkeypatch.setattr(event_rows, "LEAST_EVENTS", 50)
     with opened(path, most_bytes=16_000_000 + 400_000) as (kept, _):
         kept.note(START, [("WD-1", "pending", 1.0, True)])
@@ -236,13 +236,13 @@ def test_a_file_that_is_too_large_loses_events_before_what_drives_said(
 def test_a_tiny_allowance_is_kept_even_by_the_last_events(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing but the newest events is left, and they are too many: they go as well."""
+    """Nothing but the newest events is left, and they are too many: they are deleted as well."""
     with opened(path, most_bytes=16_000_000 + 100_000) as (kept, _):
         kept.tell([row(number, text="x" * 900) for number in range(1000)])
     assert 0 < len(found(path)) < 200
 
 
-# --- an older file, a bad disk
+# # --- an older file, a failing disk
 
 
 _VERSION_1 = """
@@ -274,7 +274,7 @@ INSERT INTO changed VALUES (1, 1, 1800000000, 8);
 
 
 def version_1(path: Path) -> None:
-    """Leave what the version before wrote."""
+    """Write it as the version before did."""
     path.parent.mkdir(exist_ok=True)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.executescript(_VERSION_1)
@@ -287,7 +287,7 @@ def user_version(path: Path) -> int:
 
 
 def test_the_file_of_the_version_before_keeps_its_values_and_gets_events(path: Path) -> None:
-    """An upgrade: what drives said for years is there; the first write converts it, once."""
+    """An upgrade: the drive values of years are there; the first write converts it, once."""
     version_1(path)
     assert found(path) == []
     for number in range(2):
@@ -299,7 +299,7 @@ def test_the_file_of_the_version_before_keeps_its_values_and_gets_events(path: P
 
 
 def test_a_value_converts_an_old_file_as_well(path: Path) -> None:
-    """Whichever comes first: drives are asked each half hour, events may not come for years."""
+    """Whichever comes first: drives are polled each half hour, events may not occur for years."""
     version_1(path)
     with opened(path) as (kept, _):
         kept.note(START + 1, [("WD-1", "197 raw", 9.0, True)])
@@ -310,7 +310,7 @@ def test_a_value_converts_an_old_file_as_well(path: Path) -> None:
 def test_an_old_file_on_a_read_only_disk_is_read_and_converted_when_it_can_be(
     tmp_path: Path,
 ) -> None:
-    """The kernel remounted it after an error: said, events wait, and are kept once it is well."""
+    """The kernel remounted it after an error: logged, events wait, and are stored later."""
     with small_disk(tmp_path) as mount:
         path = mount / "history.db"
         version_1(path)
@@ -331,7 +331,7 @@ def test_an_old_file_on_a_read_only_disk_is_read_and_converted_when_it_can_be(
 def test_what_waits_is_bounded_and_the_oldest_is_given_up_and_counted(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk hangs during a storm: nobody waits, and of what waits the newest is kept."""
+    """The disk hangs during a storm: nothing waits for it, and of queued events the newest stay."""
     hung, release = threading.Event(), threading.Event()
     really = sqlite.opened
 
@@ -347,7 +347,7 @@ def test_what_waits_is_bounded_and_the_oldest_is_given_up_and_counted(
         assert hung.wait(DEADLINE_SECONDS)
         for begin in range(1, 301, 50):
             kept.tell([row(number) for number in range(begin, begin + 50)])
-        kept.tell([row(250, count=9)])  # told anew: it is one of those that wait
+        kept.tell([row(250, count=9)])  # reported again: it is one of those that wait
         assert kept.lost_total == 200
         release.set()
     kept_rows = found(path)
@@ -356,7 +356,7 @@ def test_what_waits_is_bounded_and_the_oldest_is_given_up_and_counted(
 
 
 def test_events_of_a_write_that_failed_are_kept_with_the_next(tmp_path: Path) -> None:
-    """The directory is not there for a while: what was told first and told anew is there, once."""
+    """The directory is missing for a while: an event reported twice is there, once."""
     blocked = tmp_path / "state"
     blocked.write_text("")
     with opened(blocked / "history.db", retry_seconds=0.01) as (kept, answers):
@@ -370,14 +370,14 @@ def test_events_of_a_write_that_failed_are_kept_with_the_next(tmp_path: Path) ->
 
 
 def test_where_nothing_was_kept_there_is_no_file(tmp_path: Path) -> None:
-    """That is told apart from a file in which nothing is found."""
+    """A missing file is distinguished from a file without a match."""
     with pytest.raises(FileNotFoundError):
         found(tmp_path / "history.db")
 
 
 @pytest.mark.parametrize("severity", ["", "info", "notice", "warning", "critical"])
 def test_the_words_for_less_bad_are_those_of_the_rules(severity: str) -> None:
-    """What is asked for is among what is told."""
+    """The requested severity is not below itself."""
     assert severity not in event_rows.lesser(severity) or severity == ""
     asked = wanted(severity=severity)
     assert asked.tells(row(severity=severity or "info"))

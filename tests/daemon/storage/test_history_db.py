@@ -1,4 +1,4 @@
-"""history.db: what rules look back on and what drives said, on good disks and bad."""
+"""history.db: samples of range-based rules and drive values, on healthy and failing disks."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     from iowarden.rules.promql.store import Row
 
 DEADLINE_SECONDS = 20.0
-"""Far above anything measured: it ends a test that would hang, and judges nothing."""
+"""Far above anything measured: it ends a test that would hang, and is no assertion."""
 START = 1_800_000_000.0
 HOUR, DAY = 3600.0, 86_400.0
 STALE = bytes.fromhex("e5a1570000 00f87f".replace(" ", ""))
-"""A stale marker: a NaN of its own."""
+"""A stale marker: a NaN with its own payload."""
 
 
 def row(begin: float, count: int, name: str = "x", step: float = 1.0, **labels: str) -> Row:
-    """Return samples from a time on, whose values are as long after the start."""
+    """Return samples from a time on, whose values are the time since the start."""
     times = array("d", [begin + step * number for number in range(count)])
     return (
         name,
@@ -62,46 +62,46 @@ def row(begin: float, count: int, name: str = "x", step: float = 1.0, **labels: 
 
 
 def tail(*rows: Row, until: float, hours: float = 1.0, ahead: float = 0.0) -> Tail:
-    """Return samples to be kept, of metrics that were watched from the start on."""
+    """Return samples to be stored, of metrics that were monitored from the start on."""
     kept = {name: hours * HOUR for name, *_ in rows} or {"x": hours * HOUR}
     return Tail(rows, Watched(dict.fromkeys(kept, START), until), until, ahead, {**kept, "": 0.0})
 
 
 class Asked:
-    """A history and the answers it posts."""
+    """A history and the replies that it posts."""
 
     def __init__(self, path: Path, **options: float) -> None:
         self._events: queue.Queue[object] = queue.Queue()
         self.history = History(str(path), self._events.put, **options)  # type: ignore[arg-type]
 
     def load(self, retention: Mapping[str, float] | None = None) -> TailLoaded:
-        """Return what was kept."""
+        """Return the stored samples."""
         self.history.load(retention or {"x": HOUR, "": 0.0})
         return self.loaded()
 
     def loaded(self) -> TailLoaded:
-        """Return what was kept, when it comes."""
+        """Return the stored samples, when they arrive."""
         while not isinstance(answer := self.next(), TailLoaded):
             pass
         return answer
 
     def save(self, what: Tail) -> Written:
-        """Keep samples; return how that went."""
+        """Store samples; return the outcome."""
         self.history.save(what)
         return self.written()
 
     def written(self) -> Written:
-        """Return how it went, when that is known."""
+        """Return the outcome, when it is known."""
         while not (isinstance(answer := self.next(), Written) and not answer.said.count("damaged")):
             pass
         return answer
 
     def next(self) -> object:
-        """Return the next answer, waiting for it."""
+        """Return the next reply, waiting for it."""
         return self._events.get(timeout=DEADLINE_SECONDS)
 
     def silent(self) -> bool:
-        """Say whether no answer is left."""
+        """Return whether no reply is left."""
         return self._events.empty()
 
 
@@ -116,14 +116,14 @@ def opened(path: Path, **options: float) -> Iterator[Asked]:
 
 
 def kept(path: Path, hours: float = 1.0, name: str = "x") -> TailLoaded:
-    """Return what a fresh start finds."""
+    """Return what a new start loads."""
     with opened(path) as asked:
         return asked.load({name: hours * HOUR, "": 0.0})
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Return where a history may be kept; the directory is not there yet."""
+    """Return where a history may be stored; the directory does not exist yet."""
     return tmp_path / "state" / "history.db"
 
 
@@ -141,7 +141,7 @@ _SERIES = st.tuples(
 def test_samples_come_back_to_the_bit(
     series: list[tuple[dict[str, str], list[float]]], shared: bool
 ) -> None:
-    """Whatever labels and values: packed and unpacked, nothing is rounded and nothing mixed up."""
+    """Any labels and values: packed and unpacked, nothing is rounded and nothing exchanged."""
     rows: list[Row] = [
         (
             "x",
@@ -155,7 +155,7 @@ def test_samples_come_back_to_the_bit(
 
 
 def test_a_stale_marker_stays_one() -> None:
-    """The end of a series is a NaN with a payload, which no arithmetic and no text would keep."""
+    """The end of a series is a NaN with a payload, which arithmetic and text would not preserve."""
     values = array("d")
     values.frombytes(STALE)
     ((_, _, _, back),) = chunks.unpack("x", chunks.pack([("x", (), array("d", [START]), values)]))
@@ -164,7 +164,7 @@ def test_a_stale_marker_stays_one() -> None:
 
 @given(st.binary(max_size=60), st.integers(0, 200), st.integers(1, 255))
 def test_a_chunk_that_is_none_is_refused(garbage: bytes, position: int, flip: int) -> None:
-    """Something else, or one with a bit turned over: an error, and no samples."""
+    """Something else, or one with a changed bit: an error, and no samples."""
     whole = bytearray(chunks.pack([row(START, 10), row(START, 10, disk="sda")]))
     whole[position % len(whole)] ^= flip
     for data in (garbage, bytes(whole)):
@@ -172,12 +172,12 @@ def test_a_chunk_that_is_none_is_refused(garbage: bytes, position: int, flip: in
             found = chunks.unpack("x", data)
         except chunks.ChunkError:
             continue
-        # zlib's header says how it was compressed, which is no matter.
+        # # zlib's header holds the compression level, which does not matter.
         assert found == [row(START, 10), row(START, 10, disk="sda")]
 
 
 def test_what_was_saved_is_there_after_a_restart(path: Path) -> None:
-    """Two saves of two series are one tail; the file is for nobody else to read."""
+    """Two saves of two series are loaded as one; the file is readable only by its owner."""
     with opened(path) as asked:
         assert asked.load() == TailLoaded()
         assert not path.exists(), "what keeps nothing leaves no file"
@@ -197,7 +197,7 @@ def test_what_was_saved_is_there_after_a_restart(path: Path) -> None:
 
 
 def test_what_no_rule_asks_for_is_not_read_and_not_kept(path: Path) -> None:
-    """Of one metric an hour, of another nothing any more: the file does not grow for ever."""
+    """Of one metric an hour, of another nothing any longer: the file does not grow forever."""
     with opened(path) as asked:
         for minute in range(0, 180, 10):
             begin = START + 60 * minute
@@ -215,7 +215,7 @@ def test_what_no_rule_asks_for_is_not_read_and_not_kept(path: Path) -> None:
 
 
 def test_of_long_ago_as_much_is_kept_as_in_memory(path: Path) -> None:
-    """A day of a value that is read each second: four a minute, the last quarter hour whole."""
+    """A day of a value that is polled each second: four a minute, the last 15 min complete."""
     with opened(path) as asked:
         for begin in range(0, 3600, 240):
             what = tail(row(START + begin, 240), until=START + begin + 239, hours=24)
@@ -241,7 +241,7 @@ def test_the_wall_clock_tells_how_long_ago_it_was(path: Path) -> None:
 
 
 def test_what_was_seen_before_the_clock_was_set_is_not_known_in_time(path: Path) -> None:
-    """A board without a clock begins in 1970: nobody knows how long ago that start was."""
+    """A board without a clock begins in 1970: how long ago that start was is unknown."""
     with opened(path) as asked:
         asked.save(tail(row(100.0, 10), until=109.0))
     assert kept(path) == TailLoaded()
@@ -280,7 +280,7 @@ for n in range(100000):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_kill_leaves_what_was_written_before(path: Path, seed: int) -> None:
-    """kill -9 at any moment: what was confirmed is there, of all series the same."""
+    """kill -9 at any moment: confirmed samples are there, of all series the same."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     with subprocess.Popen(
         [sys.executable, "-c", _WRITER, str(path)],
@@ -308,7 +308,7 @@ def test_a_kill_leaves_what_was_written_before(path: Path, seed: int) -> None:
 def test_a_file_that_cannot_be_used_is_set_aside_and_named(
     path: Path, spoil: Callable[[Path], None]
 ) -> None:
-    """The start goes on without history; the old file is kept to the byte, and its name is said."""
+    """The start continues without history; the old file is kept to the byte, its name is logged."""
     with opened(path) as asked:
         asked.save(tail(*(row(START, 10, disk=str(n)) for n in range(400)), until=START + 9))
     spoil(path)
@@ -334,7 +334,7 @@ def run(path: Path, *statements: str) -> None:
 
 
 def test_tables_of_a_newer_version_are_used_as_far_as_they_are_known(path: Path) -> None:
-    """After a downgrade: samples, values of drives and events go on, what is new stays."""
+    """After a downgrade: samples, drive values and events are written, newer data stays."""
     with opened(path) as asked:
         asked.save(tail(row(START, 10), until=START + 9))
     tables = ("run", "chunk", "drive", "attribute", "daily", "changed", "event")
@@ -355,7 +355,7 @@ def test_tables_of_a_newer_version_are_used_as_far_as_they_are_known(path: Path)
 
 
 def test_tables_that_mean_something_else_are_left_alone(path: Path) -> None:
-    """A newer version's: the file is kept to the byte for that one, and another one is begun."""
+    """A newer version's: the file is kept to the byte for that one, and a new one is made."""
     with opened(path) as asked:
         asked.save(tail(row(START, 10), until=START + 9))
     run(path, "ALTER TABLE run RENAME COLUMN watched TO seen", "PRAGMA user_version = 99")
@@ -370,14 +370,14 @@ def test_tables_that_mean_something_else_are_left_alone(path: Path) -> None:
 
 
 def of_version_1(path: Path) -> None:
-    """Have it be as it was before events were kept."""
+    """Make it as it was before events were stored."""
     with opened(path) as asked:
         asked.save(tail(row(START, 10), until=START + 9))
     run(path, "DROP TABLE event", "PRAGMA user_version = 1")
 
 
 def test_before_it_is_converted_it_is_copied(path: Path) -> None:
-    """Once, with the first change, which says so."""
+    """Once, with the first change, which logs it."""
     of_version_1(path)
     with opened(path) as asked:
         said = asked.save(tail(row(START + 10, 5), until=START + 14)).said
@@ -390,7 +390,7 @@ def test_before_it_is_converted_it_is_copied(path: Path) -> None:
 
 
 def test_where_there_is_little_room_it_is_converted_without_a_copy(tmp_path: Path) -> None:
-    """A quarter of a gigabyte must not fill the disk on which others keep their data."""
+    """A quarter of a gigabyte must not fill the disk that others use."""
     with small_disk(tmp_path) as mount:
         path = mount / "history.db"
         of_version_1(path)
@@ -403,7 +403,7 @@ def test_where_there_is_little_room_it_is_converted_without_a_copy(tmp_path: Pat
 
 
 def test_a_file_that_rots_in_use_is_replaced_and_what_it_held_is_asked_for(path: Path) -> None:
-    """A bad sector under history.db: `anew` tells the engine to hand all of it over again."""
+    """A bad sector under history.db: `anew` makes the engine hand over all of it again."""
     with opened(path) as asked:
         asked.save(tail(row(START, 10), until=START + 9))
         rotten = path.with_name("rotten")
@@ -419,7 +419,7 @@ def test_a_file_that_rots_in_use_is_replaced_and_what_it_held_is_asked_for(path:
 
 
 def test_a_damaged_part_costs_only_itself(path: Path) -> None:
-    """Bits of one chunk turned over: it is left out, which is said, and nothing counts as seen."""
+    """Changed bits in one chunk: it is skipped and logged, its time counts as not monitored."""
     with opened(path) as asked:
         for begin in (0, 10, 20):
             asked.save(tail(row(START + begin, 10), until=START + begin + 9))
@@ -437,7 +437,7 @@ def test_a_damaged_part_costs_only_itself(path: Path) -> None:
 
 
 def test_a_file_below_a_file_is_tried_again(tmp_path: Path) -> None:
-    """The directory cannot be made: said, nothing is waited for, and it comes when it can."""
+    """The directory cannot be made: logged, nothing waits for it, and it is made when possible."""
     blocked = tmp_path / "state"
     with opened(blocked / "history.db") as asked:
         asked.save(tail(row(START, 10), until=START + 9))
@@ -458,7 +458,7 @@ def test_a_file_below_a_file_is_tried_again(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_said_and_forgives(tmp_path: Path) -> None:
-    """No space: said, what is there stays readable; with room again it goes on."""
+    """No space: logged, the content stays readable; with space again it continues."""
     with small_disk(tmp_path, "512k") as mount:
         path = mount / "history.db"
         with opened(path) as asked:
@@ -477,7 +477,7 @@ def test_a_full_disk_is_said_and_forgives(tmp_path: Path) -> None:
 
 
 def test_a_read_only_disk_still_tells_what_was(tmp_path: Path) -> None:
-    """The kernel remounted it after an error: rules have their history; what is new is not kept."""
+    """The kernel remounted it after an error: rules have their history; new data is not stored."""
     with small_disk(tmp_path) as mount:
         path = mount / "history.db"
         with opened(path) as asked:
@@ -491,7 +491,7 @@ def test_a_read_only_disk_still_tells_what_was(tmp_path: Path) -> None:
 
 
 def test_nobody_waits_while_the_disk_hangs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Opening blocks: whoever asks goes on at once and sees that it is busy, and since when."""
+    """Opening blocks: the caller continues at once and sees that it is busy, and since when."""
     hung, release = threading.Event(), threading.Event()
     really = sqlite.opened
 
@@ -516,7 +516,7 @@ def test_nobody_waits_while_the_disk_hangs(path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_bug_of_ours_is_said_and_the_thread_lives(path: Path) -> None:
-    """Something that cannot be kept: said with its place; what comes after it is kept."""
+    """Something that cannot be stored: logged with its place; what follows is stored."""
     with opened(path) as asked:
         poison = ("x", object(), array("d", [START]), array("d", [1.0]))
         assert "bug: TypeError: " in asked.save(tail(poison, until=START)).error  # type: ignore[arg-type]
@@ -524,16 +524,16 @@ def test_a_bug_of_ours_is_said_and_the_thread_lives(path: Path) -> None:
     assert kept(path).rows == [row(START, 2)]
 
 
-# --- what drives said
+# # --- drive values
 
 
 def said(*values: tuple[str, float], drive: str = "WD-1", every: bool = True) -> list[Value]:
-    """Return what a drive said."""
+    """Return the stored values of a drive."""
     return [(drive, name, value, every) for name, value in values]
 
 
 def test_a_change_is_a_row_and_the_rest_is_one_a_day(path: Path) -> None:
-    """Pending sectors are kept each time they change, power-on hours once a day, the last ones."""
+    """Pending sectors are stored at each change, power-on hours once a day, the last ones."""
     with opened(path) as asked:
         for half_hour in range(96):
             at = START + half_hour * 1800
@@ -551,7 +551,7 @@ def test_a_change_is_a_row_and_the_rest_is_one_a_day(path: Path) -> None:
 
 
 def test_a_restart_is_no_change(path: Path) -> None:
-    """The same value after a start is no row; it is one when it comes back after another."""
+    """The same value after a start adds no row; it does when it returns after another one."""
     for value in (5.0, 5.0, 6.0, 5.0):
         with opened(path) as asked:
             asked.history.note(START + 100 * value, said(("pending", value)))
@@ -562,7 +562,7 @@ def test_a_restart_is_no_change(path: Path) -> None:
 
 
 def test_what_nobody_said_is_nothing(path: Path) -> None:
-    """A drive or attribute that is not there, no file, no number, no set clock: no rows."""
+    """A missing drive or attribute, no file, no number, no clock: no rows."""
     with opened(path) as asked:
         asked.history.note(START, said(("pending", math.nan), ("total", 2.0**64)))
         asked.history.note(100.0, said(("pending", 7.0)))
@@ -575,7 +575,7 @@ def test_what_nobody_said_is_nothing(path: Path) -> None:
 
 
 def test_any_identity_is_kept_apart(path: Path) -> None:
-    """Serial numbers are what firmware made of them: bytes that are no text, quotes, nothing."""
+    """Serial numbers are what the firmware provides: bytes that are no text, quotes, nothing."""
     drives = ["WD'1", "", 'a"b', "\udcff\x01", "ä" * 300]
     with opened(path) as asked:
         for number, drive in enumerate(drives):
@@ -586,7 +586,7 @@ def test_any_identity_is_kept_apart(path: Path) -> None:
 
 
 def test_a_batch_that_failed_is_written_later_with_its_drives(tmp_path: Path) -> None:
-    """The numbers that a failed write gave to drives are not taken for those of others."""
+    """The numbers that a failed write gave to drives are not mistaken for those of others."""
     blocked = tmp_path / "state"
     blocked.write_text("")
     path = blocked / "history.db"
@@ -603,7 +603,7 @@ def test_a_batch_that_failed_is_written_later_with_its_drives(tmp_path: Path) ->
 
 
 def test_what_waits_is_bounded_and_what_is_lost_counted(tmp_path: Path) -> None:
-    """A disk that refuses for days: the oldest is given up, and the program does not grow."""
+    """A disk that fails for days: the oldest values are discarded, the program does not grow."""
     blocked = tmp_path / "state"
     blocked.write_text("")
     with opened(blocked / "history.db") as asked:
@@ -611,14 +611,14 @@ def test_what_waits_is_bounded_and_what_is_lost_counted(tmp_path: Path) -> None:
         batch = said(*((f"a{n}", 1.0) for n in range(size)))
         for number in range(6):
             asked.history.note(START + number, batch)
-        assert asked.history.lost_total in (size, 2 * size)  # one may be under way
+        assert asked.history.lost_total in (size, 2 * size)  # one may be in progress
         blocked.unlink()
         assert asked.history.close(DEADLINE_SECONDS)
     assert read(str(blocked / "history.db"), "WD-1", "a0")[0][0] >= START + 1
 
 
 def test_a_file_that_is_too_large_loses_the_oldest_days_first(path: Path) -> None:
-    """Of years of daily values the first go; changes of what matters stay."""
+    """Of years of daily values the first are deleted; changes of important ones stay."""
     names = [f"attribute_{number}" for number in range(200)]
     most = 16_000_000 + 400_000
     with opened(path, most_bytes=most) as asked:
@@ -635,7 +635,7 @@ def test_a_file_that_is_too_large_loses_the_oldest_days_first(path: Path) -> Non
 
 
 def test_what_matters_goes_only_when_nothing_else_is_left(path: Path) -> None:
-    """Values that change with each look: the oldest changes go, the newest of each never does."""
+    """Values that change with each poll: the oldest changes are deleted, never each newest one."""
     most = 16_000_000 + 200_000
     with opened(path, most_bytes=most) as asked:
         asked.history.note(START, said(("steady", 3.0)))
@@ -650,7 +650,7 @@ def test_what_matters_goes_only_when_nothing_else_is_left(path: Path) -> None:
 
 
 def test_it_can_be_read_while_it_is_written(path: Path) -> None:
-    """`iowarden disk history` asks beside the service, which may hold the file for a moment."""
+    """`iowarden disk history` reads next to the service, which may lock the file for a moment."""
     with opened(path) as asked:
         for number in range(30):
             asked.history.note(START + number, said(("pending", float(number))))

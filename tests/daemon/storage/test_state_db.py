@@ -1,4 +1,4 @@
-"""state.db on good disks and bad: nothing half written, nothing forgotten, nobody waiting."""
+"""state.db on healthy and failing disks: no partial write, nothing lost, nothing waits."""
 
 import json
 import os
@@ -35,7 +35,7 @@ from iowarden.daemon.storage.state_db import (
 from iowarden.rules.severity import Severity
 
 DEADLINE_SECONDS = 20.0
-"""Far above anything measured: it ends a test that would hang, and judges nothing."""
+"""Far above anything measured: it ends a test that would hang, and is no assertion."""
 ROW = OutboxRow(
     message_id="<iowarden.a.1@db1>",
     incident="a",
@@ -51,18 +51,18 @@ ROW = OutboxRow(
 
 
 class Asked:
-    """A state and the answers it posts."""
+    """A state and the replies that it posts."""
 
     def __init__(self, path: Path, retry_seconds: float = 3600.0) -> None:
         self._events: queue.Queue[object] = queue.Queue()
         self.state = State(str(path), self._events.put, retry_seconds)
 
     def next(self) -> object:
-        """Return the next answer, waiting for it."""
+        """Return the next reply, waiting for it."""
         return self._events.get(timeout=DEADLINE_SECONDS)
 
     def load(self) -> StateLoaded:
-        """Ask for what is kept."""
+        """Request the content."""
         self.state.load()
         answer = self.next()
         assert isinstance(answer, StateLoaded)
@@ -74,14 +74,14 @@ class Asked:
         return self.committed(batch.sequence)
 
     def committed(self, sequence: int) -> str:
-        """Return the error of a batch, once its answer is there."""
+        """Return the error of a batch, once its reply is there."""
         while True:
             answer = self.next()
             if isinstance(answer, Committed) and answer.sequence >= sequence:
                 return answer.error
 
     def silent(self) -> bool:
-        """Say whether no answer is left."""
+        """Return whether no reply is left."""
         return self._events.empty()
 
 
@@ -96,19 +96,19 @@ def opened(path: Path, retry_seconds: float = 3600.0) -> Iterator[Asked]:
 
 
 def kept(path: Path) -> StateLoaded:
-    """Return what a fresh start finds."""
+    """Return what a new start loads."""
     with opened(path) as asked:
         return asked.load()
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Return where a state may be kept; the directory is not there yet."""
+    """Return where a state may be stored; the directory does not exist yet."""
     return tmp_path / "state" / "state.db"
 
 
 def test_what_was_committed_is_there_after_a_restart(path: Path) -> None:
-    """Documents and mails, put, changed and removed, come back as they were."""
+    """Documents and mails, put, changed and removed, are read back as they were."""
     with opened(path) as asked:
         assert asked.load() == StateLoaded({}, ())
         second = replace(ROW, message_id="<iowarden.a.2@db1>", number=2)
@@ -129,7 +129,7 @@ def test_what_was_committed_is_there_after_a_restart(path: Path) -> None:
 def test_any_json_text_survives(
     tmp_path_factory: pytest.TempPathFactory, documents: dict[str, str]
 ) -> None:
-    """A name may hold bytes that are no text: a surrogate comes back as JSON's escape of it."""
+    """A name may hold bytes that are no text: a surrogate is read back as its JSON escape."""
     path = tmp_path_factory.mktemp("state") / "state.db"
     with opened(path) as asked:
         assert asked.commit(Batch(1, put=documents)) == ""
@@ -162,7 +162,7 @@ for n in range(1, 100000):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_kill_leaves_the_state_before_or_after_a_batch(path: Path, seed: int) -> None:
-    """kill -9 at any moment: what was confirmed is there, and never half of a batch."""
+    """kill -9 at any moment: confirmed data is there, and never part of a batch."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     with subprocess.Popen(
         [sys.executable, "-c", _WRITER, str(path)],
@@ -189,7 +189,7 @@ def test_a_kill_leaves_the_state_before_or_after_a_batch(path: Path, seed: int) 
 
 
 def fill(path: Path) -> None:
-    """Keep something."""
+    """Store something."""
     with opened(path) as asked:
         assert asked.commit(Batch(1, put={"install": '"x"'}, add=(ROW,))) == ""
 
@@ -198,7 +198,7 @@ def fill(path: Path) -> None:
 def test_a_file_that_cannot_be_used_is_set_aside_and_named(
     path: Path, spoil: Callable[[Path], None]
 ) -> None:
-    """The start goes on with nothing; the old file is kept to the byte, and its name is said."""
+    """The start continues empty; the old file is kept to the byte, and its name is logged."""
     fill(path)
     spoil(path)
     content = path.read_bytes()
@@ -215,7 +215,7 @@ def test_a_file_that_cannot_be_used_is_set_aside_and_named(
 
 
 def test_a_file_below_a_file_costs_memory_but_no_work(tmp_path: Path) -> None:
-    """The directory cannot be made: said once, worked from memory, written when it can be."""
+    """The directory cannot be made: logged once, held in memory, written when possible."""
     blocked = tmp_path / "state"
     blocked.write_text("")
     with opened(blocked / "state.db") as asked:
@@ -232,7 +232,7 @@ def test_a_file_below_a_file_costs_memory_but_no_work(tmp_path: Path) -> None:
 
 
 def test_it_is_tried_again_without_being_asked(tmp_path: Path) -> None:
-    """Nothing changes after the disk was mended: what is in memory is written all the same."""
+    """Nothing changes after the disk was repaired: what is in memory is written all the same."""
     blocked = tmp_path / "state"
     blocked.write_text("")
     with opened(blocked / "state.db", retry_seconds=0.01) as asked:
@@ -244,7 +244,7 @@ def test_it_is_tried_again_without_being_asked(tmp_path: Path) -> None:
 
 
 def test_a_late_file_is_read_and_what_is_known_is_newer(tmp_path: Path) -> None:
-    """The disk came after the program: old mails are taken over, new documents win."""
+    """The disk was mounted after the start: old mails are taken over, new documents win."""
     path = tmp_path / "state" / "state.db"
     fill(path)
     away = tmp_path / "away"
@@ -262,7 +262,7 @@ def test_a_late_file_is_read_and_what_is_known_is_newer(tmp_path: Path) -> None:
 
 
 def test_a_file_that_somebody_removed_is_written_anew_whole(path: Path) -> None:
-    """rm state.db under a running daemon: all it knows is in the next file."""
+    """rm state.db under a running daemon: all its state is in the next file."""
     with opened(path) as asked:
         assert asked.commit(Batch(1, put={"install": '"x"'}, add=(ROW,))) == ""
         shutil.rmtree(path.parent)
@@ -271,7 +271,7 @@ def test_a_file_that_somebody_removed_is_written_anew_whole(path: Path) -> None:
 
 
 def test_a_second_daemon_does_not_send_the_first_ones_mails(path: Path) -> None:
-    """Two on one directory: the second is told so and gets none of the mails."""
+    """Two on one directory: the second one gets an error and none of the mails."""
     fill(path)
     with opened(path) as first:
         assert first.load().outbox == (ROW,)
@@ -282,7 +282,7 @@ def test_a_second_daemon_does_not_send_the_first_ones_mails(path: Path) -> None:
 
 
 def test_a_full_disk_loses_nothing_and_recovers_by_itself(tmp_path: Path) -> None:
-    """No space: said, kept in memory; once there is room all of it is written."""
+    """No space: logged, held in memory; once there is space all of it is written."""
     with small_disk(tmp_path) as mount:
         path = mount / "state.db"
         with opened(path) as asked:
@@ -298,7 +298,7 @@ def test_a_full_disk_loses_nothing_and_recovers_by_itself(tmp_path: Path) -> Non
 
 
 def test_a_disk_that_became_read_only_still_gives_its_mails(tmp_path: Path) -> None:
-    """The kernel remounted it after an error: what waits is read at the start and can be sent."""
+    """The kernel remounted it after an error: waiting mails are read at start and can be sent."""
     with small_disk(tmp_path) as mount:
         path = mount / "state.db"
         fill(path)
@@ -341,7 +341,7 @@ def test_nobody_waits_while_the_disk_hangs_and_what_came_is_written_after(
 
 
 def test_a_bug_of_ours_is_said_and_the_thread_lives(path: Path) -> None:
-    """Something that cannot be kept: said with its place; what comes after it is kept."""
+    """Something that cannot be stored: logged with its place; what follows is stored."""
     with opened(path) as asked:
         poison = replace(ROW, recipients_pending=(object(),))  # type: ignore[arg-type]
         assert "bug: TypeError: " in asked.commit(Batch(1, add=(poison,)))
@@ -350,7 +350,7 @@ def test_a_bug_of_ours_is_said_and_the_thread_lives(path: Path) -> None:
 
 
 def test_closing_writes_what_waits(path: Path) -> None:
-    """A stop right after a commit: it is durable, and said to be."""
+    """A stop right after a commit: it is durable, and reported as such."""
     with opened(path) as asked:
         asked.state.commit(Batch(1, put={"install": '"x"'}))
         assert asked.state.close(DEADLINE_SECONDS)
@@ -383,7 +383,7 @@ OLD_ROW = replace(ROW, maybe_taken=True)
 
 
 def write_version_1(path: Path) -> None:
-    """Leave what the version before wrote."""
+    """Write it as the version before did."""
     path.parent.mkdir(exist_ok=True)
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(_VERSION_1)
@@ -396,7 +396,7 @@ def user_version(path: Path) -> int:
 
 
 def test_the_file_of_the_version_before_is_taken_over(path: Path) -> None:
-    """An upgrade with mails waiting: nobody knows whether they were taken, so they may be."""
+    """An upgrade with waiting mails: whether they were accepted is unknown, so they may be."""
     write_version_1(path)
     assert kept(path) == StateLoaded({"install": '"x"'}, (OLD_ROW,))
     assert user_version(path) == 1, "what nobody changes is not converted"
@@ -424,7 +424,7 @@ def test_an_old_file_on_a_disk_that_became_read_only_still_gives_its_mails(tmp_p
 
 
 def test_what_is_not_durable_is_known_until_it_is(tmp_path: Path) -> None:
-    """The disk refuses: since when is told, through all failed attempts, until one succeeds."""
+    """The disk fails: since when is reported, through all failed attempts, until one succeeds."""
     blocked = tmp_path / "state"
     blocked.write_text("")
     with opened(blocked / "state.db") as asked:
@@ -445,7 +445,7 @@ def test_what_is_not_durable_is_known_until_it_is(tmp_path: Path) -> None:
 
 
 def test_a_file_that_rots_under_a_running_daemon_is_replaced_by_what_is_known(path: Path) -> None:
-    """A bad sector under state.db: set aside, and all that was in it is in the next one."""
+    """A bad sector under state.db: renamed, and all its content is in the next one."""
     with opened(path) as asked:
         asked.load()
         assert asked.commit(Batch(1, put={"install": '"x"'}, add=(ROW,))) == ""
@@ -465,7 +465,7 @@ def test_a_file_that_rots_under_a_running_daemon_is_replaced_by_what_is_known(pa
 
 
 def beside(path: Path, pattern: str) -> list[Path]:
-    """Return the files beside the state whose names end so."""
+    """Return the files next to the state with this ending."""
     return sorted(path.parent.glob(f"{path.name}.{pattern}"))
 
 
@@ -477,7 +477,7 @@ def run(path: Path, *statements: str) -> None:
 
 
 def test_a_bad_row_of_the_outbox_costs_no_other_mail(path: Path) -> None:
-    """It is kept as text, with the mail that people can read, and is gone from the file."""
+    """It is saved as text, with the readable mail, and removed from the file."""
     fill(path)
     others = [f"<{name}>" for name in ("severity", "list", "utf8", "type")]
     with opened(path) as asked:
@@ -508,7 +508,7 @@ def test_a_bad_row_of_the_outbox_costs_no_other_mail(path: Path) -> None:
 
 
 def test_what_is_not_read_is_a_text_before_it_is_overwritten(path: Path) -> None:
-    """A loss of power in between: what was there is in one of the two, if not in both."""
+    """A power loss in between: the data is in one of the two, if not in both."""
     fill(path)
     with opened(path) as asked:
         asked.load()
@@ -527,7 +527,7 @@ def test_what_is_not_read_is_a_text_before_it_is_overwritten(path: Path) -> None
 
 
 def test_on_a_full_disk_what_is_not_read_stays_where_it_is(tmp_path: Path) -> None:
-    """No room for the text: the document is not overwritten either, until there is."""
+    """No space for the text: the document is not overwritten either, until there is."""
     with small_disk(tmp_path) as mount:
         path = mount / "state.db"
         fill(path)
@@ -546,7 +546,7 @@ def test_on_a_full_disk_what_is_not_read_stays_where_it_is(tmp_path: Path) -> No
 
 
 def test_texts_do_not_fill_the_disk(tmp_path: Path) -> None:
-    """The oldest go, but never the last one, whatever the clock says; other files stay."""
+    """The oldest are deleted, but never the last one, whatever the clock; other files stay."""
     path = str(tmp_path / "state.db")
     for day in range(10, 40):
         (tmp_path / f"state.db.alerts-999911{day}T000000Z.json").write_text("")
@@ -563,7 +563,7 @@ def test_texts_do_not_fill_the_disk(tmp_path: Path) -> None:
 
 
 def converted(path: Path, versions: dict[str, int], number: int) -> list[object]:
-    """Start a program that writes these versions, change something, return what it said."""
+    """Run a program that writes these versions, change something, return its messages."""
     events: queue.Queue[object] = queue.Queue()
     own = State(str(path), events.put, versions=versions)
     own.load()
@@ -578,7 +578,7 @@ def converted(path: Path, versions: dict[str, int], number: int) -> list[object]
 
 
 def test_before_it_is_converted_it_is_copied_and_the_last_two_copies_stay(path: Path) -> None:
-    """Once: with the first change; the copy is the whole file, mails as well, and nobody's else."""
+    """Once: with the first change; the copy is the whole file, including mails, and private."""
     fill(path)
     assert [type(each) for each in converted(path, {"alerts": 1, "install": 1}, 0)] == [Committed]
     assert beside(path, "before-*") == []
@@ -600,7 +600,7 @@ def test_before_it_is_converted_it_is_copied_and_the_last_two_copies_stay(path: 
 
 
 def test_a_copy_that_cannot_be_made_keeps_nothing_from_being_written(path: Path) -> None:
-    """Something else has its name: said, and mails and alerts are durable all the same."""
+    """Something else has its name: logged, and mails and alerts are durable all the same."""
     fill(path)
     (path.parent / "state.db.before-v3.draft").mkdir()
     noted, committed = converted(path, {"install": 2}, 2)
@@ -611,7 +611,7 @@ def test_a_copy_that_cannot_be_made_keeps_nothing_from_being_written(path: Path)
 
 
 def test_the_copy_gives_up_no_lock(path: Path) -> None:
-    """To close another descriptor of the file would: a second daemon could send the mails, too."""
+    """Closing another descriptor of the file would: a second daemon could send the mails, too."""
     fill(path)
     events: queue.Queue[object] = queue.Queue()
     own = State(str(path), events.put, versions={"install": 2})
@@ -639,7 +639,7 @@ NEWER = (
 
 
 def test_tables_of_a_newer_version_are_used_as_far_as_they_are_known(path: Path) -> None:
-    """After a downgrade: the mails go out, what is new stays, and it is said."""
+    """After a downgrade: the mails are sent, newer data stays, and it is logged."""
     fill(path)
     run(path, *NEWER)
     with opened(path) as asked:
@@ -657,7 +657,7 @@ def test_tables_of_a_newer_version_are_used_as_far_as_they_are_known(path: Path)
 
 
 OTHER = "CREATE TABLE document (name TEXT PRIMARY KEY, text TEXT NOT NULL, at REAL NOT NULL)"
-"""A column needs a value that is not known here."""
+"""A column needs a value that this version does not know."""
 
 
 @pytest.mark.parametrize(
@@ -671,9 +671,9 @@ OTHER = "CREATE TABLE document (name TEXT PRIMARY KEY, text TEXT NOT NULL, at RE
 def test_tables_that_mean_something_else_are_left_alone(
     path: Path, statements: tuple[str, ...], rows: tuple[OutboxRow, ...]
 ) -> None:
-    """A newer version's: the file is kept to the byte for that one, and another one is begun.
+    """A newer version's: the file is kept to the byte for that one, and a new one is made.
 
-    Mails that can be read go out all the same.
+    Readable mails are sent all the same.
     """
     fill(path)
     run(path, *statements, NEWER[-1])
@@ -696,7 +696,7 @@ def test_tables_that_mean_something_else_are_left_alone(
 def test_a_bad_sector_in_one_table_costs_not_the_other(
     path: Path, table: str, found: StateLoaded
 ) -> None:
-    """The file is set aside; mails are sent, or silences hold, from what is left of it."""
+    """The file is renamed; readable mails are sent, and readable silences apply."""
     fill(path)
     with closing(sqlite3.connect(path)) as connection:
         (page,) = connection.execute(

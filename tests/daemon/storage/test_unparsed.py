@@ -1,4 +1,4 @@
-"""Texts that no parser understands: kept whole, bounded, and shown without names."""
+"""Texts that no parser understands: saved completely, with limits, and shown without names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from conftest import MachineMaker
 
 DEADLINE_SECONDS = 20.0
-"""Far above anything measured: it ends a test that would hang, and judges nothing."""
+"""Far above anything measured: it ends a test that would hang, and is no assertion."""
 AT = 1_795_275_000.0
 
 
@@ -41,7 +41,7 @@ def reading(
 
 
 class Kept:
-    """The thread, and what it posts."""
+    """The thread, and its messages."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -49,18 +49,18 @@ class Kept:
         self.thread = Unparsed(str(directory), self.posts.put, "0.9", "6.1.0-28-amd64")
 
     def keep(self, found: Reading) -> str:
-        """Keep a text; return what the thread posts of it."""
+        """Save a text; return the thread's message about it."""
         self.thread.keep(found, AT)
         return self.posts.get(timeout=DEADLINE_SECONDS)
 
     def names(self) -> list[str]:
-        """What is there, also what should not be."""
+        """Return all files, also unexpected ones."""
         return sorted(os.listdir(self.directory))
 
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Kept:
-    """A directory that is not there yet."""
+    """A directory that does not exist yet."""
     return Kept(tmp_path / "state" / "unparsed")
 
 
@@ -84,7 +84,7 @@ def test_a_text_is_kept_with_what_a_bug_report_needs(kept: Kept) -> None:
 
 
 def test_the_same_error_is_kept_once(kept: Kept) -> None:
-    """It comes each second, with other numbers; another error is another file."""
+    """It occurs each second, with other numbers; another error is another file."""
     kept.keep(reading(error="line 7: got '12 kb'"))
     kept.thread.keep(reading(error="line 9: got '13 kb'"), AT)
     kept.keep(reading(error="line 9: got 'none'"))
@@ -92,7 +92,7 @@ def test_the_same_error_is_kept_once(kept: Kept) -> None:
 
 
 def test_a_source_that_errs_in_many_ways_fills_no_disk(kept: Kept) -> None:
-    """Five of a run, and five in all: the oldest go when the next run finds more."""
+    """Five of a run, and five in all: the oldest are deleted when the next run finds more."""
     for letter in "abcde":
         kept.keep(reading(error=letter))
     kept.thread.keep(reading(error="f"), AT)
@@ -103,7 +103,7 @@ def test_a_source_that_errs_in_many_ways_fills_no_disk(kept: Kept) -> None:
 
 
 def test_a_long_text_is_cut(kept: Kept) -> None:
-    """The head says how much there was."""
+    """The header has the original size."""
     kept.keep(reading(b"x" * 300_000))
     text = read(str(kept.directory), "meminfo-1.txt")
     assert text.partition("\n\n")[2] == "x" * 65_536
@@ -111,7 +111,7 @@ def test_a_long_text_is_cut(kept: Kept) -> None:
 
 
 def test_all_texts_together_are_bounded(kept: Kept) -> None:
-    """Beyond 2 MiB the oldest of any source goes; what is not ours stays."""
+    """Beyond 2 MiB the oldest of any collector is deleted; files of others stay."""
     kept.directory.mkdir(parents=True)
     for number in range(40):
         place = kept.directory / f"source{number:02}-1.txt"
@@ -133,7 +133,7 @@ def test_all_texts_together_are_bounded(kept: Kept) -> None:
 def test_a_disk_that_refuses_is_told_and_leaves_nothing_torn(
     step: str, error: int, kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whichever step fails: no half file, no draft; the thread goes on when the disk is well."""
+    """Whichever step fails: no partial file, no draft; the thread continues when the disk works."""
 
     def failing(*_: object, **__: object) -> Any:  # noqa: ANN401 - as the call it stands for
         raise OSError(error, os.strerror(error))
@@ -149,14 +149,14 @@ def test_a_disk_that_refuses_is_told_and_leaves_nothing_torn(
 
 
 def test_a_file_in_place_of_the_directory_is_told(tmp_path: Path) -> None:
-    """Somebody made one; nothing is overwritten."""
+    """A file has this name; nothing is overwritten."""
     (tmp_path / "unparsed").write_text("mine")
     assert "the unparsed text could not be saved: " in Kept(tmp_path / "unparsed").keep(reading())
     assert (tmp_path / "unparsed").read_text() == "mine"
 
 
 def test_a_disk_that_hangs_holds_nobody_up(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes meanwhile waits, up to a bound; beyond, it is told and comes again later."""
+    """Texts wait meanwhile, up to a limit; beyond, it is logged and they are saved later."""
     hangs, goes_on, makedirs = threading.Event(), threading.Event(), os.makedirs
 
     def hanging(*arguments: Any, **options: Any) -> None:  # noqa: ANN401 - as os.makedirs
@@ -209,7 +209,7 @@ def test_a_reading_has_the_text_that_was_not_understood(
 
 @pytest.mark.parametrize("name", ["../state.db", "meminfo-1.txt/", "draft", "", "a-1.txt\n"])
 def test_only_what_was_kept_is_shown(name: str, kept: Kept) -> None:
-    """A name is no path."""
+    """A name is not a path."""
     with pytest.raises(ValueError, match="expected a name"):
         read(str(kept.directory), name)
 
@@ -233,7 +233,7 @@ error: '/proc/1/mountinfo' line 2: expected '<id> ...', got 'nas01.example.org:/
 
 
 def test_a_redacted_text_is_still_of_its_grammar() -> None:
-    """What breaks a parser in the original breaks it in what is sent."""
+    """Text that breaks a parser in the original breaks it in the redacted one."""
     assert redact(MOUNTS, ["db1"]) == WARNING + "\n" + MOUNTS.replace(
         "nas01.example.org", "host2"
     ).replace("anna", "user3").replace("10.0.0.7", "192.0.2.4").replace(
@@ -244,7 +244,7 @@ def test_a_redacted_text_is_still_of_its_grammar() -> None:
 
 
 def test_counters_and_addresses_of_scsi_stay() -> None:
-    """They are what the report is about."""
+    """They are the subject of the report."""
     text = (
         "path: /proc/diskstats\n\n   8 0 sda 12345678901234567890 0 1\n 0:0:12:0 12:34:56 0x1a00\n"
         "0xffffffff80000000 nr_dirty 125000\nDirty: 500 kB\nmd0 : active raid1 sda1[0]\n"
@@ -253,7 +253,7 @@ def test_counters_and_addresses_of_scsi_stay() -> None:
 
 
 def test_a_file_that_is_a_serial_number_is_one_whatever_it_looks_like() -> None:
-    """virtio's is any text, some are digits only."""
+    """Serial numbers of virtio may be anything, some consist of digits only."""
     text = redact("path: /sys/block/vda/serial\nerror: got 'my disk'\n\n12345\nmy disk\n")
     assert text.endswith("\n\nSERIAL0001\nSERIAL0002 SERIAL0003\n")
 
@@ -298,12 +298,12 @@ FILLER = st.sampled_from(["Dirty: 500 kB\n", "8 0 sda 1 2 3\n", "/dev/sda1", " "
     )
 )
 def test_no_number_of_a_disk_or_an_address_survives(parts: list[tuple[str, str, str]]) -> None:
-    """Whatever stands around it, at the head or in the text, once or again."""
+    """Whatever is around it, in the header or in the text, once or repeatedly."""
     text = "".join(around.format(value) + " " + filler for value, around, filler in parts)
     shown = redact(text).removeprefix(WARNING)
     for value, _, _ in parts:
         if set(value) <= {"A", "0"}:
-            continue  # what stands for it looks the same
+            continue  # its placeholder looks the same
         assert re.search(rf"(?<![0-9A-Za-z:.]){re.escape(value)}(?![0-9A-Za-z])", shown) is None
 
 
@@ -316,12 +316,12 @@ def test_the_same_word_is_the_same_placeholder(value: str) -> None:
 
 @given(st.text())
 def test_any_text_can_be_redacted(text: str) -> None:
-    """No text is too strange."""
+    """No text causes an error."""
     assert redact(text, ["db1"]).startswith(WARNING)
 
 
 def test_the_command_lists_and_shows(kept: Kept, capsys: pytest.CaptureFixture[str]) -> None:
-    """What to send with a bug report, with and without names; another name is refused."""
+    """The text for a bug report, with and without names; another name is refused."""
     kept.keep(reading(b"serial WS20ABCD\n"))
     state = ["--state-directory", str(kept.directory.parent)]
     assert main(["unparsed", "list", *state]) == 0
