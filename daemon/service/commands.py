@@ -191,7 +191,7 @@ class Desk:
         if found.expected_by != ("memory",):
             by = " and ".join(found.expected_by)
             raise ValueError(
-                f"disk: expected a missing disk remembered from before, got '{found.disk}', known"
+                f"disk: expected a missing disk that is only remembered, got '{found.disk}', known"
                 f" by {by}; a disk that is present or in 'smart.drives' cannot be forgotten"
             )
         self._engine.devices.forget_disk(found.disk)

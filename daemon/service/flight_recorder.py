@@ -243,7 +243,7 @@ def _save(directory: str, path: str, snapshot: Snapshot, page_size_bytes: int) -
     with contextlib.suppress(FileNotFoundError):  # left by a run that was killed
         os.unlink(draft)
     recorder = Recorder(
-        draft, page_size_bytes, "flight recorder: before an incident became critical"
+        draft, page_size_bytes, "flight recorder: data before an incident became critical"
     )
     try:
         for step in snapshot.steps():

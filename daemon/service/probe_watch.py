@@ -51,7 +51,7 @@ class ProbeWatch:
     def line(self) -> documents.ProbeLine:
         """Return the probe's status, for 'iowarden status'."""
         if self.client is None:
-            return documents.ProbeLine(error="the probe is not used")
+            return documents.ProbeLine(error="there is no probe")
         client = self.client
         stuck = answers.stuck(client.stuck)
         return documents.ProbeLine(client.connected, client.problem, client.programs, stuck)

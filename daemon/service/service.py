@@ -518,8 +518,7 @@ class Service:
             troubles=tuple(
                 text
                 for key, text in self._log.troubles().items()
-                if key != "probe"
-                and not key.startswith("collector ")  # Shown in their own section.
+                if key != "probe" and not key.startswith("collector ")  # shown elsewhere
             ),
             alerts=tuple(self._situation.alerts(now)),
             notice=lambda due: self._notifier.notice(due, now),
