@@ -114,7 +114,7 @@ class Journal:
         assert self.answers.wait(DEADLINE_SECONDS)
         self.asked += arguments
         if not self.directory.is_dir():
-            raise ReadError("'journal': expected entries, got none")
+            raise ReadError("'journal': failed: no readable journal entries")
         return json.dumps(verbs.journal(tuple(arguments), str(self.directory)))
 
 
@@ -529,7 +529,7 @@ def test_a_journal_that_does_not_answer_is_a_gap(this: Machine) -> None:
     this.kernel.say(record(9, BAD.format("sdb", 9)))
     value = this.look(this.started(Cursor("", OTHER_BOOT, 77, 102.0, this.now)))
     assert set(told(value)) == {("log_gap", ""), ("block_medium_error", "sdb")}
-    assert "expected entries, got none" in value.problem
+    assert "no readable journal entries" in value.problem
     assert value.gaps == 1
 
 

@@ -95,7 +95,7 @@ def test_a_disk_is_found_by_whatever_it_is_called(tmp_path: Path) -> None:
         assert "expected one disk, got 'S-'; there are: S-sda (sda), S-sdb (sdb)" in told
         status, told = asked(host, "disk", "forget", "sda")
         assert status == 1
-        assert "what is there is not forgotten" in told
+        assert "a disk that is present or in" in told
 
 
 def test_a_disk_that_returns_under_another_name_is_told_with_what_takes_it_back(
@@ -214,4 +214,4 @@ def test_a_past_that_nobody_has_kept_yet_is_no_fault(tmp_path: Path) -> None:
     past = Past(str(tmp_path / "history.db"))
     for _ in range(2):
         past.ask("S1", ("197 raw",), replies.put)
-        assert "nothing is kept yet" in str(replies.get(timeout=DEADLINE_SECONDS)["error"])
+        assert "no history yet" in str(replies.get(timeout=DEADLINE_SECONDS)["error"])
