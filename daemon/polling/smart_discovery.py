@@ -28,7 +28,7 @@ AGAIN_SECONDS = 60.0
 RECORDED = PROBE.rstrip("/")
 """Path of the probe's recorded output."""
 _WATCHED = ("/sys/class/nvme", "/sys/class/scsi_generic")
-"""A change in this directory, or in '/sys/block', triggers a new discovery."""
+"""A change in these directories, or in '/sys/block', triggers a new discovery."""
 _DISK = re.compile(r"sd[a-z]+|nvme\d+n\d+")
 _HANGS_SECONDS = 120.0
 

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 CONTROLLERS_WAIT_SECONDS = 300.0
-"""How long events wait for the cursors of state.db, before logs are read without them."""
+"""How long polling the controllers waits for their cursors in state.db, at most."""
 STATE_WAIT_SECONDS = 5.0
 """How long the first evaluation waits for state.db; then it runs without."""
 HTTP_RETRY_SECONDS = 30.0
