@@ -85,7 +85,7 @@ CREATE TABLE changed (
 # next to each other.
 _SCHEMA_VERSION = 2
 """Raise it with the tables, and convert the version before; like state.SCHEMA_VERSION."""
-_KIND = sqlite.Kind(
+KIND = sqlite.Kind(
     "history",
     _SCHEMA_VERSION,
     _TABLES + ";".join((*event_rows.TABLES, "")),

@@ -216,7 +216,7 @@ def test_a_rule_made_less_severe_gives_no_all_clear(tmp_path: Path) -> None:
 
 
 def test_a_rule_made_more_severe_goes_on_in_the_thread(tmp_path: Path) -> None:
-    """From warning to critical while it fires: 'WORSE' at once, and one 'resolved' for both."""
+    """From warning to critical while it fires: 'ESCALATED' at once, and one 'resolved' for both."""
     write_rule(tmp_path, "warning")
     live = Live(tmp_path)
     live.change(ASLEEP)

@@ -48,6 +48,8 @@ LATER = {Returned, Above, Habit, Occurrence}
 """Records that state of version 1 does not have."""
 NEW = {"stood", "recurring"}
 """Documents that it does not have."""
+IN_OLD_WORDS = Schema(renames=Renames(()))
+"""Without the renames since."""
 HISTORY = ("iowarden_filesystem_used_ratio", "iowarden_smart_attribute_raw")
 
 
@@ -316,7 +318,10 @@ def test_seven_days_of_history_are_there(tmp_path: Path) -> None:
 
 
 def test_seven_days_of_history_are_there_under_new_names(tmp_path: Path) -> None:
-    """A metric, its label and a value, an attribute and an event class have been renamed."""
+    """Metrics, a label and a value, an attribute and an event class have been renamed.
+
+    One metric has a label more.
+    """
     put_state(tmp_path)
     path = str(tmp_path / "history.db")
     with closing(sqlite3.connect(path)) as connection, connection:
