@@ -120,7 +120,7 @@ def test_the_disk_that_takes_over_a_name_has_not_stood_still(tmp_path: Path) -> 
         mails = program.wait(30)
         machine.goes_on("sdb")
         mails += program.wait(60)
-    assert ["has vanished" in mail["Subject"] for mail in mails] == [False, True]
+    assert ["disappeared" in mail["Subject"] for mail in mails] == [False, True]
     assert text(mails[-1]).count("DeviceStall, since") == 1
 
 
@@ -247,7 +247,7 @@ def test_one_of_two_paths_that_is_lost_is_a_warning_of_the_map_and_the_last_one_
         )
         (last, *more) = program.wait(100)
     assert "[CRITICAL] db1.example.com: dm-0" in last["Subject"]
-    assert "mpatha has no path left, of 2" in text(last)
+    assert "mpatha has no working path left (of 2)" in text(last)
     assert "--fail" not in text(last)
     assert one_thread([one, last, *more])
 

@@ -110,7 +110,7 @@ alerts:
   - {at: 1m, alert: Drain, state: resolved}
   - {at: 1m6s, alert: WriteStall, severity: warning, state: firing}
   - {at: 1m9s, alert: DeviceStall, severity: warning, text: 4 requests in flight}
-  - {at: 1m9s, alert: WriteLull, severity: warning, text: next to nothing written for 10s}
+  - {at: 1m9s, alert: WriteLull, severity: warning, text: almost nothing written for 10s}
   - {at: 1m23s, alert: Queued, state: resolved}
   - {at: 1m23s, alert: Fraction, state: resolved}
   - {at: 1m51s, alert: WriteLull, state: resolved}
@@ -122,7 +122,7 @@ incidents:
   - {at: 1m9s, severity: warning, state: folded}
 mails:
   - at: 1m9s
-    subject: 'sda: nothing completed for 10s'
+    subject: 'sda: no request completed for 10s'
     text: ['serial R0-da', 'writeback_threshold_bytes  3.1 GiB']
   - {at: 2m24s, subject: 'OK. recorded-machine: sda: was:'}
 """

@@ -160,7 +160,7 @@ def test_a_disk_that_did_not_come_back_is_missed_until_it_is_forgotten(
             host.restart()
         (mail,) = host.wait(480)
         assert mail["Subject"].startswith("[WARNING]")
-        assert "sdb (SIMULATED HDD, serial S-sdb) is nowhere to be found" in text(mail)
+        assert "sdb (SIMULATED HDD, serial S-sdb) is missing" in text(mail)
         assert "DiskMissing sdb (SIMULATED HDD, serial S-sdb) firing: " in asked(host, "events")[1]
         status, shown = asked(host, "coverage")
         assert (status, "SMART: 1 of 2 disks readable (1 missing)" in shown) == (1, True)

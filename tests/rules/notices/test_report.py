@@ -322,7 +322,7 @@ def test_the_disks_of_an_adapter_are_counted_without_their_array() -> None:
             "DeviceGone",
             subject=f"disk {name}",
             labels=(("alertname", "DeviceGone"), ("device", name)),
-            summary="has vanished",
+            summary="disappeared",
         )
         for name in ("sda", "sdb", "sdc")
     ]
@@ -334,7 +334,7 @@ def test_the_disks_of_an_adapter_are_counted_without_their_array() -> None:
     found = incident(*gone, stopped, key="adapter host0", object="host0 (SCSI host adapter)")
     assert (
         report.notice(Due(Reason.OPENED, found), float, 9.0, (), None).summary
-        == "3 disks: has vanished"
+        == "3 disks: disappeared"
     )
 
 

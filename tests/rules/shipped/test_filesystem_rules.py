@@ -100,7 +100,8 @@ def test_an_error_of_ext4_is_critical_until_e2fsck_has_cleared_it(machine: Machi
     machine.look(2)
     assert machine.fired == [("FileSystemErrors", "critical")]
     assert (
-        machine.summary("FileSystemErrors") == "ext4 on sda1 met 1 new error, last in ext4_lookup"
+        machine.summary("FileSystemErrors")
+        == "ext4 on sda1 reports 1 new error, last in ext4_lookup"
     )
     assert machine.host.reasons() == ["opened"]
     machine.memory.remove("/sys/fs/ext4/sda1")

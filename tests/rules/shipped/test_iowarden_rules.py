@@ -89,5 +89,5 @@ def test_a_collector_that_falls_silent_is_told_with_what_became_of_it() -> None:
     alert = told[-1]["CollectorSilent"]
     assert (alert.label("collector"), alert.label("severity")) == ("meminfo", "warning")
     summary = alert.annotation("summary")
-    assert summary.startswith("iowarden cannot read 'meminfo' for ")
+    assert summary.startswith("collector 'meminfo' has had no current data for ")
     assert summary.endswith(" (failed)")

@@ -529,9 +529,9 @@ def test_the_settings_that_likely_cause_a_stall_are_named_with_their_cure() -> N
     assert server.host.names("info") == {"HugepageDefrag"}
     server.run(30, **server.now.collapse())
     advice = server.alert("ReclaimStall").annotation("advice")
-    assert "likely cause is that a NUMA node" in advice
+    assert "likely cause: a NUMA node" in advice
     assert "sysctl -w vm.zone_reclaim_mode=0" in advice
-    assert "likely cause is that tasks compact" in advice
+    assert "likely cause: tasks compact" in advice
 
 
 def test_allocations_that_wait_for_memory_are_information() -> None:

@@ -41,11 +41,11 @@ def test_smartd_beside_iowarden_is_information_with_the_command_that_stops_it() 
     assert beside.machine.host.names() == beside.machine.host.names("info") == {"OtherMonitor"}
     alert = beside.alerts()["OtherMonitor"]
     assert alert.annotation("summary") == (
-        f"smartd asks disks or controllers of this host, too; to stop it: '{STOP}'"
+        f"smartd also polls disks or controllers of this host; to stop it: '{STOP}'"
     )
     advice = alert.annotation("advice")
     assert f"  {STOP}\n" in advice
-    assert "self-tests that smartd.conf plans" in advice
+    assert "self-tests scheduled in smartd.conf" in advice
     beside.machine.run(120)
     assert beside.machine.host.mails == []
     beside.machine.memory.remove("/proc/812/comm")
@@ -59,7 +59,7 @@ def test_smartd_at_an_areca_is_a_warning() -> None:
     alert = beside.alerts()["OtherMonitorAreca"]
     assert (alert.state, alert.label("severity")) == (State.FIRING, "warning")
     assert f"  {STOP}\n" in alert.annotation("advice")
-    assert "iowarden asks this controller nothing while smartd runs" in (
+    assert "iowarden does not query this controller while smartd runs" in (
         " ".join(alert.annotation("description").split())
     )
     assert subject(None, Devices(), alert.labels).object == "host"

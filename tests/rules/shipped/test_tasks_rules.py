@@ -109,7 +109,7 @@ def test_limits_that_this_kernel_has_not_are_not_advised() -> None:
     alert = strict.alert()
     assert alert is not None
     assert "> /sys/class/bdi/8:0/strict_limit" not in alert.annotation("advice")
-    assert "8:0 may have 5 % of the cache" in alert.annotation("advice")
+    assert "8:0 may use 5 % of the dirty limit" in alert.annotation("advice")
 
 
 OTHERS = {
@@ -300,8 +300,8 @@ def test_what_is_not_known_of_a_stall_depends_on_the_probe(*, probe: bool) -> No
     assert strict.host.engine is not None
     alert = next(a for a in strict.host.engine.rules.alerts() if a.name == "WriteStall")
     unknown = alert.annotation("unknown")
-    assert ("Which program wrote it is not known" in unknown) is not probe
-    assert ("the evidence names some of them" in unknown) is probe
+    assert ("Which program wrote the data: the privileged probe" in unknown) is not probe
+    assert ("the evidence lists some of them" in unknown) is probe
 
 
 # --- a program of the probe that hangs
@@ -340,7 +340,7 @@ def test_a_program_that_survives_its_kill_is_told_at_once_as_a_matter_of_its_dis
     machine = topology(disk("sdb", serial="S2", vendor="ACME", model="HDD"))
     assert subject(machine, Devices(), alert.labels).key == "disk ACME HDD S2"
     assert alert.annotation("summary") == (
-        "smartctl (pid 4711) was killed and has hung in the kernel for 3s, at sdb"
+        "smartctl (pid 4711) was killed and has been stuck in the kernel for 3s, on sdb"
     )
     assert "cat /proc/4711/stack" in alert.annotation("advice")
     assert alert.annotation("advice_steps") == "log state text cable controller"
@@ -355,7 +355,7 @@ def test_a_program_at_a_controller_is_the_hosts_matter() -> None:
     labels = (("controller", "megaraid"), ("pid", "4712"), ("program", "storcli"))
     alert = program.say("iowarden_probe_program_stuck_seconds", (labels, 0.0))["ProbeProgramStuck"]
     assert subject(None, Devices(), alert.labels).key == ""
-    assert alert.annotation("summary").endswith("has hung in the kernel for 0s, at megaraid")
+    assert alert.annotation("summary").endswith("has been stuck in the kernel for 0s, on megaraid")
     assert "/sys/block" not in alert.annotation("advice")
     assert "a disk or controller (megaraid)" in alert.annotation("description")
 

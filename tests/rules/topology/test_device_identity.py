@@ -352,7 +352,7 @@ def test_a_host_adapter_that_fails_is_one_mail_that_names_its_disks() -> None:
         line.startswith("5 disks (sda, sdb, sdc, sdd, sde): critical DeviceStall")
         for line in notice.happened
     )
-    assert notice.summary.startswith("5 disks: nothing completed for")
+    assert notice.summary.startswith("5 disks: no request completed for")
     assert len(notice.advice) == 1
 
 

@@ -382,7 +382,7 @@ def test_a_disk_that_is_not_there_after_a_restart_is_missed_until_it_is_back() -
     assert machine.firing() == {("DiskMissing", "S2")}
     (mail,) = machine.mails
     assert (mail.severity.name, mail.object) == ("WARNING", f"sdb ({MODEL}, serial S2)")
-    assert mail.summary == f"sdb ({MODEL}, serial S2) is nowhere to be found"
+    assert mail.summary == f"sdb ({MODEL}, serial S2) is missing"
     assert any("iowarden disk forget 'S2'" in text for text in mail.advice)
     machine.topology = topology(device("sda", "S1"), device("sdc", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdc", "S2"))
