@@ -1211,7 +1211,7 @@ INCIDENTS: dict[str, tuple[Told, Wanted]] = {
                     *MD,
                     "/fall del",
                     "every disk on it is",
-                    "Nothing rebuilds it",
+                    "The controller reports no rebuild",
                     "Do not follow",
                 ),
                 over=None,

@@ -354,7 +354,7 @@ def test_a_disk_that_failed_is_told_although_a_spare_took_its_place() -> None:
     assert fired == {("ControllerDiskFailed", "critical")}
     assert len(machine.alerts()) == 1
     alert = machine.alert("ControllerDiskFailed")
-    assert "no array misses it: a spare took its place" in alert.annotation("description")
+    assert "No array is degraded: a spare replaced it" in alert.annotation("description")
     assert "channel 2 has failed, ACME DISK-9, serial S2" in alert.annotation("summary")
 
 
@@ -522,7 +522,7 @@ def test_a_controller_that_nobody_reads_is_told_after_half_an_hour() -> None:
     assert machine.look(problems=(late,), seconds=200.0) == {("ControllerNotRead", "warning")}
     alert = machine.alert("ControllerNotRead")
     assert alert.subject == "adapter areca 1"
-    assert alert.annotation("summary").endswith("nobody can read it: killed after 60 s")
+    assert alert.annotation("summary").endswith("cannot be read: killed after 60 s")
     assert "cli64 rsf info" in alert.annotation("advice")
     assert machine.look(Controller("areca 1", "areca")) == set()
 
@@ -534,7 +534,7 @@ def test_controllers_that_cannot_even_be_listed_are_told() -> None:
     assert machine.look(problems=(nobody,), seconds=1900.0) == {("ControllerNotRead", "warning")}
     alert = machine.alert("ControllerNotRead")
     assert alert.subject == "adapter host3"
-    assert "a 3ware controller at host3 is there" in alert.annotation("summary")
+    assert "a 3ware controller at host3 is present" in alert.annotation("summary")
     assert "tw_cli show" in alert.annotation("advice")
 
 
@@ -710,7 +710,7 @@ def test_an_areca_loses_a_disk_and_a_spare_takes_its_place() -> None:
     assert active.keys() == {"ControllerDiskFailed"}
     alert = active["ControllerDiskFailed"]
     assert "channel 2 has failed, ACME DISK-9, serial S2" in alert.annotation("summary")
-    assert "a spare took its place" in alert.annotation("description")
+    assert "a spare replaced it" in alert.annotation("description")
     assert "S2" in alert.object
     # The slot has a new disk: the alerts of the old one are resolved, as its mail says.
     says(machine, "Normal", member, "HotSpare", member, second="S9")

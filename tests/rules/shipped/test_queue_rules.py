@@ -73,7 +73,7 @@ def test_r1_parallel_readers_are_told_once_with_a_larger_read_ahead() -> None:
     (member,) = opened.due.incident.members
     assert "blockdev --setra 8192 /dev/sda" in member.advice
     assert 'ATTR{queue/read_ahead_kb}="4096"' in member.advice
-    assert member.summary == "read-ahead of 64kiB holds parallel readers down: 39.06MiB/s"
+    assert member.summary == "read-ahead of 64kiB slows parallel readers down: 39.06MiB/s"
     assert ("iowarden_load1", "240") in {(e.source, e.text) for e in member.evidence}
     assert not [name for uptime, name, _ in host.fired if uptime > UPTIME + 660]
 

@@ -309,7 +309,7 @@ def test_a_second_member_that_is_lost_is_told_although_the_first_is_known() -> N
         machine.array(state="active", degraded=number)
         machine.look(60)
     assert machine.host.reasons() == ["opened", "worse"]
-    assert machine.summary("ArrayDegradedFurther") == "array md0 misses 2 of its members"
+    assert machine.summary("ArrayDegradedFurther") == "array md0 has 2 members missing"
 
 
 def test_a_member_missing_at_first_sight_is_told() -> None:
@@ -553,7 +553,7 @@ def test_an_offline_disk_is_critical_at_once(machine: Machine) -> None:
     machine.disk("sdb", state="offline")
     machine.look(2)
     assert machine.fired == [("DiskOffline", "critical")]
-    assert machine.summary("DiskOffline") == "sdb takes no commands (offline)"
+    assert machine.summary("DiskOffline") == "sdb accepts no commands (offline)"
     machine.disk("sdb")
     machine.look(2)
     assert machine.states("DiskOffline") == {"resolved"}

@@ -652,7 +652,8 @@ def test_a_mail_about_a_disk_shows_the_attributes_that_matter() -> None:
         )
         machine.look(HOUR / 4)
     (mail,) = machine.mails
-    assert mail.summary == "40 sectors cannot be read (attribute 197, Current_Pending_Sector)"
+    summary = "40 pending sectors, which cannot be read (attribute 197, Current_Pending_Sector)"
+    assert mail.summary == summary
     shown = {e.text for e in mail.evidence if e.source == "iowarden_smart_attribute_raw"}
     ids = {text.partition("id ")[2] for text in shown}
     assert ids == {"5: 0", "187: 0", "197: 40", "198: 0"}
