@@ -1,15 +1,14 @@
-"""Advice for the very thing that an alert is about, made of steps with its real names. Pure.
+"""Advice of an alert: steps with the real names of its device, disks and arrays. Pure.
 
-The text of a rule says what its condition is; what to look at and what to do depends on the thing:
-a SATA disk has other files and programs than an NVMe drive, a path of a multipath map or a volume
+The text of a rule describes its condition; what to check and what to do depends on the device: a
+SATA disk has other files and programs than an NVMe drive, a path of a multipath map or a volume
 of a RAID controller. A step is a few lines: a sentence, and commands that are indented by two. A
-rule names its steps in the annotation `advice_steps` ('log state text member': `text` is its own
+rule lists its steps in the annotation `advice_steps` ('log state text member': `text` is its own
 text, which otherwise comes first), a text of 'events.yaml' has them as lines of their own: '{log}'.
-A step that does not apply to the thing, or of which a name is not known, is left out.
+A step that does not apply to the device, or needs a name that is not known, is left out.
 
-Whoever follows it at night does so to the letter: hence no placeholder, no file, program or device
-that this machine does not have, and no member taken out of an array that needs it
-(rules/advice/facts.py).
+Advice is followed to the letter: hence no placeholder, no file, program or device that this host
+does not have, and no member is removed from an array that needs it (rules/advice/facts.py).
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _JOINED = re.compile(r"\|\||&&|[|;]|\bdo\b|\bthen\b")
 _PROGRAM = re.compile(r"[A-Za-z][\w.-]*")
 _IN_PROSE = re.compile(r"(?<!\w)'([a-z][\w-]*)[ ']")
-"""Of a command that prose quotes: 'mdadm --re-add'."""
+"""The program of a command that is quoted in a sentence: 'mdadm --re-add'."""
 
 PACKAGES = {
     "blktrace": "blktrace",
@@ -69,7 +68,7 @@ PACKAGES = {
     "xfs_repair": "xfsprogs",
     "zpool": "zfsutils-linux",
 }
-"""Debian's package of each program that not every machine has, and that advice names."""
+"""Debian's package of each program that advice names and that may not be installed."""
 
 
 def steps_of(alert: Alert) -> str:
@@ -82,16 +81,16 @@ def steps_of(alert: Alert) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a mail says of an alert beside its summary."""
+    """The texts of an alert in a mail, in addition to its summary."""
 
     advice: str
     description: str = ""
 
 
 def said_of(alerts: Iterable[Alert], facts: Callable[[], Facts]) -> Callable[[Member], Said]:
-    """Return what is said of a member of an incident: for the thing it is about, as it is now.
+    """Return what gives the mail texts of an incident's member, for its device as it is now.
 
-    Of a member whose alert is no more that is what it had itself. `facts` are asked for once.
+    A member whose alert no longer exists has its own texts. `facts` is called at most once.
     """
     by_key = {alert.key: alert for alert in alerts}
     asked = functools.cache(facts)
@@ -115,13 +114,13 @@ def said_of(alerts: Iterable[Alert], facts: Callable[[], Facts]) -> Callable[[Me
 
 
 def advice_of(alert: Alert, facts: Facts) -> str:
-    """Return an alert's advice, written out for the thing it is about."""
+    """Return an alert's advice, with its steps expanded for its device."""
     about = About(dict(alert.labels), alert.subject, part=alert.annotation(PART))
     return filled(steps_of(alert), about, facts)
 
 
 def settled(alert: Alert, facts: Facts) -> Alert:
-    """Return an alert with its advice written out below its description, for a digest."""
+    """Return an alert with its expanded advice below its description, for a digest."""
     text = "\n".join(
         filter(None, (alert.annotation("description").strip(), advice_of(alert, facts)))
     )
@@ -130,21 +129,21 @@ def settled(alert: Alert, facts: Facts) -> Alert:
 
 
 def taking_back(back: Returned, facts: Facts) -> tuple[str, ...]:
-    """Return what takes a disk back into what lost it; () where nothing is left to do.
+    """Return how to add a returned disk again to what lost it; () if nothing is left to do.
 
-    Not where the disk is offline, has failed or cannot read.
+    A disk that is offline, failed or unreadable is not added.
     """
     where = facts.of.map
     if where.topology is None:
         return ()
     found = returned.advice(back, where.topology, where.arrays)
     if found and facts.is_unfit(back.name):
-        return (f"Do not take /dev/{back.name} back: it is offline, failed or cannot read.",)
+        return (f"Do not re-add /dev/{back.name}: it is offline, failed or unreadable.",)
     return found
 
 
 def unknown_steps(text: str) -> list[str]:
-    """Return what stands in braces in a text and is no step on a line of its own."""
+    """Return the names in braces in a text that are no step on a line of its own."""
     found = []
     for line in text.splitlines():
         step = _STEP.fullmatch(line)
@@ -154,7 +153,7 @@ def unknown_steps(text: str) -> list[str]:
 
 
 def filled(text: str, about: About, facts: Facts) -> str:
-    """Return a text with its steps written out for the thing it is about."""
+    """Return a text with its steps expanded for the device that it is about."""
     step = Step(facts, about)
     lines: list[str] = []
     for line in text.splitlines():
@@ -167,7 +166,7 @@ def filled(text: str, about: About, facts: Facts) -> str:
 
 
 def together(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the texts of one mail: nothing twice, and last what package each program is of."""
+    """Return the texts of one mail, deduplicated, and last the packages of their programs."""
     told: set[str] = set()
     found = []
     for text in texts:
@@ -177,17 +176,19 @@ def together(texts: Iterable[str]) -> tuple[str, ...]:
             if not told.issuperset(new):
                 told.update((prose, *new))
                 kept += [prose, *commands]
-            elif prose.endswith(".") and prose not in told:  # it says more than what to run
+            elif prose.endswith(".") and prose not in told:  # more than a heading of commands
                 told.add(prose)
                 kept.append(prose)
-        if kept and not (len(kept) == 1 and kept[0].endswith(":")):  # a heading of what was told
+        if kept and not (
+            len(kept) == 1 and kept[0].endswith(":")
+        ):  # its commands were given already
             found.append("\n".join(kept))
     packages = _packages(found)
     return (*found, packages) if packages else tuple(found)
 
 
 def _without_tests(text: str) -> str:
-    """Return a text without self-tests to begin: they make a disk work that is failing."""
+    """Return a text without commands that start self-tests: these put load on a failing disk."""
     kept = ("\n".join((prose, *own)) for prose, own in _paragraphs(text) if not _tests(own))
     return "\n".join(kept)
 
@@ -218,7 +219,7 @@ def programs(line: str) -> list[str]:
 
 
 def _packages(texts: Iterable[str]) -> str:
-    """Return a line with the packages of programs that this machine may not have, or ''."""
+    """Return a line with the packages of programs that may not be installed, or ''."""
     used: set[str] = set()
     for text in texts:
         used.update(_IN_PROSE.findall(text))

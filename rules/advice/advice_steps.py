@@ -1,8 +1,8 @@
-"""The steps of advice: what to look at and what to do, by what the thing is. Pure.
+"""The steps of advice: what to check and what to do, by the kind of device. Pure.
 
-Each returns its lines, or none where it does not apply: sentences, and commands indented by two.
-The order within one: what only looks; then the mildest act that can be taken back. What may destroy
-data says so ahead of the command.
+Each returns its lines, or none if it does not apply: sentences, and commands indented by two. The
+order within a step: commands that only read; then the mildest action that can be undone. If a
+command may destroy data, the line before it says so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Steps of advice about an md array and its members: look, take out, take back, replace. Pure.
+"""Steps of advice about an md array and its members: show, fail, re-add, replace. Pure.
 
 Sources: md(4), mdadm(8), smartctl(8) for 'scterc'.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def take_out(step: Step) -> list[str]:
-    """Whether it may be taken out of its array; only if that harms nothing."""
+    """Whether the device may be removed from its array; only if that does no harm."""
     if step.kind is Kind.PATH:
         return paths(step)
     if step.about.over:
@@ -29,15 +29,15 @@ def take_out(step: Step) -> list[str]:
         if not each.used:
             continue
         if each.refusal:
-            lines.append(f"Do not take {node} out of {array.name}: {each.refusal}.")
+            lines.append(f"Do not remove {node} from {array.name}: {each.refusal}.")
             continue
         left = (each.bears or 1) - 1
         then = "with no redundancy" if left == 0 else f"able to lose {counted(left, 'more member')}"
         lines += [
             (
-                f"It stays as it is? {node} is a member of {array.name} ({array.level}), which has"
-                f" all that it needs without it. Taken out, the array goes on, {then}; afterwards"
-                " it has to be taken back or replaced:"
+                f"If it does not recover: {node} is a member of {array.name} ({array.level}), which"
+                f" has all of its data without it. Without {node} the array continues, {then};"
+                " afterwards it must be re-added or replaced:"
             ),
             f"  mdadm /dev/{array.name} --fail {quote(node)}",
         ]
@@ -45,7 +45,7 @@ def take_out(step: Step) -> list[str]:
 
 
 def _distinct_members(step: Step) -> list[Membership]:
-    """Return the memberships of it, or of all the disks of an adapter, a refusal said once."""
+    """Return its memberships, or those of all disks of an adapter, each refusal once."""
     names = [step.name or step.whole()]
     if step.adapter:
         names = [each.name for each in step.disks()]
@@ -57,7 +57,7 @@ def _distinct_members(step: Step) -> list[Membership]:
 
 
 def scrub(step: Step) -> list[str]:
-    """How an array rewrites what one member cannot read; a check changes nothing else.
+    """How an array rewrites the unreadable sectors of a member; a check changes nothing else.
 
     Source: md(4), 'scrubbing and mismatches': a read error during a check is corrected.
     """
@@ -71,8 +71,8 @@ def scrub(step: Step) -> list[str]:
         elif each.bears and array.sync_action in {None, "idle"} and len(each.troubled) <= 1:
             lines += [
                 (
-                    f"{array.name} rewrites what cannot be read from its other members while it is"
-                    " checked; this reads all of them:"
+                    f"A check of {array.name} rewrites unreadable sectors from the other members;"
+                    " it reads all members:"
                 ),
                 f"  echo check > /sys/block/{array.name}/md/sync_action",
             ]
@@ -80,7 +80,7 @@ def scrub(step: Step) -> list[str]:
 
 
 def last_copy(step: Step) -> list[str]:
-    """What is done first where no other disk holds what one with errors has."""
+    """What to do first if a disk with errors holds the last copy of data."""
     return [line for each in _distinct_members(step) if each.last for line in _copied_off(each)]
 
 
@@ -89,31 +89,31 @@ def _copied_off(each: Membership) -> list[str]:
     return [
         (
             f"{name} ({each.array.level}) has no redundancy left: what cannot be read from {node}"
-            " is in no other place. Copy what matters off it now, the most important first."
+            " exists nowhere else. Copy its data now, the most important first."
         ),
         (
-            f"Until that is done do not fail, remove or pull {node}, and begin no check, repair or"
-            f" rebuild of {name}: it reads all of {node}, and {name} may stop with it."
+            f"Until that is done do not fail, remove or pull {node}, and start no check, repair or"
+            f" rebuild of {name}: that reads all of {node}, and {name} may fail with it."
         ),
     ]
 
 
 def replace_member(step: Step) -> list[str]:
-    """How a member that is failing is replaced while it still answers."""
+    """How to replace a failing member while it still answers."""
     lines = []
     for each in _distinct_members(step):
         node, array = step.facts.node(each.member.device), each.array
         if each.faulty and array.level in {"raid0", "linear"}:
             continue  # the kernel removes no member of these
-        known = step.facts.atlas.devices  # of a text nobody knows what its machine has
+        known = step.facts.atlas.devices  # without a topology it is not known what is missing
         if each.faulty and known and step.facts.device(each.member.device) is None:
             lines += [
-                f"{array.name} uses {node} no longer, and it is gone. Have it forgotten:",
+                f"{array.name} no longer uses {node}, and the device is missing. Remove it:",
                 f"  mdadm /dev/{array.name} --remove detached",
             ]
         elif each.faulty:
             lines += [
-                f"{array.name} uses {node} no longer. Before the disk is pulled:",
+                f"{array.name} no longer uses {node}. Before you pull the disk:",
                 f"  mdadm /dev/{array.name} --remove {quote(node)}",
             ]
         elif array.sync_action in BUILDING:
@@ -123,12 +123,12 @@ def replace_member(step: Step) -> list[str]:
             first = (
                 f"{spare} is a spare of it"
                 if spare
-                else "give it a spare first, a partition of a new disk (mdadm --add)"
+                else "first add a spare, a partition of a new disk (mdadm --add)"
             )
             lines += [
                 (
                     f"{node} is a member of {array.name}: {first}; this copies {node} to the spare,"
-                    " and the array stays as redundant as it is meanwhile:"
+                    " and the array keeps its redundancy meanwhile:"
                 ),
                 f"  mdadm /dev/{array.name} --replace {quote(node)}",
             ]
@@ -140,14 +140,14 @@ def _is_spare(states: Iterable[str]) -> bool:
 
 
 def give_up_sooner(step: Step) -> list[str]:
-    """How a disk of a redundant array is made to give up before the kernel does."""
+    """How to limit the error recovery of a disk (SCT ERC) below the kernel's time-out."""
     safe = [m for m in step.memberships() if not m.refusal and not m.faulty and m.bears]
     if step.kind is not Kind.ATA or step.device is None or not safe:
         return []
     return [
         (
-            f"Once it answers again: {safe[0].array.name} has what it cannot read, so let it give"
-            " up on a bad sector after 7 s; until it is switched off:"
+            f"Once it answers again: {safe[0].array.name} has what it cannot read, so limit its"
+            " error recovery to 7 s per bad sector; valid until it is powered off:"
         ),
         f"  smartctl -l scterc,70,70 /dev/{step.device.name}",
     ]
@@ -161,17 +161,17 @@ def show_array(step: Step) -> list[str]:
         if array is None:
             continue
         members = [_shown_member(step.facts, m.device, m.states) for m in array.members]
-        # A spare that is filled has the place of the one that is missing, and counts for it.
+        # A spare that is being rebuilt has the slot of the missing member, and counts as it.
         placed = {m.slot for m in array.members if m.slot is not None}
         others = [m for m in array.members if m.slot is None and not _is_spare(m.states)]
         gone = (array.raid_disks or 0) - len(placed) - len(others)
         if gone > 0:
-            members.append(f"{gone} not there")
+            members.append(f"{gone} missing")
         of = f"{name} ({array.level})" if array.level else name
         if members:
             lines.append(f"Members of {of}: {'; '.join(members[:MOST_DISKS])}.")
         lines += [
-            "All that the array says of itself:",
+            "The full state of the array:",
             "  cat /proc/mdstat",
             f"  mdadm --detail /dev/{name}",
         ]
@@ -182,14 +182,14 @@ def _shown_member(facts: Facts, name: str, states: Sequence[str]) -> str:
     device = facts.device(name)
     below = () if device is None else facts.leaves(device)
     state = " ".join(states)
-    if not facts.atlas.devices:  # of a text nobody knows where it is from
+    if not facts.atlas.devices:  # without a topology its disks are not known
         return f"{name} {state}".strip()
-    on = ", ".join(facts.shown(each) for each in below[:4]) or "a disk that is gone"
+    on = ", ".join(facts.shown(each) for each in below[:4]) or "a missing disk"
     return f"{name} {state or 'in an unknown state'}, on {on}"
 
 
 def examine(step: Step) -> list[str]:
-    """What the members know of an array that does not run; this only reads."""
+    """The superblocks of the members of an array that does not run; this only reads."""
     lines: list[str] = []
     for name in step.arrays():
         array = step.facts.of.map.arrays.get(name)
@@ -197,14 +197,14 @@ def examine(step: Step) -> list[str]:
         if there:
             nodes = " ".join(quote(step.facts.node(each)) for each in sorted(there)[:MOST_DISKS])
             lines += [
-                f"What the members of {name} know of it (compare 'Events'; this only reads):",
+                f"The superblocks of the members of {name} (compare 'Events'; this only reads):",
                 f"  mdadm --examine {nodes}",
             ]
     return lines
 
 
 def take_back(step: Step) -> list[str]:
-    """How a member that failed is taken back, or taken away."""
+    """How to re-add a failed member, or remove it."""
     lines: list[str] = []
     for name in step.arrays():
         array = step.facts.of.map.arrays.get(name)
@@ -212,7 +212,7 @@ def take_back(step: Step) -> list[str]:
             continue
         if array.sync_action in BUILDING:
             lines.append(
-                f"{name} is at work ({array.sync_action}): add no disk and take none out meanwhile."
+                f"{name} is busy ({array.sync_action}): add no disk and remove none meanwhile."
             )
             continue
         if step.facts.last_copies_in_trouble(array):
@@ -225,13 +225,13 @@ def take_back(step: Step) -> list[str]:
                 continue
             node = step.facts.node(member)
             if step.facts.is_unfit(member):
-                lines.append(f"{node} is not fit to be taken back into {name}: replace its disk.")
+                lines.append(f"{node} is not fit to be re-added to {name}: replace its disk.")
                 continue
             if array.degraded == 0:
                 lines += [
                     (
-                        f"{name} is whole without {node}. Its disk is in order or replaced? Then it"
-                        f" can be a spare of {name}; this writes over it:"
+                        f"{name} is complete without {node}. If its disk is in order or replaced,"
+                        f" it can become a spare of {name}; this overwrites it:"
                     ),
                     f"  mdadm /dev/{name} --remove {quote(node)}",
                     f"  mdadm /dev/{name} --add {quote(node)}",
@@ -239,15 +239,15 @@ def take_back(step: Step) -> list[str]:
                 continue
             lines += [
                 (
-                    f"The disk of {member} is in order (it was a cable or power)? Then take it"
-                    " back; with a write-intent bitmap only what changed is copied:"
+                    f"If the disk of {member} is in order (a cable or power was the cause), re-add"
+                    " it; with a write-intent bitmap only what changed is copied:"
                 ),
                 f"  mdadm /dev/{name} --remove {quote(node)}",
                 f"  mdadm /dev/{name} --re-add {quote(node)}",
             ]
         if not faulty and array.degraded and not step.facts.of.unfit:
             lines.append(
-                "A member that is gone from the list and back in the machine is taken back with"
-                " 'mdadm --re-add'; a new disk with 'mdadm --add', which writes over that disk."
+                "If a member that is no longer listed is back in the host, re-add it with"
+                " 'mdadm --re-add'; add a new disk with 'mdadm --add', which overwrites that disk."
             )
     return lines

@@ -1,4 +1,4 @@
-"""How a RAID controller is asked of its arrays, its disks and its log, by its name here. Pure.
+"""Commands that query the arrays, disks and log of a RAID controller, by its name. Pure.
 
 Sources: as in rules/controllers.yaml, the vendors' guides.
 """
@@ -18,15 +18,15 @@ _CARDS = (
     (r"sas3ircu (\d+)", "sas3ircu", ("{} DISPLAY",)),
     (r"ioc\d+", "mpt-status", ("-p",)),
 )
-"""Names of controllers as `collectors` give them; the program that is asked, and how."""
+"""Names of controllers as `collectors` give them; the program that queries them, and how."""
 _ANOTHER = frozenset({"cciss_vol_status"})
-"""Programs that are called in another way than their maker's."""
+"""Programs with other arguments than those of the vendor."""
 
 
 def asked(name: str, program: str) -> list[str]:
-    """Return the commands that ask a RAID controller, by its name; none where it is not known.
+    """Return the commands that query a RAID controller, by its name; none if it is not known.
 
-    `program` is what its maker's program is called here, '' as usual.
+    `program` is the name of the vendor's program on this host, '' for the usual one.
     Source: the vendors' guides, see rules/controllers.yaml.
     """
     for pattern, usual, asks in _CARDS:
@@ -34,7 +34,7 @@ def asked(name: str, program: str) -> list[str]:
         if found is None:
             continue
         own = usual if program in {"", *_ANOTHER} else program
-        old = own.casefold().startswith("megacli")  # the older program of the same maker
+        old = own.casefold().startswith("megacli")  # the older program of the same vendor
         words = ("-LdPdInfo -a{}",) if old else asks
         return [f"  {own} {each.format(*found.groups())}" for each in words]
     return []

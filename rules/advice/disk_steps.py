@@ -1,4 +1,4 @@
-"""Steps of advice about a disk or adapter: the kernel's log, state, SMART, cable, rescan. Pure.
+"""Steps of advice about a disk or adapter: kernel log, state, SMART, cable, rescan. Pure.
 
 Sources: smartctl(8); kernel, scsi/scsi_sysfs.c (state, scan), nvme/host/sysfs.c (state).
 """
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device
 
 MOST_HELD_BACK = 2
-"""Devices for each slow disk."""
+"""Devices that are limited for each slow disk."""
 
 
 def kernel_log(step: Step) -> list[str]:
-    """What the kernel logged: by every name that it may have used."""
+    """Kernel messages about the device, by every name that the kernel may use."""
     step = step.widened()
     names: dict[str, None] = {}
     for device in ([step.device] if step.device else []) + (step.disks() if step.adapter else []):
@@ -38,22 +38,22 @@ def kernel_log(step: Step) -> list[str]:
         names[_pattern(step.name)] = None
     for array in step.arrays():
         names[array] = None
-    if step.kind is Kind.MD:  # what an array lost, its disks tell
+    if step.kind is Kind.MD:  # messages about lost members name its disks
         for device in step.disks():
             names |= dict.fromkeys(_logged(step.facts, device))
     shown = list(names)[:MOST_DISKS]
     if not shown:
-        return ["What the kernel logged last:", "  dmesg -T | tail -50"]
+        return ["The latest kernel messages:", "  dmesg -T | tail -50"]
     of = step.adapter or step.whole()
     pattern = "|".join(shown)
     return [
-        f"What the kernel logged of {of}:",
+        f"Kernel messages about {of}:",
         f"  dmesg -T | grep -wE {quote(pattern)} | tail -30",
     ]
 
 
 def _logged(facts: Facts, device: Device) -> list[str]:
-    """Return what the kernel's log calls a device, as patterns."""
+    """Return the names of a device in the kernel log, as patterns."""
     name = _pattern(device.name)
     part = "p?[0-9]*" if name[-1:].isdigit() else "[0-9]*"
     names = [f"{name}{part}" if device.partitions else name]
@@ -64,12 +64,12 @@ def _logged(facts: Facts, device: Device) -> list[str]:
 
 
 def _pattern(name: str) -> str:
-    """Return a name as a pattern of grep -E that a person can read."""
+    """Return a name as a readable pattern of grep -E."""
     return re.sub(r"([.+*?^$|()\[\]{}\\])", r"\\\1", name)
 
 
 def kernel_state(step: Step) -> list[str]:
-    """What state the kernel has it in: nothing of this touches a disk."""
+    """The state of the device in the kernel; this does not access the disk."""
     step = step.widened()
     if step.adapter:
         files = [
@@ -90,15 +90,15 @@ def kernel_state(step: Step) -> list[str]:
         return paths(step)
     if step.kind in MAPPED and device.dm_name:
         return [
-            "Its state, and what it is made of:",
+            "Its state, and the devices below it:",
             f"  dmsetup info {quote(device.dm_name)}",
             f"  lsblk -s {quote(step.facts.node(device.name))}",
         ]
     if step.kind is Kind.LOOP:
-        return ["The file it is made of:", f"  losetup -l /dev/{device.name}"]
+        return ["Its backing file:", f"  losetup -l /dev/{device.name}"]
     files = _state_files(step.facts, device)
     return [
-        "Whether the kernel still uses it, and how much it waits for (reads, writes):",
+        "Whether the kernel still uses it, and its requests in flight (reads, writes):",
         f"  grep -sH . {' '.join(files)}",
     ]
 
@@ -114,94 +114,93 @@ def _state_files(facts: Facts, device: Device) -> list[str]:
 
 
 def smart_data(step: Step) -> list[str]:
-    """What is known of the health of the disk, as it was read last; then how it is asked."""
+    """The SMART data of the disk as last read; then the command that reads it now."""
     facts, device = step.facts, step.device
     label = step.own.get("disk") or (facts.disk(device) if device else "")
     covered = facts.of.map.covered.get(label)
     lines = []
     if covered is not None and step.kind not in {Kind.VIRTUAL, Kind.LUN}:
         lines = [
-            "What SMART said when it was read last; this does not touch the disk:",
+            "The SMART data as last read; this does not access the disk:",
             f"  iowarden disk show {quote(label)}",
         ]
     where = Place(Identity("", ""), disk=label, device=device.name if device else "")
     if way := smart_way(where, facts.of.map):
         if way.startswith("smartctl -x"):
-            return [*lines, "Ask the disk itself, behind its controller:", f"  {way}"]
-        return [*lines, f"Ask the disk itself, behind its controller: {way}."]
+            return [*lines, "Query the disk itself, behind its controller:", f"  {way}"]
+        return [*lines, f"Query the disk itself, behind its controller: {way}."]
     if device is None:
         behind = step.own.get("controller") and not lines
-        return ["How the disks are:", "  iowarden disk list"] if behind else lines
+        return ["The health of the disks:", "  iowarden disk list"] if behind else lines
     match step.kind:
         case Kind.VIRTUAL:
-            return [f"{device.name} is a virtual disk: its host knows the health of what is below."]
+            return [
+                f"{device.name} is a virtual disk: only its hypervisor has the health of the disks."
+            ]
         case Kind.LUN:
-            return [f"{device.name} is a LUN: the storage array knows the health of its disks."]
+            return [f"{device.name} is a LUN: only the storage array has the health of its disks."]
         case Kind.ATA | Kind.SCSI | Kind.NVME:
-            return [*lines, "Ask it now, if it answers:", f"  smartctl -x /dev/{device.name}"]
+            return [*lines, "Query it now, if it answers:", f"  smartctl -x /dev/{device.name}"]
     below = [d.name for d in step.disks() if facts.kind(d) in {*DISKS, Kind.VOLUME}]
     if not below:
         return lines
     of = "" if below == [device.name] else f" below {step.shown()} ({listed(below)})"
-    return [f"How the disks{of} are:", "  iowarden disk list"]
+    return [f"The health of the disks{of}:", "  iowarden disk list"]
 
 
 def cable(step: Step) -> list[str]:
-    """Where to look next, by hand."""
+    """What to check next, by hand."""
     step = step.widened()
     if step.adapter:
         return [
             (
-                "What they have in common is the likely cause: the adapter and its firmware, its"
-                " cable, expander, backplane or power supply. Look there before any disk is"
-                " replaced."
+                "What the disks have in common is the likely cause: the adapter and its firmware,"
+                " its cable, expander, backplane or power supply. Check these before you replace a"
+                " disk."
             )
         ]
     if step.device is None:
-        return ["Then its cable, power supply, backplane and slot."] if step.name else []
+        return ["Then check its cable, power supply, backplane and slot."] if step.name else []
     match step.kind:
         case Kind.VIRTUAL:
-            return ["Then the storage of the host that this machine runs on."]
+            return ["Then check the storage of the hypervisor that this host runs on."]
         case Kind.LUN | Kind.MAP | Kind.PATH:
-            return ["Then adapter, cable and switch on the way, and the storage array itself."]
-        case Kind.NVME:
-            return ["Then its slot or riser, its temperature, and its firmware."]
-        case Kind.ATA | Kind.SCSI:
-            return ["Then its cable, its power supply, and its bay, port or USB bridge."]
-        case Kind.VOLUME:
             return [
-                "Then the event log of its controller, which knows more of the disks behind it."
+                "Then check the adapter, the cables and switches, and the storage array itself."
             ]
+        case Kind.NVME:
+            return ["Then check its slot or riser, its temperature, and its firmware."]
+        case Kind.ATA | Kind.SCSI:
+            return ["Then check its cable, its power supply, and its bay, port or USB bridge."]
+        case Kind.VOLUME:
+            return ["Then check the event log of its controller, which has more about its disks."]
     below = [d.name for d in step.disks() if d.name != step.device.name]
-    return [f"Then what it stands on: {listed(below)}."] if below else []
+    return [f"Then check the devices below it: {listed(below)}."] if below else []
 
 
 def rescan(step: Step) -> list[str]:
-    """How a disk that was put back is looked for: at its own adapter, not at all of them."""
+    """How to rescan for a disk that was put back: on its own adapter, not on all of them."""
     name = step.name
     gone = next((g for g in step.facts.of.map.devices.gone.values() if g.name == name), None)
     if step.device is not None:
         return []
     if gone is not None and gone.adapter.startswith("host"):
         return [
-            "When it is in place and does not come by itself, look for it at its adapter:",
+            "If it is in place and not detected automatically, rescan its adapter:",
             f"  echo '- - -' > /sys/class/scsi_host/{gone.adapter}/scan",
         ]
     if name.startswith("nvme"):
         return [
-            (
-                "When it is in place and does not come by itself, look for it; this goes through"
-                " all of PCI:"
-            ),
+            "If it is in place and not detected automatically, rescan; this covers all of PCI:",
             "  echo 1 > /sys/bus/pci/rescan",
         ]
     return []
 
 
 def hold_back(step: Step) -> list[str]:
-    """How only what writes to a slow disk is held back, on what the file system stands on.
+    """How to throttle only the writers of a slow disk, on the device of its file system.
 
-    Source: kernel, ABI/testing/sysfs-class-bdi, max_ratio: a part of what the machine may queue.
+    Source: kernel, ABI/testing/sysfs-class-bdi, max_ratio: a share of the host's dirty limit.
     """
     lines: list[str] = []
     for name in step.facts.of.slow:
@@ -209,14 +208,14 @@ def hold_back(step: Step) -> list[str]:
         tops = [] if slow is None else step.facts.mounted_on(slow)
         for top in tops[:MOST_HELD_BACK]:
             lines += [
-                f"Hold back what writes to the slow disk {name} alone; 100 takes that back:",
+                f"Limit the unwritten data of the slow disk {name} only; 100 is the default:",
                 f"  echo 5 > /sys/block/{top.name.replace('/', '!')}/bdi/max_ratio",
             ]
     return lines
 
 
 def stands_on(step: Step) -> list[str]:
-    """What a device stands on, by the names on the disks' labels."""
+    """The disks below a device, with what is on their labels."""
     device = step.device
     if device is None or step.kind in {*DISKS, Kind.VIRTUAL, Kind.LUN, Kind.VOLUME, Kind.PATH}:
         return []
@@ -225,20 +224,20 @@ def stands_on(step: Step) -> list[str]:
         return []
     shown = "; ".join(step.facts.shown(each) for each in below[:MOST_DISKS])
     return [
-        f"{step.shown()} stands on {shown}.",
+        f"{step.shown()} is built on {shown}.",
         f"  lsblk -s {quote(step.facts.node(device.name))}",
     ]
 
 
 def controller_program(step: Step) -> list[str]:
-    """How a RAID controller is asked of itself, its arrays and its disks."""
+    """Commands that query a RAID controller, its arrays and its disks."""
     name = step.own.get("controller", "")
     if not name and step.device is not None:
         name = step.facts.controller_of(step.device)
     card = step.facts.atlas.card(name)
     commands = asked(name, "" if card is None else card.program)
     if commands:
-        return ["What the controller says of its arrays and disks:", *commands]
+        return ["Arrays and disks, as the controller reports them:", *commands]
     if card is None:
         return []
-    return [f"See the arrays, the disks and the event log of {name} by its maker's program."]
+    return [f"Check arrays, disks and event log of {name} with the program of its vendor."]

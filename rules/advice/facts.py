@@ -1,8 +1,8 @@
-"""What advice must know of the thing that an alert is about: what it is, and what stands on it.
+"""Facts for advice: the kind of an alert's device, what it is built on, and its arrays.
 
-Pure. Whether a member may be taken out of its array is decided here, and nowhere else: of an array
-that does not run, whose redundancy is not known or would not bear it, or whose members are in
-trouble together, it may not.
+Pure. Only this module decides whether a member may be removed from its array: not if the array
+does not run, if its redundancy is not known or not sufficient, or if several members have faults
+at the same time.
 Sources: kernel, admin-guide/md.rst (degraded, dev-XXX/state); ABI/testing/sysfs-block-dm (uuid);
 lvm2, libdm, dm_build_dm_name and the prefixes 'LVM-', 'CRYPT-', 'mpath-' of its callers.
 """
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from iowarden.rules.alerting.alerts import Alert
 
 _NO_TROUBLE = frozenset((Fault.PRESSURE, Fault.SETTING, Fault.UNREADABLE, Fault.ITSELF, Fault.FULL))
-"""Faults that say nothing against a member: settings, speed, what is not read."""
+"""Faults that do not count against a member: settings, speed, unreadable data."""
 _OUTSIDE = frozenset(("DiskCableErrors", "DiskCableErrorsFound", "DiskTooHot"))
-"""Alerts of cables and heat, which say nothing against it either."""
+"""Alerts of cables and heat, which do not count against a member either."""
 _SD_NAME = re.compile(r"sd[a-z]+")
 _NVME = re.compile(r"nvme(\d+)n\d+", re.ASCII)
 
@@ -73,17 +73,17 @@ UNREADABLE = frozenset(
     " block_medium_error scsi_medium_error ata_medium_error nvme_medium_error"
     " md_read_uncorrectable".split()
 )
-"""Alerts and events that say that a disk loses what is on it, or will."""
+"""Alerts and events of a disk that loses its data, or will."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What advice is made from.
+    """The input of advice.
 
     Fields: `troubled` are the disks, paths and volumes that alerts are about now, `adapters` the
-    SCSI hosts that are in trouble as a whole, `slow` the disks that a backlog of writes waits for,
-    `paths` by multipath map how many paths it has by their state, `full` the mapped devices that
-    have no space left, `unfit` the disks that are offline, failed or cannot read.
+    SCSI hosts that are faulty as a whole, `slow` the disks that a backlog of writes waits for,
+    `paths` the number of paths of each multipath map by state, `full` the mapped devices without
+    free space, `unfit` the disks that are offline, failed or unreadable.
     """
 
     map: Map = field(default_factory=Map)
@@ -100,9 +100,9 @@ class Known:
 class Membership:
     """A device as a member of an array.
 
-    Fields: `bears`: so many further members the array can lose for certain, None: not known;
-    `troubled` are the members in sync that are in trouble, this one among them; `refusal` says why
-    this one must not be taken out, '' where it may be; `last`: it holds what no other member has.
+    Fields: `bears`: the number of further members that the array can lose for certain, None: not
+    known; `troubled` are the members in sync that have faults, including this one; `refusal` is why
+    this one must not be removed, '' if it may be; `last`: it holds data that no other member has.
     """
 
     array: mdstat.Array
@@ -114,12 +114,12 @@ class Membership:
 
     @property
     def faulty(self) -> bool:
-        """Whether the array uses it no longer."""
+        """Whether the array no longer uses it."""
         return "faulty" in self.member.states
 
     @property
     def used(self) -> bool:
-        """Whether the array counts on it."""
+        """Whether the array uses it."""
         return in_use(self.member)
 
 
@@ -130,7 +130,7 @@ def known(
     slow: Iterable[str] = (),
     paths: Mapping[str, Mapping[str, int]] | None = None,
 ) -> Known:
-    """Return what advice is made from, with what is in trouble by these alerts."""
+    """Return the input of advice, with the devices that these alerts are about."""
     facts = Facts(Known(where))
     troubled: set[str] = set()
     unfit: set[str] = set()
@@ -148,7 +148,7 @@ def known(
         if meaning.fault in _NO_TROUBLE or alert.name in _OUTSIDE:
             continue
         if meaning.layer >= Layer.FILE_SYSTEM:
-            continue  # what stands on a disk may fail on one that is well
+            continue  # a file system may fail on a healthy disk
         covered = where.covered.get(alert.label("disk"))
         names = (
             alert.label("member") or alert.label("device"),
@@ -181,7 +181,7 @@ def known(
 
 
 def slow(chunks: Iterable[Chunk]) -> list[str]:
-    """Return the disks that a backlog of writes waits for, from the samples of the last look."""
+    """Return the disks that a backlog of writes waits for, from the last samples."""
     return [
         dict(labels)["device"]
         for chunk in chunks
@@ -193,7 +193,7 @@ def slow(chunks: Iterable[Chunk]) -> list[str]:
 
 
 def multipath(chunks: Iterable[Chunk]) -> dict[str, dict[str, int]]:
-    """Return by multipath map how many paths it has by state, from the samples of the last look."""
+    """Return by multipath map how many paths it has by state, from the last samples."""
     found: dict[str, dict[str, int]] = {}
     for chunk in chunks:
         for family, samples in chunk.families:
@@ -205,10 +205,10 @@ def multipath(chunks: Iterable[Chunk]) -> dict[str, dict[str, int]]:
 
 
 class Facts:
-    """What is known, by the names that labels have."""
+    """Facts by the names that are used in labels."""
 
     def __init__(self, of: Known) -> None:
-        """Sort what is known; it does not change meanwhile."""
+        """Index the facts; they do not change meanwhile."""
         self.of = of
         self.atlas = Atlas(of.map)
         self._stack = Stack(of.map.topology or Topology({}), of.mounts)
@@ -221,7 +221,7 @@ class Facts:
         return self.atlas.whole(name)
 
     def node(self, name: str) -> str:
-        """Return the '/dev/...' of a device or partition, as people call it."""
+        """Return the '/dev/...' of a device or partition, by its common name."""
         device = self.device(name)
         plain = name.removeprefix("/dev/")
         if device is not None and device.dm_name and plain not in device.partitions:
@@ -229,7 +229,7 @@ class Facts:
         return f"/dev/{plain}"
 
     def leaves(self, device: Device) -> tuple[Device, ...]:
-        """Return the disks, volumes or paths that a device stands on; itself where it is one."""
+        """Return the leaf devices (disks, volumes, paths) below a device; itself if it is one."""
         found: dict[str, Device] = {}
         seen = {device.name}
         todo = [device]
@@ -245,10 +245,10 @@ class Facts:
         return tuple(found.values())
 
     def mounted_on(self, device: Device) -> list[Device]:
-        """Return what file systems that stand on a device are mounted from.
+        """Return the devices that the file systems on a device are mounted from.
 
         Not of btrfs and ZFS, whose writes are counted by the file system and not by its devices,
-        nor of a file in a file system: what is written to that comes to the disk by the latter.
+        nor of a file in a file system: its writes reach the disk through that file system.
         """
         mounted = (
             each.on
@@ -260,24 +260,24 @@ class Facts:
         return list(found.values())
 
     def mounts_of(self, name: str) -> list[Mount]:
-        """Return what a device or partition is mounted as, by any of its names."""
+        """Return the mounts of a device or partition, by any of its names."""
         return self._stack.mounts(name)
 
     def shown(self, device: Device) -> str:
-        """Return a disk as it is found in the machine: name, model, serial number, place."""
+        """Return a disk's name, model, serial number and slot, to find it in the host."""
         own = device_identity.identity(self.of.map.topology, device.name).object
         covered = self._covered.get(device.name)
         return f"{own} in {covered.slot}" if covered and covered.slot else own
 
     def disk(self, device: Device) -> str:
-        """Return the label 'disk' of a device, where it is one of which SMART is asked, else ''."""
+        """Return the label 'disk' of a device, if its SMART data is polled, else ''."""
         covered = self._covered.get(device.name)
         return "" if covered is None else covered.disk
 
     # what it is
 
     def kind(self, device: Device) -> Kind:
-        """Return what a device is."""
+        """Return the kind of a device."""
         if device.md is not None or device.name in self.of.map.arrays:
             return Kind.MD
         if device.dm_name is not None or device.name.startswith("dm-"):
@@ -325,7 +325,7 @@ class Facts:
         return None
 
     def controller_of(self, device: Device) -> str:
-        """Return the RAID controller that makes a device of its disks, by its name, or ''."""
+        """Return the name of the RAID controller that presents a device as a volume, or ''."""
         for card in self.of.map.controllers:
             if device.host and self.atlas.host(card) == device.host:
                 passed = any(d.serial and d.serial == device.serial for d in card.disks)
@@ -349,7 +349,7 @@ class Facts:
     # arrays
 
     def paths(self, of_map: Device) -> tuple[int, int, list[str]]:
-        """Return how many paths of a map work, of how many; names where it is known which do."""
+        """Return the working paths of a map, all paths, and the working ones' names if known."""
         good = [n for n in of_map.slaves if n not in self.of.troubled]
         states = self.of.paths.get(of_map.name, {})
         working = min(len(good), states.get("working", len(good)))
@@ -357,7 +357,7 @@ class Facts:
         return working, every, good if working == len(good) else []
 
     def geometry(self, array: mdstat.Array) -> Md | None:
-        """Return how an array is laid out, where that is known."""
+        """Return the geometry of an array, if it is known."""
         holder = self.atlas.whole(array.name)
         return None if holder is None else holder.md
 
@@ -409,21 +409,20 @@ class Facts:
         if not runs(array):
             return f"{array.name} does not run"
         if not in_use(member):
-            return ""  # the array does not count on it
+            return ""  # the array does not use it
         if left is None:
-            return f"how many members {array.name} can lose is not known"
+            return f"it is not known how many members {array.name} can lose"
         below = self.device(member.device)
         hosts = () if below is None else dict.fromkeys(d.host for d in self.leaves(below))
         for host in hosts:
             if host in self.of.adapters:
-                return f"its adapter ({host}) is in trouble, and with it whatever hangs on that"
+                return f"its adapter ({host}) is faulty, which affects all of its disks"
         if left == 0:
             return f"{array.name} ({array.level}) has no redundancy left"
         if len(troubled) > 1:
             return (
-                f"{len(troubled)} members of {array.name} ({array.level}) are in trouble"
-                f" ({', '.join(troubled)}), which is mostly what they have in common; it can lose"
-                f" {left}"
+                f"{len(troubled)} members of {array.name} ({array.level}) have faults"
+                f" ({', '.join(troubled)}), mostly of one common cause; the array can lose {left}"
             )
         return ""
 
@@ -432,6 +431,6 @@ class Facts:
         if device is None:
             return True  # it is no longer there
         leaves = self.leaves(device)
-        if self.kind(device) is Kind.MAP:  # one path of several is no trouble of its map
+        if self.kind(device) is Kind.MAP:  # one path of several is no fault of its map
             return all(leaf.name in self.of.troubled for leaf in leaves)
         return any(leaf.name in self.of.troubled for leaf in leaves)

@@ -15,7 +15,7 @@ from iowarden.rules.topology.stack import POOL
 
 
 def fsck(step: Step) -> list[str]:
-    """How a file system is looked at and repaired, when what is below it is in order."""
+    """How to check and repair a file system, once the devices below it are in order."""
     name = step.name or step.own.get("device", "").removeprefix("/dev/")
     if step.device is not None and step.about.part in step.device.partitions:
         name = step.about.part
@@ -26,8 +26,8 @@ def fsck(step: Step) -> list[str]:
     if bad:
         return [
             (
-                f"Repair nothing on {node} before this is in order: {listed(bad)}. A repair"
-                " writes, and on a disk or array that fails that destroys data."
+                f"Do not repair {node} before this is in order: {listed(bad)}. A repair writes,"
+                " and on a failing disk or array that destroys data."
             )
         ]
     points = facts.mounts_of(name)
@@ -39,8 +39,7 @@ def fsck(step: Step) -> list[str]:
         return [
             (
                 f"It is the root file system: repair {node} from a rescue system, with a copy of"
-                " it; or have it checked at the next boot (fsck.mode=force as an option of the"
-                " kernel)."
+                " it; or have it checked at the next boot (kernel option fsck.mode=force)."
             )
         ]
     command = quote(node)
@@ -48,44 +47,44 @@ def fsck(step: Step) -> list[str]:
     if kind == "xfs":
         return [
             (
-                "Save what matters, stop what uses it, then see what a repair would do; -n changes"
-                " nothing:"
+                "Back up what matters, stop what uses it, then see what a repair would do; -n"
+                " changes nothing:"
             ),
             first,
             f"  xfs_repair -n {command}",
             (
-                "The repair itself is the same without -n. It may cost files: have a copy of the"
-                " device first. A log that is not replayed is lost with -L: mount it once before."
+                "The repair is the same command without -n. It may lose files: have a copy of the"
+                " device first. -L discards a log that was not replayed: mount it once before."
             ),
         ]
     if kind == "f2fs":
         return [
-            "Save what matters, stop what uses it, then see what a repair would do:",
+            "Back up what matters, stop what uses it, then see what a repair would do:",
             first,
             f"  fsck.f2fs --dry-run {command}",
-            "The repair may cost files: have a copy of the device first, then:",
+            "The repair may lose files: have a copy of the device first, then:",
             f"  fsck.f2fs -f {command}",
         ]
     if kind in {"ext2", "ext3", "ext4"}:
         return [
             (
-                "Save what matters, stop what uses it, then see what a repair would do; -n changes"
-                " nothing:"
+                "Back up what matters, stop what uses it, then see what a repair would do; -n"
+                " changes nothing:"
             ),
             first,
             f"  e2fsck -fn {command}",
-            "The repair may cost files: have a copy of the device first, then:",
+            "The repair may lose files: have a copy of the device first, then:",
             f"  e2fsck -f {command}",
         ]
     return []
 
 
 def btrfs(step: Step) -> list[str]:
-    """How btrfs is asked what it counts, and reads all of itself; by where it is mounted."""
+    """How to show the error counts of a btrfs, and scrub it; by its mount point."""
     points = {m.source: m.mount_point for m in reversed(step.facts.of.mounts) if m.kind == "btrfs"}
-    if len(points) != 1:  # sysfs does not tell which of several
+    if len(points) != 1:  # sysfs does not show which of several
         return [
-            "Where it is mounted; 'btrfs device stats' and 'btrfs scrub start' take that place:",
+            "Its mount point, for 'btrfs device stats' and 'btrfs scrub start':",
             "  findmnt -t btrfs -o TARGET,SOURCE,UUID",
         ]
     (point,) = points.values()
@@ -93,29 +92,29 @@ def btrfs(step: Step) -> list[str]:
 
 
 def _btrfs_at(point: str) -> list[str]:
-    """How a mounted btrfs is looked at, then mended: from its other copies, which it needs mounted.
+    """How to check a mounted btrfs, then repair it from its other copies.
 
-    Never 'btrfs check --repair', which its own manual calls dangerous.
+    A scrub needs it mounted. Never 'btrfs check --repair', which its own manual calls dangerous.
     """
     at = quote(point)
     return [
-        "What it counts of each of its devices:",
+        "The error counts of each of its devices:",
         f"  btrfs device stats {at}",
         (
-            "Read all of it, while it is in use; -r changes nothing. How many blocks are wrong, it"
-            " tells at the end, and the kernel's log which files have them:"
+            "Read all of it, while it is in use; -r changes nothing. It shows the number of bad"
+            " blocks at the end; the kernel log has their files:"
         ),
         f"  btrfs scrub start -r -Bd {at}",
         (
-            "The disk, its cable, its power supply and the machine's memory are in order? Then have"
-            " wrong blocks rewritten from good copies, where there are any:"
+            "If the disk, its cable, its power supply and the host's memory are in order, rewrite"
+            " bad blocks from good copies, where there are any:"
         ),
         f"  btrfs scrub start -Bd {at}",
     ]
 
 
 def pool_status(step: Step) -> list[str]:
-    """What ZFS makes of the loss of a disk. Source: zpool-status(8), zpool-online(8)."""
+    """The state of a ZFS pool after losing a disk. Source: zpool-status(8), zpool-online(8)."""
     known = step.facts.of.map
     key = step.about.subject
     if not key and step.device is not None:
@@ -127,21 +126,21 @@ def pool_status(step: Step) -> list[str]:
     if not lines:
         return []
     text = (
-        "What ZFS makes of it; a disk that is back is taken in again by itself, or by"
+        "The state of the pool; a disk that is back is used again automatically, or after"
         " 'zpool online' with the pool and the disk's name there:"
     )
     return [text, *lines]
 
 
 def _bad_below(step: Step) -> list[str]:
-    """Return what is wrong below a file system: arrays, pools and disks in trouble."""
+    """Return the faults below a file system: of arrays, pools and disks."""
     facts, device = step.facts, step.device
     if device is None:
-        return [f"{step.name} is gone"] if step.name else []
+        return [f"{step.name} is missing"] if step.name else []
     found: dict[str, None] = {}
     todo, seen = [device], {device.name}
     borne: set[str] = set()
-    """What goes on without a disk that is gone."""
+    """What continues without a missing disk."""
     while todo:
         each = todo.pop(0)
         array = facts.of.map.arrays.get(each.name)
@@ -156,33 +155,33 @@ def _bad_below(step: Step) -> list[str]:
         for name in each.slaves:
             below = facts.atlas.whole(name)
             if below is None:
-                found[f"{name} is gone"] = None
+                found[f"{name} is missing"] = None
             elif name not in seen:
                 seen.add(name)
                 todo.append(below)
         if each.leaf and (each.name in facts.of.troubled or each.host in facts.of.adapters):
-            found[f"{each.name} is in trouble"] = None
-    # sysfs forgets at once what a disk carried that is gone
+            found[f"{each.name} has a fault"] = None
+    # sysfs drops at once what a removed disk carried
     points = (mount.mount_point for mount in facts.mounts_of(device.name))
     own = {device.name, device.dm_name or "", *points}
     for gone in facts.of.map.devices.gone.values():
         if not own.isdisjoint(gone.carried) and borne.isdisjoint(gone.carried):
-            found[f"{gone.name} is gone"] = None
+            found[f"{gone.name} is missing"] = None
     return list(found)
 
 
 def space(step: Step) -> list[str]:
-    """What takes the space of a file system; of one that is not known, which one is full."""
+    """What uses the space of a file system; if that is not known, which one is full."""
     points = step.facts.mounts_of(step.about.part or step.name)
     if not points:
         return [
-            "Which file systems have no room left, by bytes and by inodes:",
+            "Which file systems are full, by bytes and by inodes:",
             "  df -h",
             "  df -i",
         ]
     point = quote(points[0].mount_point)
     return [
-        "Whether bytes or inodes are used up (if neither, a quota is); what takes the space:",
+        "Whether bytes or inodes are used up (if neither, a quota is); what uses the space:",
         f"  df -h {point}",
         f"  df -i {point}",
         f"  du -xh --max-depth=2 {point} | sort -h | tail -20",

@@ -1,10 +1,10 @@
-"""Which alerts are about what has no redundancy left: an array, or a disk with a last copy. Pure.
+"""Alerts about an array without redundancy, or about a disk that holds the last copy. Pure.
 
-A rule sees that a member is missing; what that means depends on the level. And that a disk has
-errors is worse where no other one holds what is on it. So alerts are marked by what is known of the
-arrays when they are judged; one that is about what is not known is left as it is.
-Limits: of a RAID controller's array the level says it (a degraded RAID 6 may have lost one or two);
-of btrfs and of LVM's own RAID the profile is not read, and nothing is said.
+A rule finds a missing member; what that means depends on the RAID level. Errors of a disk are more
+severe if no other disk holds its data. So alerts are marked by the state of the arrays when they
+are evaluated; an alert about an unknown array is left unchanged.
+Limits: for an array of a RAID controller only its level is known (a degraded RAID 6 may have lost
+one disk or two); the profiles of btrfs and of LVM's own RAID are not read: no mark.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 _OF_DISKS = UNREADABLE | {"block_io_error"}
 _ONE_SPARE = frozenset(("1", "1e", "1+0", "10", "4", "5", "5+0", "50"))
-"""Levels of RAID controllers that have no redundancy left where they are degraded at all, or have
-none in one of their parts.
+"""RAID levels of controllers that, once degraded, have no redundancy left, wholly or in one of
+their parts.
 """
 _NO_LEVEL = re.compile(r"raid|[\s_-]")
 
 
 def marked(alerts: Iterable[Alert], where: Map) -> list[Alert]:
-    """Return the alerts; those that matter to redundancy with the annotation REDUNDANCY.
+    """Return the alerts; those that concern redundancy with the annotation REDUNDANCY.
 
-    An error of a disk that holds a last copy is critical, says so in its summary, and is advised
-    first not to lose the disk.
+    An error of a disk that holds a last copy is critical, shows that in its summary, and its
+    advice is first not to lose the disk.
     """
     known = list(alerts)
     matter = [a for a in known if a.active and a.name in SHORT | _OF_DISKS]
@@ -77,7 +77,7 @@ def _with(alert: Alert, redundancy: str, summary: str, steps: str = "") -> Alert
 
 
 def _left(alert: Alert, facts: Facts) -> bool | None:
-    """Whether an array that misses members can lose a further one; None: not known."""
+    """Whether an array with missing members can lose a further one; None: not known."""
     array = facts.of.map.arrays.get(alert.label("device"))
     if array is not None:
         geometry = facts.geometry(array)
@@ -90,7 +90,7 @@ def _left(alert: Alert, facts: Facts) -> bool | None:
 
 
 def _last_copy(alert: Alert, facts: Facts) -> str:
-    """Return what an alert is about holds a last copy of, as the beginning of a sentence, or ''."""
+    """Return what an alert's device holds the last copy of, to begin a sentence with, or ''."""
     device = alert.label("device").removeprefix("/dev/")
     array = facts.of.map.arrays.get(device)
     if array is not None and not alert.label("member"):

@@ -19,7 +19,7 @@ MOST_MAPS = 8
 
 
 def paths(step: Step) -> list[str]:
-    """How many paths of a map still work, and of others that are in trouble as well."""
+    """How many paths of a map still work, and which other maps have faults as well."""
     of_map = _map_of(step, step.device)
     if of_map is None:
         return []
@@ -27,8 +27,8 @@ def paths(step: Step) -> list[str]:
     name = of_map.dm_name or of_map.name
     found = [
         (
-            f"{working} of {counted(every, 'path')} of {name} work{'s' * (working == 1)} by what is"
-            f" known here{f' ({listed(good)})' if good else ''}; what multipathd says of them:"
+            f"{working} of {counted(every, 'path')} of {name} work{'s' * (working == 1)}, as far as"
+            f" known{f' ({listed(good)})' if good else ''}; their state in multipathd:"
         ),
         f"  multipath -ll {quote(name)}",
     ]
@@ -36,10 +36,10 @@ def paths(step: Step) -> list[str]:
     maps = (_map_of(step, step.facts.device(each)) for each in named if each)
     others = {m.dm_name or m.name: None for m in maps if m is not None and m is not of_map}
     if len(others) >= MOST_MAPS:
-        of_all = f"Paths of {len(others)} other maps are in trouble as well; of all maps:"
+        of_all = f"Paths of {len(others)} other maps have faults as well; all maps:"
         return [*found, of_all, "  multipath -ll"]
     if others:
-        found.append(f"Paths of {listed(others)} are in trouble as well:")
+        found.append(f"Paths of {listed(others)} have faults as well:")
     return [*found, *(f"  multipath -ll {quote(other)}" for other in others)]
 
 
@@ -51,24 +51,24 @@ def _map_of(step: Step, device: Device | None) -> Device | None:
 
 
 def resume(step: Step) -> list[str]:
-    """How a suspended mapped device goes on."""
+    """How to resume a suspended device-mapper device."""
     name = step.own.get("name") or (step.device.dm_name if step.device else "")
     if not name:
         return []
     lines = []
     if step.kind is Kind.CRYPT:
         lines = [
-            "It was locked by 'cryptsetup luksSuspend'? Then it needs its passphrase:",
+            "If it was locked by 'cryptsetup luksSuspend', it needs its passphrase:",
             f"  cryptsetup luksResume {quote(name)}",
         ]
     if step.kind is Kind.MAP:
         return [
             *paths(step),
-            "multipathd resumes it when it is done; only if that is stopped:",
+            "multipathd resumes it when it has finished; only if multipathd is stopped:",
             f"  dmsetup resume {quote(name)}",
         ]
     return [
         *lines,
-        "Nobody works on it any more? Then let it go on:",
+        "If no program works on it any more, resume it:",
         f"  dmsetup resume {quote(name)}",
     ]

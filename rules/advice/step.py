@@ -1,4 +1,4 @@
-"""What the steps of one advice see: the alert, its device, disks, arrays. Pure."""
+"""The input of the steps of advice: the alert, its device, disks and arrays. Pure."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MOST_DISKS = 24
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What advice is for.
+    """The alert that advice is for.
 
-    Fields: `labels` are an alert's; `subject` is the key of what it is about; `others` are the
-    labels of alerts of the same name, where one advice is for all of them; `over`: its condition
-    does not hold any more; `part` is the partition that it is about, where labels name the disk.
+    Fields: `labels` of the alert; `subject` is the key of its object; `others` are the labels of
+    alerts of the same name, if one advice is for all of them; `over`: its condition no longer
+    holds; `part` is the partition that it is about, if the labels name the disk.
     """
 
     labels: Mapping[str, str]
@@ -34,13 +34,13 @@ class About:
 
     @property
     def name(self) -> str:
-        """Return the device that it is about: of an array's member the member, '' for none."""
+        """Return the name of its device: an array's member if there is one, '' for none."""
         found = self.labels.get("member") or self.labels.get("device", "")
         return found.removeprefix("/dev/")
 
 
 class Step:
-    """What the steps of one advice see."""
+    """The input of the steps of one advice."""
 
     def __init__(self, facts: Facts, about: About) -> None:
         self.facts, self.about = facts, about
@@ -51,7 +51,7 @@ class Step:
         self.adapter = self._adapter()
 
     def _device(self) -> Device | None:
-        """Return the block device that it is about, if there is one now."""
+        """Return its block device, if that exists now."""
         if self.name:
             return self.facts.device(self.name)
         covered = self.facts.of.map.covered.get(self.own.get("disk", ""))
@@ -59,24 +59,24 @@ class Step:
         return next((each for each in leaves if each is not None), None)
 
     def _adapter(self) -> str:
-        """Return the SCSI host that as a whole is in trouble, where this is about that."""
+        """Return the SCSI host, if the alert is about a faulty SCSI host as a whole."""
         if self.about.subject.startswith(ADAPTER):
             return self.about.subject.removeprefix(ADAPTER)
         return self.own.get("host", "")
 
     def widened(self) -> Step:
-        """Return the same about the adapter of its disk, where that is in trouble as a whole."""
+        """Return the step for the adapter of its disk, if that is faulty as a whole."""
         host = self.device.host if self.device and self.kind in {Kind.ATA, Kind.SCSI} else None
         if self.adapter or not host or host not in self.facts.of.adapters:
             return self
         return Step(self.facts, replace(self.about, subject=f"{ADAPTER}{host}"))
 
     def whole(self) -> str:
-        """Return the name to look for in the log and in arrays: of the disk, else as labelled."""
+        """Return the name to search in the log and in arrays: of the disk, else of the label."""
         return self.name if self.device is None else self.device.name
 
     def disks(self) -> list[Device]:
-        """Return the disks below it; of an adapter those that alerts are about, else all of it."""
+        """Return the disks below it; of an adapter those that alerts are about, else all."""
         if self.adapter:
             named = (About(each).name for each in (self.own, *self.about.others))
             found = {d.name: d for name in named if name and (d := self.facts.device(name))}
@@ -85,11 +85,11 @@ class Step:
         return [] if self.device is None else list(self.facts.leaves(self.device))
 
     def shown(self) -> str:
-        """Return the name of its device as people call it: of LVM and multipath their own."""
+        """Return the common name of its device: of LVM and multipath their own."""
         return self.name if self.device is None else self.device.dm_name or self.device.name
 
     def arrays(self) -> list[str]:
-        """Return the array it is about, or those that it is a member of."""
+        """Return the array it is about, or the arrays that it is a member of."""
         arrays = self.facts.of.map.arrays
         for name in (self.own.get("device", "").removeprefix("/dev/"), self.name):
             if name in arrays:
@@ -99,14 +99,14 @@ class Step:
         return list(dict.fromkeys(m.array.name for m in self.memberships()))
 
     def memberships(self) -> list[Membership]:
-        """Return what it is a member of; a path is one of its map alone."""
+        """Return its array memberships; a path belongs only to its map."""
         if self.kind is Kind.PATH or not self.whole():
             return []
         return self.facts.memberships(self.name or self.whole())
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names in a row; of many the first, and how many more there are."""
+    """Return names separated by commas; of many the first, and the number of the others."""
     found = list(dict.fromkeys(names))
     more = len(found) - MOST_DISKS
     return ", ".join(found[:MOST_DISKS]) + (f" and {more} more" if more > 0 else "")

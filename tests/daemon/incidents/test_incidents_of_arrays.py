@@ -100,7 +100,7 @@ def test_an_error_of_the_last_copy_is_critical_and_says_so_first(
         advice = told.partition("WHAT TO DO")[2]
         first = f"md0 ({level}) has no redundancy left: what cannot be read from {disk}1"
         assert advice.strip().startswith((first, "Do not follow the earlier advice"))
-        assert f"do not fail, remove or pull {disk}1, and begin no check" in advice
+        assert f"do not fail, remove or pull {disk}1, and start no check" in advice
         forbidden = ("--fail", "--re-add", "--replace", "echo check", "e2fsck")
         assert not [each for each in forbidden if each in advice]
 
@@ -154,11 +154,11 @@ def test_a_spare_that_takes_over_is_named_with_how_far_it_is(tmp_path: Path) -> 
         (rebuilt,) = program.wait(200)
     assert one_thread([mail, rebuilt])
     assert rebuilt["Subject"].startswith("[WARNING] db1.example.com: sdb: REBUILT: all members")
-    assert "md0 is whole without /dev/sdb1" in text(rebuilt)
+    assert "md0 is complete without /dev/sdb1" in text(rebuilt)
     assert "--re-add" not in text(rebuilt)
     told = text(mail)
     assert "array md0 runs with 1 member missing; sdc1 is rebuilding in its place, 12.5%" in told
-    assert "add no disk and take none out meanwhile" in told
+    assert "add no disk and remove none meanwhile" in told
     assert not [each for each in ("--add", "--re-add", "--replace") if each in told]
 
 
@@ -173,7 +173,7 @@ def test_a_disk_with_media_errors_is_not_taken_back(tmp_path: Path, *, unfit: bo
         machine.fails("md0", "sdb1")
         told = " ".join(map(text, program.wait(60)))
     assert ("mdadm /dev/md0 --re-add /dev/sdb1" in told) is not unfit
-    assert ("/dev/sdb1 is not fit to be taken back into md0" in told) is unfit
+    assert ("/dev/sdb1 is not fit to be re-added to md0" in told) is unfit
 
 
 def test_what_stands_on_many_disks_is_told_once(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_none_of_eight_disks_of_one_adapter_is_taken_out() -> None:
     texts.append(said("{member}", facts, labels, device="sdc", subject="adapter host4"))
     for text in texts:
         assert "--fail" not in text
-        assert "out of md1: its adapter (host4) is in trouble" in text
+        assert "from md1: its adapter (host4) is faulty" in text
 
 
 @pytest.mark.parametrize("level", ["raid0", "raid5", "raid1"])
@@ -81,7 +81,7 @@ def test_the_last_that_an_array_can_lose_is_kept(level: str) -> None:
     text = said("{member}\n{sooner}", everything(troubled=("sda",), arrays=arrays), device="sda")
     assert "--fail" not in text
     assert "scterc" not in text
-    assert "Do not take /dev/sda1 out of md0" in text
+    assert "Do not remove /dev/sda1 from md0" in text
 
 
 def test_a_path_is_told_by_the_paths_that_are_left_and_nothing_of_md() -> None:
@@ -149,11 +149,11 @@ def test_a_disk_that_stands_still_with_its_adapter_is_no_matter_of_its_own_cable
     facts = everything(troubled=("sdc", "sdd"), adapters=("host4",))
     text = said("{log}\n{state}\n{cable}", facts, ({"device": "sdd"},), device="sdc")
     assert "the adapter and its firmware" in text
-    assert "Then its cable" not in text
+    assert "Then check its cable" not in text
     assert "/sys/block/sdc/device/state /sys/block/sdd/device/state" in text
-    assert "What the kernel logged of host4:" in text
+    assert "Kernel messages about host4:" in text
     alone = said("{log}\n{state}\n{cable}", everything(troubled=("sdc",)), device="sdc")
-    assert "Then its cable" in alone
+    assert "Then check its cable" in alone
 
 
 def test_the_log_of_an_array_is_that_of_its_disks() -> None:
@@ -165,7 +165,7 @@ def test_an_array_that_is_rebuilt_is_left_alone() -> None:
     """Whatever is taken out of it now may be what the rebuild reads."""
     busy = {"md0": replace(ARRAYS["md0"], sync_action="recover", degraded=1)}
     text = said("{take_back}\n{member}\n{scrub}", everything(arrays=busy), device="sda")
-    assert "md0 is at work (recover)" in text
+    assert "md0 is busy (recover)" in text
     assert "--remove" not in text
     assert "sync_action" not in text
 
@@ -213,7 +213,7 @@ def test_a_raid6_keeps_its_members_while_their_adapter_hangs(hung: str, failed: 
     told = "\n".join(mail.advice for mail in host.mails)
     assert "dmesg" in told
     assert ("mdadm /dev/md1 --fail /dev/sdc1" in told) is failed
-    assert ("out of md1: its adapter (host4)" in told) is not failed
+    assert ("from md1: its adapter (host4)" in told) is not failed
 
 
 def test_no_self_test_is_begun_on_a_disk_that_says_it_is_failing() -> None:
@@ -252,7 +252,7 @@ def test_no_file_system_is_repaired_over_an_array_that_does_not_run() -> None:
         everything(without=("sdb",)),
     ):
         text = said("{fsck}", facts, device="dm-1")
-        assert "Repair nothing on /dev/mapper/vg-data" in text
+        assert "Do not repair /dev/mapper/vg-data" in text
         assert "e2fsck" not in text
 
 
@@ -308,7 +308,7 @@ def test_no_file_system_is_repaired_over_a_disk_that_is_gone(
     gone = Devices(gone={"disk X": Gone("sdx", "sdx (X)", 0.0, carried)})
     facts = Facts(replace(here.of, map=replace(here.of.map, devices=gone)))
     text = said("{fsck}", facts, device=device)
-    assert ("before this is in order: sdx is gone" in text) is refused
+    assert ("before this is in order: sdx is missing" in text) is refused
     assert ("fsck" in text or "xfs_repair" in text or "scrub" in text) is not refused
 
 
@@ -379,9 +379,9 @@ def test_a_heading_of_what_was_told_is_left_out() -> None:
 
 
 def test_a_sentence_stays_where_only_its_command_was_told() -> None:
-    """The volume's disk and serial number were left out together with its 'lsblk'."""
-    texts = ["Its state:\n  lsblk -s /dev/dm-0", "dm-0 stands on sdb.\n  lsblk -s /dev/dm-0"]
-    assert together(texts) == (texts[0], "dm-0 stands on sdb.")
+    """On which disk a volume stands, by its serial number, was left out with the 'lsblk' of it."""
+    texts = ["Its state:\n  lsblk -s /dev/dm-0", "dm-0 is built on sdb.\n  lsblk -s /dev/dm-0"]
+    assert together(texts) == (texts[0], "dm-0 is built on sdb.")
 
 
 def test_commands_that_belong_together_stay_together() -> None:
