@@ -1,10 +1,10 @@
-"""Which of the active alerts is the cause of which: layers, and what stood on what. Pure.
+"""Root causes among active alerts: by layers, and by which object carries which. Pure.
 
 A explains B when A's layer is deeper, A's object carries B's or did within 300 s, and A began at
-most 300 s before or 30 s after B. What holds programs (a hang, an object that is gone) explains
-stalls of the host for as long as it lasts. Of several the deepest explains, of equals the first.
-An adapter is a cause when its disks fail together and none was alone before: else the disk that
-was alone is, and the resets of the adapter are its symptom.
+most 300 s before or 30 s after B. What blocks programs (a hang, a missing object) explains stalls
+of the host for as long as it lasts. Of several causes the deepest explains, of equals the first.
+An adapter is a cause when its disks fail together and none failed alone before; else that disk is
+the cause, and the resets of the adapter are its symptom.
 Units: seconds of the program's clock.
 """
 
@@ -36,9 +36,9 @@ HOST = "host"
 BEFORE_SECONDS, AFTER_SECONDS = 300.0, 30.0
 """So long before what it explains, and after it, a cause may begin."""
 TOGETHER_SECONDS, TOGETHER_DISKS = 60.0, 3
-"""So many disks of an adapter that fail within that are its matter; both, if it has two."""
+"""So many disks failing within that time are a fault of the adapter; both, if it has two."""
 ALONE_SECONDS = 8.0
-"""A disk that failed so long before the others was no victim of its adapter."""
+"""A disk that failed so long before the others did not fail because of its adapter."""
 GIVEN_UP_SECONDS = 600.0
 """For so long a connection may have failed that is given up: replacement_timeout of iSCSI is 120 s,
 dev_loss_tmo of Fibre Channel 60 s, ctrl_loss_tmo of NVMe 600 s by default. Source: open-iscsi,
@@ -73,12 +73,12 @@ def layer_of(subject: str) -> Layer:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What is known of the machine.
+    """The topology of the host, for correlation.
 
-    Fields: `above` is by object what stands on it, or did a moment ago; `disks` is how many each
-    adapter has or had a moment ago, by name; `seen` is when a disk that is gone was last seen;
-    `maps` are the multipath maps of each disk or LUN that is reached by paths; `drivers` is what
-    the driver of an adapter calls it, or itself.
+    Fields: `above` is by object what it carries, or carried a moment ago; `disks` is the number of
+    disks of each adapter, now or a moment ago, by name; `seen` is when a missing disk was last
+    seen; `maps` are the multipath maps of each disk or LUN with paths; `drivers` is the name of an
+    adapter or of its driver in the kernel log.
     """
 
     above: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -90,10 +90,10 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What an active alert says.
+    """An active alert, for correlation.
 
-    Fields: `subject` '' is the host; it began between `earliest` and `began`, as far as anybody
-    looked; `silent`: no mail is due for it.
+    Fields: `subject` '' is the host; it began between `earliest` and `began`, as far as polls
+    show; `silent`: no mail is due for it.
     """
 
     key: Key
@@ -109,27 +109,27 @@ class Fact:
     silent: bool = False
 
     def after(self, other: Fact) -> float:
-        """Return by how much it began after another one at least; 0: perhaps together."""
+        """Return the least time by which it began after another one; 0: perhaps together."""
         return max(self.earliest - other.began, 0.0)
 
     @property
     def is_cause(self) -> bool:
-        """Whether it can explain anything: what cannot be read any more explains nothing new."""
+        """Whether it can be a cause: an alert without current data explains nothing new."""
         return self.firing and self.what.fault in CAUSES
 
     @property
     def identity(self) -> Identity:
-        """Return what its incident is called."""
+        """Return the identity of its incident."""
         return Identity(self.subject or HOST, self.object or HOST, self.adapter)
 
     @property
     def order(self) -> tuple[bool, Layer, float, Key]:
-        """Sorts causes: what nobody silenced first, then the deepest, then the first."""
+        """Sort key of causes: not silenced ones first, then the deepest, then the first."""
         return self.silent, self.layer, self.began, self.key
 
 
 def meaning(alert: Alert) -> Meaning:
-    """Return what an alert is."""
+    """Return the meaning (fault and layer) of an alert."""
     condition, redundancy = alert.label("condition"), alert.annotation(REDUNDANCY)
     return faults.meaning(alert.name, condition, event=bool(alert.count), redundancy=redundancy)
 
@@ -137,10 +137,10 @@ def meaning(alert: Alert) -> Meaning:
 def fact(
     alert: Alert, now: float, *, silent: bool = False, seen: Mapping[str, float] | None = None
 ) -> Fact:
-    """Return what an alert says; what lasts began so long ago as its value says, in seconds.
+    """Return an alert for correlation; a lasting one began as many seconds ago as its value.
 
-    A disk that is gone went after it was last `seen`, as in Around; a connection that is given up
-    had failed before.
+    A missing disk disappeared after it was last `seen`, as in Around; a connection that is given
+    up had failed before.
     """
     what, began = meaning(alert), alert.active_seconds
     if what.lasts and not alert.count and alert.missed_seconds is None:
@@ -166,9 +166,9 @@ def fact(
 
 
 def explained(facts: Iterable[Fact], around: Around) -> dict[Key, Fact]:
-    """Return of each alert that another one explains the deepest cause, as far as it is known.
+    """Return for each alert that another one explains the deepest known cause.
 
-    That of disks that fail together may be one that no alert names: their adapter's.
+    The cause of disks that fail together may be one without an alert: their adapter.
     """
     known = list(facts)
     found, own = _together(known, around)
@@ -182,7 +182,7 @@ def explained(facts: Iterable[Fact], around: Around) -> dict[Key, Fact]:
 
 
 class _Causes:
-    """Causes in their order, by what they may explain: a thousand disks may fail at once."""
+    """Causes in order, indexed by what they may explain: a thousand disks may fail at once."""
 
     def __init__(self, facts: Iterable[Fact], around: Around) -> None:
         causes = sorted((each for each in facts if each.is_cause), key=lambda each: each.order)
@@ -194,7 +194,7 @@ class _Causes:
                 reached.setdefault(name, []).append(lower)
         for each in causes:
             upper = (*around.above.get(each.subject, ()), *reached.get(each.subject, ()))
-            # What hangs on an adapter is not always known to stand on it, and the other way round.
+            # A device of an adapter is not always known to be on it, and the other way round.
             reset = {f"{ADAPTER}{each.adapter}"} if each.adapter else set()
             for subject in {*upper, *reset, each.subject}:
                 self._by_object.setdefault(subject, []).append(each)
@@ -220,7 +220,7 @@ def _deepest(cause: Fact, found: Mapping[Key, Fact]) -> Fact:
 
 
 def explains(a: Fact, b: Fact, around: Around) -> bool:
-    """Whether a cause explains what another alert says of another object."""
+    """Whether a cause explains the alert of another object."""
     if a.subject == b.subject or not a.is_cause or b.what.fault not in _EXPLAINED:
         return False
     early = a.began < b.began - BEFORE_SECONDS
@@ -230,25 +230,27 @@ def explains(a: Fact, b: Fact, around: Around) -> bool:
     if b.subject in {"", ITSELF}:  # a host's stall, a collector that waits with it
         pressure = b.what.fault is Fault.PRESSURE
         return a.what.holds_programs and b.what.symptom and not pressure
-    if b.subject == f"{ADAPTER}{a.adapter}":  # it resets what does not answer: else it is at fault
+    if (
+        b.subject == f"{ADAPTER}{a.adapter}"
+    ):  # it resets what does not answer; otherwise it is at fault
         lost = b.what.fault is Fault.GONE and b.layer is Layer.DISK  # 'removing handle': it is a's
         return (lost or b.what.fault is Fault.RESETS) and a.layer is Layer.DISK
     if a.subject == f"{ADAPTER}{b.adapter}":
         return a.layer < b.layer
-    if b.subject in around.maps.get(a.subject, ()):  # paths are lost: the map is what has failed
+    if b.subject in around.maps.get(a.subject, ()):  # paths are lost: the fault is that of the map
         return False
     if a.subject in around.maps.get(b.subject, ()):
         return True
-    # A volume looks like a disk: what stands on what is known better than by layers.
+    # A volume looks like a disk: the topology is more exact than layers.
     return b.subject in around.above.get(a.subject, ())
 
 
 def _together(facts: Iterable[Fact], around: Around) -> tuple[dict[Key, Fact], list[Fact]]:
-    """Return whose fault it is that disks of one adapter fail together, and these adapters.
+    """Return the causes of disks of one adapter that fail together, and these adapters.
 
-    It is the adapter's when three of its disks began within a minute (both of two), unless one was
-    alone before them: then it is that disk's. One disk makes others wait or fail, but not vanish.
-    Multipath maps that lose paths or hang together have the fabric in common, and no disk.
+    The adapter is the cause if three of its disks began within a minute (both of two), unless one
+    failed alone before them: then that disk is. One disk can make others wait or fail, but not
+    disappear. Multipath maps that lose paths or hang together have the fabric in common, no disk.
     """
     by_adapter: dict[str, list[Fact]] = {}
     carried = set(around.maps)
@@ -303,8 +305,8 @@ def _together(facts: Iterable[Fact], around: Around) -> tuple[dict[Key, Fact], l
 def _first_together(disks: list[Fact], count: int) -> list[Fact]:
     """Return the disks, in order of time, that failed together; [] if none did.
 
-    Who fails within 300 s of the last of them is one of them. A second disk that hangs within a
-    minute of one that was alone before is no incident of its own either.
+    A disk that fails within 300 s of the last of them belongs to them. A second disk that hangs
+    within a minute of one that failed alone before is no incident of its own either.
     """
     least = 2 if count == 2 else TOGETHER_DISKS
     for at, first in enumerate(disks):

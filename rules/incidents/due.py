@@ -1,10 +1,10 @@
 """When a mail about an incident is due, and why. Pure.
 
-What programs wait for now leaves at once. In an open incident what threatens data is reported at
-once; other new causes share mails, each longer after the one before. A symptom of a cause that is
-in the incident is no reason for a mail.
-An all clear comes a minute after the true end of what is urgent, else after ten; what comes back
-has it later each time.
+A mail about programs that are blocked is sent at once. In an open incident a threat to data is
+reported at once; other new causes share mails, at increasing intervals. A symptom of a cause that
+is in the incident is no reason for a mail.
+A resolved mail is due a minute after an urgent problem cleared, else after ten; after each
+recurrence later.
 Units: seconds of the program's clock.
 """
 
@@ -26,35 +26,35 @@ if TYPE_CHECKING:
     from iowarden.rules.incidents.model import Incident, Member, Policy
 
 NEW_SECONDS = 86_400.0
-"""So long after it was reported the same of the same object is new again."""
+"""After this time the same fault of the same object is reported again as new."""
 SHARED_SECONDS, MOST_SHARED_SECONDS = 30.0, 240.0
 SHARED_RESET_SECONDS = 3600.0
-"""Without a mail so long, further causes are mailed soon again."""
+"""After this time without a mail, further causes are mailed soon again."""
 SILENT_SECONDS = 5.0
-"""So long after its counters ended a disk may turn out to be gone."""
+"""A disk whose counters ended may turn out to be missing within this time."""
 SETTLED_SECONDS = 8.0
-"""So long after a disk was lost its arrays have been read, and their rules asked."""
+"""After this time the arrays of a lost disk have been polled, and their rules evaluated."""
 REPLACED_SECONDS = 60.0
-"""A mail that no server took gives way to one of the newest state no sooner than this."""
+"""An undelivered mail is replaced by one of the newest state no sooner than this."""
 URGENT_CLEAR_SECONDS = 60.0
 RETURNED_CLEAR_SECONDS = (0.0, 600.0, 86_400.0)
-"""What comes back within a day is over after so much quiet: the first time, the second, later."""
+"""Quiet time before a recurring incident is resolved: at its first, second, later return."""
 COMES_AND_GOES = 2
-"""Returns within a day after which one mail says so."""
+"""Recurrences within a day after which one mail reports that it recurs."""
 
 
 def reason(incident: Incident, now: float, policy: Policy) -> Reason | None:
-    """Return why a mail is due now about what nobody acknowledged, or None."""
+    """Return why a mail is due now about an incident that is not acknowledged, or None."""
     active = [m for m in incident.members if (m.cleared_seconds is None) is incident.firing]
     if all(m.silenced for m in active) and (incident.firing or not incident.mails):
-        return None  # what was told before gets its all clear
+        return None  # what was reported before gets its resolved mail
     if incident.mails == 0:
         return _first(incident, now, policy)
     if any(m.doubled and not m.silenced for m in incident.members):
         return Reason.WORSE
     if not incident.firing:
         clear = now - incident.active_seconds >= clear_seconds(incident, policy)
-        # Of what vanished while nobody could read it, nobody can say that it is well.
+        # An alert that ended while its data was unavailable is not known to be resolved.
         lost = any(m.state is State.UNKNOWN for m in incident.members)
         return Reason.ALL_CLEAR if clear and incident.awaits_all_clear and not lost else None
     if incident.last_reason in (Reason.ALL_CLEAR, None):
@@ -65,7 +65,7 @@ def reason(incident: Incident, now: float, policy: Policy) -> Reason | None:
     mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
     if _rebuilt(incident, now):
         return Reason.REBUILT
-    # Again and again the same: a full disk that is mounted for each night's backup.
+    # The same recurring: a full disk that is mounted for each night's backup.
     often = incident.last_reason is Reason.UNREADABLE and now - mailed < policy.remind_seconds
     if not incident.unreadable and not often and any(_silent(active, now)):
         return Reason.UNREADABLE
@@ -80,8 +80,8 @@ def reason(incident: Incident, now: float, policy: Policy) -> Reason | None:
 def _first(incident: Incident, now: float, policy: Policy) -> Reason | None:
     """Return whether the first mail is due."""
     if all(m.count and m.missed_seconds is not None for m in incident.members):
-        return None  # its log told that it is over before a mail was due
-    # From the opening, not from the last beginning: what flaps must not start its minute anew.
+        return None  # its log reported its end before a mail was due
+    # Since the opening, not the last start: an alert that flaps must not restart the wait.
     waited = now - incident.opened_seconds >= policy.grouping_seconds
     soon = waited or incident.severity is Severity.CRITICAL
     soon = soon or any(urgent(m) for m in reportable(incident, now))
@@ -89,7 +89,7 @@ def _first(incident: Incident, now: float, policy: Policy) -> Reason | None:
 
 
 def _silent(active: Iterable[Member], now: float) -> Iterator[Member]:
-    """Yield what cannot be read any more; of a disk that is gone, that it is gone is the news."""
+    """Yield members without current data, except those of a disk that is reported missing."""
     known = list(active)
     gone = {
         m.subject
@@ -125,12 +125,12 @@ def _rebuilt(incident: Incident, now: float) -> bool:
 
 
 def urgent(member: Member) -> bool:
-    """Whether programs stand still for what it says, or data are at risk."""
+    """Whether programs are blocked because of it, or data is at risk."""
     return member.urgent == "true" or (member.what.urgent and member.urgent != "false")
 
 
 def clear_seconds(incident: Incident, policy: Policy) -> float:
-    """Return after how much quiet an incident is said to be over."""
+    """Return the quiet time after which an incident is reported as resolved."""
     last = [m for m in incident.members if (m.cleared_seconds or 0.0) >= incident.started_seconds]
     soon = any(urgent(m) and not m.count for m in last)
     least = min(URGENT_CLEAR_SECONDS, policy.all_clear_seconds) if soon else 0.0
@@ -139,7 +139,7 @@ def clear_seconds(incident: Incident, policy: Policy) -> float:
 
 
 def _again(incident: Incident, now: float, policy: Policy) -> Reason | None:
-    """Return whether a mail says that it came back; of events nobody said that it was over."""
+    """Return whether a mail reports that it recurs; events are never reported as resolved."""
     if not any(reportable(incident, now)):
         return None
     mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
@@ -148,7 +148,7 @@ def _again(incident: Incident, now: float, policy: Policy) -> Reason | None:
 
 
 def reportable(incident: Incident, now: float) -> Iterator[Member]:
-    """Yield the members that a mail may be due for: they hold now, and are no symptom of others."""
+    """Yield the members that a mail may be due for: active now, and no symptom of others."""
     known = [
         m
         for m in incident.members
@@ -163,7 +163,7 @@ def reportable(incident: Incident, now: float) -> Iterator[Member]:
 
 
 def _is_counted(line: Member, counter: Member) -> bool:
-    """Whether a counter of a file system only counts what a line of the log said of its device."""
+    """Whether a counter of a file system only counts a logged event of its device."""
     own, other = line.what, counter.what
     return (
         own.of_file_system
@@ -175,7 +175,7 @@ def _is_counted(line: Member, counter: Member) -> bool:
 
 
 def _brings(cause: Member, symptom: Member) -> bool:
-    """Whether a symptom is that of a cause in its incident."""
+    """Whether a symptom has a given cause in its incident."""
     if cause.since_seconds > symptom.since_seconds + AFTER_SECONDS:
         return False
     if cause.what.fault is Fault.SETTING:
@@ -186,7 +186,7 @@ def _brings(cause: Member, symptom: Member) -> bool:
 
 
 def _is_worse(incident: Incident, now: float) -> bool:
-    """Whether a further cause is to be reported now, or one that was is worse."""
+    """Whether a further cause is to be reported now, or a reported one escalated."""
     mailed = incident.mailed_seconds or 0.0
     told: dict[object, tuple[float, Severity]] = {}
     for m in incident.members:
@@ -196,7 +196,7 @@ def _is_worse(incident: Incident, now: float) -> bool:
     new = incident.object != incident.mailed_object
     for member in reportable(incident, now):
         if member.missed_seconds is not None:
-            continue  # it is over, though its alert is kept
+            continue  # its condition has cleared, though its alert is kept firing
         at, worst = told.get(member.fact, (-math.inf, Severity.INFO))
         if _began(member) - at >= NEW_SECONDS:
             critical = member.severity > incident.mailed_severity and urgent(member)
@@ -210,11 +210,11 @@ def _is_worse(incident: Incident, now: float) -> bool:
     listed = f"{incident.identifier}.1" not in incident.references and incident.mails == 1
     shared = 0 if now - mailed >= SHARED_RESET_SECONDS else incident.shared
     soon = listed or now - mailed >= min(SHARED_SECONDS * 2**shared, MOST_SHARED_SECONDS)
-    return new and soon  # that the arrival mail lists something has woken nobody
+    return new and soon  # an entry in the initial report has woken nobody
 
 
 def _brings_more(member: Member, now: float) -> bool:
-    """Whether a disk was lost, or logged an error, so lately that what comes of it is not known."""
+    """Whether a disk was lost, or logged an error, so lately that its effects are not known."""
     lost = member.what.fault is Fault.GONE or member.count
     return bool(lost) and member.layer is Layer.DISK and now - _began(member) < SETTLED_SECONDS
 
@@ -243,9 +243,9 @@ def reported(incident: Incident, now: float) -> tuple[Member, ...]:
 
 
 def replacing(incident: Incident, numbers: Sequence[int], now: float) -> Reason | None:
-    """Return why a mail takes the place of those `numbers` that nobody got by now, or None.
+    """Return why a mail replaces those `numbers` that are not delivered yet, or None.
 
-    None is while there is but one that says how things are, and for a minute after it.
+    None while there is only one that reports the present state, and for a minute after it.
     """
     mailed = incident.mailed_seconds
     if mailed is None:
@@ -262,7 +262,7 @@ def replacing(incident: Incident, numbers: Sequence[int], now: float) -> Reason 
 
 
 def _has_changed(incident: Incident, since: float) -> bool:
-    """Whether an incident is not as its last mail says: the alerts of it, how bad it is, whose."""
+    """Whether an incident differs from its last mail: its alerts, severity or object."""
     if all(m.silenced for m in incident.members):
         return False
     same = (incident.severity, incident.object) == (
@@ -278,7 +278,7 @@ def _has_changed(incident: Incident, since: float) -> bool:
 
 
 def _whole_again(members: tuple[Member, ...]) -> tuple[Member, ...]:
-    """Return the members once a mail said that an array is whole: what it misses next is news."""
+    """Return the members after a mail about a rebuilt array: its next loss is news."""
     return tuple(
         replace(m, told_seconds=None) if m.name in SHORT and m.cleared_seconds is not None else m
         for m in members
@@ -286,7 +286,7 @@ def _whole_again(members: tuple[Member, ...]) -> tuple[Member, ...]:
 
 
 def _returns(incident: Incident, reason: Reason, now: float) -> int:
-    """Return how often it came back, with a mail: also what an array misses anew, once whole."""
+    """Return how often it recurred, counting this mail: also a rebuilt array degraded again."""
     if reason is Reason.REBUILT:
         return incident.returns if incident.returns < COMES_AND_GOES else 0  # a day of quiet
     again = reason in (Reason.WORSE, Reason.AGAIN) and incident.last_reason is Reason.REBUILT
@@ -295,7 +295,7 @@ def _returns(incident: Incident, reason: Reason, now: float) -> int:
 
 
 def mailed(incident: Incident, reason: Reason, now: float) -> Incident:
-    """Return an incident with one mail more."""
+    """Return an incident with one more mail counted."""
     long_ago = now - (incident.mailed_seconds or now) >= SHARED_RESET_SECONDS
     shared = incident.shared + 1 if reason is Reason.WORSE and not long_ago else 0
     members = reported(incident, now)

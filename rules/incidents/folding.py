@@ -1,4 +1,4 @@
-"""Which incident each alert belongs to, and which go on in that of a deeper cause. Pure."""
+"""Which incident each alert belongs to, and which are merged into that of a deeper cause. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_DISK = CAUSES - HOLDS_PROGRAMS | {Fault.GONE, Fault.FAILED, Fault.RESETS}
 
 
 def _open_members(incidents: dict[str, Incident]) -> dict[Key, tuple[str, Member]]:
-    """Return by its key each member that is not over, with its incident's key."""
+    """Return each active member by its key, with the key of its incident."""
     return {
         member.key: (key, member)
         for key, incident in incidents.items()
@@ -33,9 +33,9 @@ def _open_members(incidents: dict[str, Incident]) -> dict[Key, tuple[str, Member
 
 
 def one_of_a_kind(incidents: dict[str, Incident], active: list[Alert]) -> list[Alert]:
-    """Return the alerts; of a line and a counter that report the same fact only one.
+    """Return the alerts, deduplicated: of a log event and a counter of the same fact only one.
 
-    That is the one that is reported already, else the counter's: no line of its log is missed.
+    That is the one that is reported already, else the counter: it misses no log line.
     """
     there = _open_members(incidents)
     chosen: dict[tuple[str, Fault], Alert] = {}
@@ -60,10 +60,10 @@ def not_suppressed(
     facts: Mapping[Key, Fact],
     explained: Mapping[Key, Fact],
 ) -> list[Alert]:
-    """Return the alerts without those that begin no incident now; what is told already stays.
+    """Return the alerts without those that open no incident now; what is reported already stays.
 
-    While the whole host stalls, single disks seem to suffer from it; a collector waits with the
-    disk that hangs. That a source cannot be read is told with the incident that it leaves unknown.
+    While the whole host stalls, single disks seem to stall as well; a collector waits for the disk
+    that hangs. A stale collector is reported with the incident that it leaves unknown.
     """
     stalls = any(f.firing and f.what.fault is Fault.STALL for f in facts.values())
     reasons = [a.unknown_reason for a in active if a.state is State.UNKNOWN]
@@ -80,10 +80,10 @@ def not_suppressed(
 
 
 def quiet(facts: Mapping[Key, Fact], explained: Mapping[Key, Fact]) -> frozenset[Key]:
-    """Return the alerts that no mail is due for: what is silenced, and what that brings about.
+    """Return the alerts that no mail is due for: silenced ones, and their symptoms.
 
-    Whoever silences a hanging disk does not ask for the stalls that it causes instead. They are
-    told when another one, that is not silenced, explains them as well.
+    A silence of a hanging disk also covers the stalls that it causes. They are reported if a cause
+    that is not silenced explains them as well.
     """
     return frozenset(
         key
@@ -93,7 +93,7 @@ def quiet(facts: Mapping[Key, Fact], explained: Mapping[Key, Fact]) -> frozenset
 
 
 class Targets:
-    """Where each alert belongs, while one step decides it."""
+    """The target incidents of alerts, during one step."""
 
     def __init__(
         self,
@@ -105,10 +105,10 @@ class Targets:
         self._incidents, self._facts, self._explained = incidents, facts, explained
         self._above = above
         self.folded: list[Incident] = []
-        """Incidents that another one went on in."""
+        """Incidents that were merged into another one."""
         there = _open_members(incidents)
         self._home = {key: home for key, (home, _) in there.items()}
-        """Of each alert that is in an open incident, its key."""
+        """The incident's key of each alert in an open incident."""
         self._told = {key for key, (_, m) in there.items() if m.told_seconds is not None}
         self._subjects = {
             m.subject: home
@@ -120,10 +120,10 @@ class Targets:
             for key, (_, m) in there.items()
             if m.subject in self._subjects and m.what.fault in _SHORT and m.layer >= Layer.VOLUME
         }
-        """Arrays that miss members, and the alert that says so."""
+        """Arrays with missing members, and their alert."""
 
     def of(self, active: Iterable[Alert]) -> dict[Key, Identity]:
-        """Return the incident of each alert; open ones are folded into that of a deeper cause."""
+        """Return the incident of each alert; open ones are merged into that of a deeper cause."""
         alerts = {alert.key for alert in active}
         mine: dict[str, list[Key]] = {home: [] for home in self._home.values()}
         for key, home in self._home.items():
@@ -145,10 +145,10 @@ class Targets:
         return fact.identity if own is None else Identity(own.key, own.object)
 
     def _of_array(self, fact: Fact) -> str | None:
-        """Return the incident of an array that misses members, for the next trouble of its disks.
+        """Return the incident of an array with missing members, for the next fault of its disks.
 
-        It would be an incident of its own beside what it brings about, which is told there. Not for
-        the disk that made the array miss one: that incident goes on in the disk's.
+        Otherwise that would be a second incident next to its effects, which are reported there. Not
+        for the disk that the array lost: the array's incident is merged into that disk's.
         """
         if fact.layer > Layer.DISK or fact.what.fault not in _OF_DISK:
             return None
@@ -159,7 +159,7 @@ class Targets:
         return None
 
     def _fold(self, mine: list[Key], home: str) -> str:
-        """Move what a deeper cause of another incident explains; return where, if it is all."""
+        """Move what a deeper cause of another incident explains; return the target if all moved."""
         moves = {}
         for key in mine:
             cause = self._explained.get(key)
@@ -182,7 +182,7 @@ class Targets:
 
 
 def _fold(incidents: dict[str, Incident], key: str, cause: Identity) -> Incident:
-    """Make an open incident that of its cause: its thread goes on under that name."""
+    """Merge an open incident into that of its cause: its thread continues there."""
     own = incidents.pop(key)
     there = incidents.get(cause.key)
     if there is None or (there.closed_seconds is not None and not there.mails):

@@ -1,11 +1,11 @@
-"""One incident per cause: which alerts belong together, and how each goes on. Pure.
+"""The life of incidents: one per cause, with its alerts as members. Pure.
 
-An incident's key is the host or an object's identity: that of the deepest cause of what is in it
-(causes.py). When a deeper one begins, an open incident goes on in that one's thread. An alert
+An incident's key is the host or an object's identity: that of the deepest cause of its members
+(causes.py). When a deeper cause begins, an open incident continues in that one's thread. An alert
 stays where it was reported; a further one about the same object joins it.
-Events come as alerts with a count, which fire for some minutes. That they are over is not told:
-nobody can say that it is well now.
-What is silenced is tracked like all else, explains what it explains, and is no reason for a mail.
+Events are alerts with a count, which fire for some minutes. They are not reported as resolved:
+that no further event occurs does not mean that the fault is gone.
+Silenced alerts are tracked like all others and can be causes, but are no reason for a mail.
 When a mail is due is in rules/incidents/due.py. Units: seconds of the program's clock.
 """
 
@@ -50,15 +50,14 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     """Return the incidents at `now`, given every alert, the mails that are due and what changed.
 
     `install` is the random identifier of this installation: with the key and a count it makes an
-    identifier that is the same again when a kill lost the state but not the mail. `observe` says
-    what is measured for an alert now; it is asked once, when the alert joins its incident.
-    `judged` says whether an alert that is over, by labels and subject, would be seen if it fired:
-    an all clear that nobody can vouch for is none. `arrival` is the mail that tells what lasts: an
-    incident of nothing but what lasts and was so by then is told by that. `silenced` says whether
-    no mail is to tell an alert now, `usual` in words that none is because it comes each day at this
-    hour, `acknowledged` which incidents are known, by identifier: no mail but the all clear, until
-    the event LIFTED says that this is over: of events that is when the incident is closed. `around`
-    is what stood on what.
+    identifier that is the same again when a kill lost the state but not the mail. `observe` gives
+    the evidence of an alert; it is called once, when the alert joins its incident. `judged` is
+    whether a resolved alert, by labels and subject, would be noticed if it fired: otherwise there
+    is no resolved mail. `arrival` is the initial report: an incident of only lasting problems that
+    existed by then is reported there. `silenced` is whether an alert is silenced now, `usual` why
+    it is not mailed because it recurs at this hour each day, `acknowledged` the acknowledgements of
+    incidents, by identifier: no mail but the resolved one, until the event LIFTED ends that; for
+    events that is when the incident is closed. `around` is the topology.
     """
     known = acknowledged or {}
     book = _Book(state, install)
@@ -84,7 +83,7 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     by_key: dict[str, list[Alert]] = {}
     for alert in active:
         by_key.setdefault(targets[alert.key].key, []).append(alert)
-    # The worst that is told says how bad it is from the beginning.
+    # The most severe alert that is not silenced gives the severity from the beginning.
     for alert in sorted(active, key=lambda a: (a.key in quiet, -a.severity)):
         shown = Severity.INFO if alert.key in quiet else alert.severity
         book.open(targets[alert.key], shown, now, policy)
@@ -92,10 +91,10 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     stalled = any(f.what.fault in {Fault.STALL, Fault.HUNG} for f in facts.values())
     for key, incident in list(book.incidents.items()):
         if stalled and key == HOST and incident.awaits_all_clear:
-            incident = replace(incident, active_seconds=now)  # noqa: PLW2901 - told elsewhere, not over
-        incident = vouched(incident, now, judged)  # noqa: PLW2901 - the same, while nobody looks
+            incident = replace(incident, active_seconds=now)  # noqa: PLW2901 - reported elsewhere, not resolved
+        incident = vouched(incident, now, judged)  # noqa: PLW2901 - the same, without current data
         after = refreshed(incident, by_key.get(key, ()), resolved, now, observe, quiet)
-        after = vouched(after, now, judged)  # it may have ended with this very look
+        after = vouched(after, now, judged)  # it may have ended in this very step
         if after.firing and not incident.firing and incident.mails:
             book.events.append(Event(Change.AGAIN, after))
         if after.severity > incident.severity and incident.members:
@@ -124,7 +123,7 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
         book.put(key, after, now, policy)
     left = {incident.identifier for incident in book.incidents.values()}
     book.events += [
-        Event(Change.LIFTED, incident)  # it went on in another one
+        Event(Change.LIFTED, incident)  # it was merged into another one
         for incident in state.by_key.values()
         if incident.identifier in known and incident.identifier not in left
     ]
@@ -138,10 +137,10 @@ def replacing(
     now: float,
     known: Container[str] = (),
 ) -> tuple[Incidents, list[Due]]:
-    """Return the mails that are due with what they take the place of, and the incidents then.
+    """Return the mails that are due, with those that they replace, and the incidents then.
 
-    `waiting` has by an incident's identifier the numbers of its mails that nobody got by now. Where
-    it has changed since the last of them a mail is due as well, unless it is `known`: acknowledged.
+    `waiting` has by an incident's identifier the numbers of its undelivered mails. If it has
+    changed since the last of them a mail is due as well, unless it is `known`: acknowledged.
     """
     found = [replace(each, replaces=waiting.get(each.incident.identifier, ())) for each in dues]
     there = {each.incident.identifier for each in found}
@@ -158,9 +157,9 @@ def replacing(
 
 
 def unwatched(by_key: Mapping[str, Incident], now: float) -> dict[str, Incident]:
-    """Return incidents after a time in which nobody looked.
+    """Return incidents after a time without monitoring.
 
-    What had not got its all clear was as it was until now, for all we know.
+    What was not reported as resolved counts as unchanged until now.
     """
     return {
         key: replace(incident, active_seconds=now)
@@ -171,7 +170,7 @@ def unwatched(by_key: Mapping[str, Incident], now: float) -> dict[str, Incident]
 
 
 class _Book:
-    """The incidents while one step writes in them."""
+    """The incidents during one step."""
 
     def __init__(self, state: Incidents, install: str) -> None:
         self.incidents = dict(state.by_key)
@@ -226,10 +225,10 @@ class _Book:
 
 
 def _durable(incident: Incident | None) -> Incident | None:
-    """Return an incident without what changes each second, which no restart needs."""
+    """Return an incident without what changes each second, which need not be persisted."""
     if incident is None:
         return None
-    if incident.awaits_all_clear:  # its quiet time begins anew with a start, see `unwatched`
+    if incident.awaits_all_clear:  # its quiet time restarts with the program, see `unwatched`
         return replace(incident, active_seconds=0.0)
     if not incident.firing:
         return incident
@@ -241,7 +240,7 @@ def _durable(incident: Incident | None) -> Incident | None:
 
 
 def _outgrown(incident: Incident, acknowledgement: Acknowledgement, now: float) -> bool:
-    """Whether an incident is worse than what was acknowledged, or is about a further disk."""
+    """Whether an incident exceeds its acknowledgement: in severity, value or a further disk."""
     return any(
         m.severity > acknowledgement.severity
         or m.doubled
@@ -251,15 +250,15 @@ def _outgrown(incident: Incident, acknowledgement: Acknowledgement, now: float) 
 
 
 def _forgotten_seconds(incident: Incident, policy: Policy) -> float:
-    """Return after how much quiet an acknowledged incident is over.
+    """Return the quiet time after which an acknowledged incident is over.
 
-    Of events nobody sees that: the next read error of a disk that is to be replaced is no news.
+    Longer for events: the next read error of a disk that is to be replaced is no news.
     """
     return policy.all_clear_seconds if incident.ends else policy.close_seconds
 
 
 def _known_to_the_end(incident: Incident) -> Incident:
-    """Return an incident that is over, and was acknowledged so long, with nothing left to tell."""
+    """Return a resolved incident that was acknowledged to its end: nothing is left to report."""
     return replace(
         incident,
         members=tuple(replace(m, silenced=True) for m in incident.members),
@@ -268,10 +267,10 @@ def _known_to_the_end(incident: Incident) -> Incident:
 
 
 def _told(incident: Incident, alerts: Iterable[Alert], arrival: Arrival, now: float) -> Incident:
-    """Return an incident counted as mailed, for the arrival mail tells it.
+    """Return an incident counted as mailed, because the initial report contains it.
 
-    Once that is sent it counts what joins: what is worse than it said is news, and mails that
-    followed it stay counted. What is learnt of first sight makes no mail.
+    Once that is sent, what joins counts: an escalation is news, and mails that followed the report
+    stay counted. New details of baseline problems cause no mail.
     """
     reference, names = f"{arrival.identifier}.1", [alert.name for alert in alerts]
     if not names or (incident.mails and incident.references != (reference,)):

@@ -1,4 +1,4 @@
-"""The members of an incident as their alerts go on: joined, silenced, over, out of sight. Pure.
+"""The members of an incident: joined, silenced, resolved, without data. Pure.
 
 Units: seconds of the program's clock.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 BLIND_SECONDS = 86_400.0
 MOST_CLEARED = 50
-"""Members that are over, of one incident; the newest are kept."""
+"""Resolved members that one incident keeps; the newest ones."""
 DAY_SECONDS = 86_400.0
 
 
@@ -38,7 +38,7 @@ def refreshed(
 ) -> Incident:
     """Return the incident with its members as they are now."""
     current = {alert.key: alert for alert in alerts}
-    # Events outlast what is over by their window: once that has passed, the next ones are news.
+    # Events end only with their window: once that has passed, the next ones are news.
     if not (current or incident.firing or any(m.cleared_seconds is None for m in incident.members)):
         return incident
     members = []
@@ -78,7 +78,7 @@ def refreshed(
         begun_seconds=now if came_back else incident.begun_seconds,
         recurrences=incident.recurrences + came_back,
         returns=(incident.returns + 1 if soon else 0) if came_back else incident.returns,
-        # It only rises while the incident is open; what was said to be over starts from its own.
+        # It only rises while the incident is open; after a resolved mail it starts anew.
         severity=fresh if begins and cleared else max(incident.severity, fresh),
         last_reason=None if begins and untold and incident.mails else incident.last_reason,
         unreadable=incident.unreadable and any(m.state is State.UNKNOWN for m in active),
@@ -87,10 +87,10 @@ def refreshed(
 
 
 def _holding(members: Iterable[Member]) -> list[Member]:
-    """Return the members that hold an incident open.
+    """Return the members that keep an incident open.
 
-    What counts events in a window goes on after the fault that they are of: while there is one, or
-    was, it does not.
+    A count of events in a window lasts longer than their fault: while a lasting member has or had
+    that fault, the count does not keep the incident open.
     """
     lasting = [m for m in members if _lasts(m)]
 
@@ -105,12 +105,12 @@ def _holding(members: Iterable[Member]) -> list[Member]:
 
 
 def _lasts(member: Member) -> bool:
-    """Whether a member holds as long as its fault does."""
+    """Whether a member lasts as long as its fault."""
     return not member.count and member.what.fault not in WINDOWED
 
 
 def _last(holding: Iterable[Member], now: float) -> float:
-    """Return when something of it was last so: an event is over at once."""
+    """Return when a member was last active: an event is only a moment."""
 
     def moment(member: Member) -> float:
         if member.count:
@@ -121,9 +121,9 @@ def _last(holding: Iterable[Member], now: float) -> float:
 
 
 def vouched(incident: Incident, now: float, judged: Callable[[Labels, str], bool]) -> Incident:
-    """Return an incident that is over, its quiet time begun anew while nobody can see that it is.
+    """Return a resolved incident; its quiet time restarts while that cannot be verified.
 
-    After a day without sight it is lost: it will be closed without an all clear.
+    After a day without data it is lost: it will be closed without a resolved mail.
     """
     if not incident.awaits_all_clear:
         return incident
@@ -139,7 +139,7 @@ def vouched(incident: Incident, now: float, judged: Callable[[Labels, str], bool
 
 
 def began(alert: Alert, now: float) -> float:
-    """Return when what an alert tells began: a stall did before it was long enough to fire."""
+    """Return when the fault of an alert began: a stall began before it was long enough to fire."""
     fired = alert.fired_seconds if alert.fired_seconds is not None else now
     timed = alert.name in faults.TIMED and not alert.count
     lasted = alert.value if timed and 0.0 < alert.value <= now else 0.0
@@ -163,7 +163,7 @@ def _member(
         measured = observe(alert)
     known = "" if before is None else before.redundancy
     redundancy = alert.annotation(REDUNDANCY) or known
-    # That is news, whatever was told of it before.
+    # That is news, whatever was reported before.
     exhausted = redundancy == NONE_LEFT and known not in {NONE_LEFT, None}
     return Member(
         labels=alert.labels,
@@ -198,7 +198,7 @@ def with_known_value(member: Member) -> Member:
 
 
 def _heard(member: Member, now: float, quiet: Mapping[Key, str]) -> Member:
-    """Return a member that is silenced, or no longer: what no mail told yet is news then."""
+    """Return a member with its silence updated: once that ends, unreported alerts are news."""
     silenced = member.key in quiet
     ends = member.silenced and not silenced
     return replace(
@@ -206,6 +206,6 @@ def _heard(member: Member, now: float, quiet: Mapping[Key, str]) -> Member:
         silenced=silenced,
         usual=quiet.get(member.key, ""),
         heard_seconds=now if ends else member.heard_seconds,
-        # That it is worse than usual no mail has said, however lately one said that it is usual.
+        # No mail has reported yet that it is no longer usual.
         told_seconds=None if ends and member.usual else member.told_seconds,
     )

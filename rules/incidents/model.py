@@ -1,4 +1,4 @@
-"""An incident: one cause, the alerts that are its members, its mails; what is kept over restarts.
+"""An incident: one cause, the alerts that are its members, its mails; persisted.
 
 Units: seconds of the program's clock.
 """
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from iowarden.rules.faults import Layer, Meaning
 
 FIRST_SIGHT = "first_sight"
-"""Annotation of alerts on what was so when iowarden first saw it: 'true'."""
+"""Annotation of alerts on baseline values, as iowarden first read them: 'true'."""
 WORSE_WHEN_DOUBLED = "worse_when_doubled"
-"""Annotation of alerts that are news again when their value is twice what is known: 'true'."""
+"""Annotation of alerts that are re-notified when their known value has doubled: 'true'."""
 URGENT = "urgent"
-"""Annotation of alerts that programs stand still for, 'true', or whose kind says so in vain."""
-CLOSED_QUIETLY = "nothing told its end, so no mail says that it is over"
+"""Annotation of alerts that block programs: 'true'; 'false' if its kind is only usually urgent."""
+CLOSED_QUIETLY = "nothing reported its end, so no mail reports it as resolved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What an incident remembers of one alert: its worst moment and what it says now."""
+    """An alert in an incident: its worst state and its present one."""
 
     labels: Labels
     name: str
@@ -64,49 +64,49 @@ class Member:
     subject: str = ""
     """As that of the alert."""
     told_seconds: float | None = None
-    """When a mail first told of it, or that it had doubled."""
+    """When a mail first reported it, or that its value had doubled."""
     silenced: bool = False
     """Whether no mail is due for it, or was while it lasted."""
     heard_seconds: float | None = None
     """When its last silence ended."""
     value: float = 0.0
-    """What is measured now, where twice as much is worse."""
+    """The present value, if doubling it is an escalation."""
     known_value: float | None = None
-    """What it was when a mail last told it or somebody acknowledged it."""
+    """The value when a mail last reported it or it was acknowledged."""
     count: int = 0
-    """So many events it is; 0: it is a rule's alert."""
+    """The number of its events; 0: it is an alert of a rule."""
     last_seconds: float | None = None
-    """When the last of these events was."""
+    """When the last of these events occurred."""
     joined_seconds: float = 0.0
-    """When iowarden heard of it: of a log that is read now and then, long after it began."""
+    """When iowarden received it: from a log that is polled, possibly long after it began."""
 
     unknown_seconds: float | None = None
-    """Since when its source has been silent."""
+    """Since when its data has been unavailable."""
     urgent: str = ""
     """As the annotation URGENT."""
     redundancy: str | None = ""
-    """As the alert's annotation REDUNDANCY when it was last known; None: nobody looked at it."""
+    """The alert's annotation REDUNDANCY when it was last known; None: not determined."""
     usual: str = ""
-    """Why it is silenced though nobody did: it comes at this hour, no worse than on other days."""
+    """Why it is silenced automatically: it recurs at this hour, no worse than on other days."""
 
     @property
     def what(self) -> Meaning:
-        """Return what its alert is."""
+        """Return the meaning (fault and layer) of its alert."""
         condition = next((text for name, text in self.labels if name == "condition"), "")
         event = bool(self.count)
         return faults.meaning(self.name, condition, event=event, redundancy=self.redundancy or "")
 
     @property
     def layer(self) -> Layer:
-        """Return how deep what it is about lies."""
+        """Return the layer of its object."""
         own = self.what.layer
         return max(own, causes.layer_of(self.subject)) if self.subject else own
 
     @property
     def fact(self) -> tuple[str, Fault, str]:
-        """Return what a mail reports once: object and kind; of a user's alert its name as well.
+        """Return what a mail reports once: object and fault; for a user's alert its name as well.
 
-        A file system that failed is read-only soon after: that is one.
+        A file system that failed becomes read-only soon after: that is one fact.
         """
         what = self.what
         if what.of_file_system and what.fault in {Fault.FAILED, Fault.READ_ONLY}:
@@ -115,7 +115,7 @@ class Member:
 
     @property
     def over_seconds(self) -> float | None:
-        """Return when its condition ceased to hold; None: it holds, or nobody can say."""
+        """Return when its condition cleared; None: it holds, or is not known."""
         return self.missed_seconds if self.cleared_seconds is None else self._ended_seconds
 
     @property
@@ -125,7 +125,7 @@ class Member:
 
     @property
     def doubled(self) -> bool:
-        """Whether it is twice as bad as what is known."""
+        """Whether its value is at least twice the known one."""
         active = self.state is State.FIRING and self.cleared_seconds is None
         return active and self.known_value is not None and 0 < 2 * self.known_value <= self.value
 
@@ -144,81 +144,81 @@ class Incident:
     object: str
     opened_seconds: float
     severity: Severity
-    """The worst of what was not silenced; INFO while all of it is."""
+    """The highest severity of members that were not silenced; INFO while all are."""
     members: tuple[Member, ...] = ()
     mails: int = 0
     references: tuple[str, ...] = ()
     """'identifier.number' of the first mail of this thread and of those folded into it."""
     mailed_severity: Severity = Severity.INFO
     mailed_object: str = ""
-    """What the last mail was about: a host's incident may become a disk's."""
+    """The object of the last mail: a host's incident may become a disk's."""
     mailed_seconds: float | None = None
     last_reason: Reason | None = None
-    """None also when it has come again and nobody could say that it was over."""
+    """None also when it recurred without having been reported as resolved."""
     active_seconds: float = 0.0
     """When an alert of it was last firing or unknown."""
     firing: bool = False
     unreadable: bool = False
-    """Whether the mail 'unreadable' has been sent for the present silence."""
+    """Whether the mail 'unreadable' has been sent for the present lack of data."""
     recurrences: int = 0
     started_seconds: float = 0.0
     """When it last began to fire."""
     begun_seconds: float = 0.0
-    """When it began to fire for the first time since its last all clear."""
+    """When it first began to fire after it was last reported as resolved."""
     changed_seconds: float = 0.0
-    """When a mail last said that something changed: the reminder counts from there."""
+    """When a mail last reported a change: the reminder counts from there."""
     closed_seconds: float | None = None
     advised: tuple[str, ...] = ()
     """Names of the alerts whose advice has been mailed."""
     learnt: bool = False
-    """Whether something is known now that its last mail could not say: which file was hit."""
+    """Whether there are new details since its last mail, such as the affected file."""
     detailed: bool = False
-    """Whether a mail has followed for that, or is due: there is one at most while it fires."""
+    """Whether a mail with new details was sent or is due: at most one while it fires."""
     shared: int = 0
-    """Mails of further causes in a row, each longer after the one before."""
+    """Mails of further causes in a row, at increasing intervals."""
     returns: int = 0
-    """How often it came back, each time within a day of its end."""
+    """How often it recurred, each time within a day of its end."""
 
     @property
     def first_mails(self) -> tuple[str, ...]:
-        """Return what names the first mail of its thread, and of those folded into it."""
+        """Return the references to the first mail of its thread, and of those merged into it."""
         return self.references or (f"{self.identifier}.1",)
 
     @property
     def awaits_all_clear(self) -> bool:
-        """Whether it is over and no mail said so."""
+        """Whether it is resolved and no mail has reported that."""
         told = self.last_reason is Reason.ALL_CLEAR or self.closed_seconds is not None
         return bool(self.mails) and not self.firing and not told and self.ends
 
     @property
     def awaits_details(self) -> bool:
-        """Whether a mail follows with what becomes known: once, of what is critical."""
+        """Whether a mail with new details may follow: once, for a critical incident."""
         critical = self.severity is Severity.CRITICAL and not self.detailed
         return critical and self.firing and bool(self.mails)
 
     @property
     def ends(self) -> bool:
-        """Whether something of it can be seen to be over; of events only where one tells it."""
+        """Whether its end can be observed; of events only if an event reports it."""
         own = self.members
         seen = bool(own) and all(m.missed_seconds is not None for m in own)
         return not own or seen or any(not m.count for m in own)
 
     @property
     def closed_quietly(self) -> bool:
-        """Whether nothing told its end: it was quiet for so long that it is closed."""
+        """Whether its end was never reported: it was quiet for so long that it was closed."""
         told = self.last_reason is Reason.ALL_CLEAR or not self.mails
         return self.closed_seconds is not None and not told
 
     @property
     def lost(self) -> bool:
-        """Whether it ended without an all clear: nobody could read it, or it was closed so."""
+        """Whether it ended without a resolved mail: its data was unavailable, or it was closed."""
         if self.firing or not self.mails or self.last_reason is Reason.ALL_CLEAR:
             return False
         return not self.members or any(m.state is State.UNKNOWN for m in self.members)
 
 
 class Change(enum.StrEnum):
-    """What the journal is told of an incident."""
+    """Changes of an incident that are logged."""
 
     OPENED = "opened"
     WORSE = "worse"
@@ -230,20 +230,20 @@ class Change(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """The mail about what was so at first sight. `seconds`: when it was sent; None: it will be."""
+    """The initial report of existing problems. `seconds`: when it was sent; None: not yet."""
 
     identifier: str
     seconds: float | None = None
 
     def tells(self, alert: Alert) -> bool:
-        """Whether an alert is of what lasts, and its condition held before the mail."""
+        """Whether the initial report contains an alert: a lasting one that fired before it."""
         before = self.seconds is None or alert.active_seconds <= self.seconds
         return before and lasting(alert)
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change of an incident, for the journal."""
+    """A change of an incident, for the log."""
 
     change: Change
     incident: Incident
@@ -258,20 +258,20 @@ class Due:
     renamed: bool = False
     """Whether its thread was mailed under another object's name before."""
     replaces: tuple[int, ...] = ()
-    """Numbers of the mails of its thread that nobody got: it takes their place."""
+    """Numbers of the undelivered mails of its thread that it replaces."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incidents:
-    """All incidents, open and lately closed, and how many there were of each key."""
+    """All incidents, open and recently closed, and the number of them by key."""
 
     by_key: Mapping[str, Incident] = field(default_factory=dict)
     sequences: Mapping[str, int] = field(default_factory=dict)
     changed: frozenset[str] = frozenset()
-    """Keys whose incident differs from what was last kept durably."""
+    """Keys whose incident differs from its persisted state."""
 
 
 def lasting(alert: Alert) -> bool:
-    """Whether what an alert says may have been so for years."""
+    """Whether the problem of an alert may have existed for years."""
     sight = alert.annotation(FIRST_SIGHT) == "true"
     return sight or (not alert.count and causes.meaning(alert).lasting)

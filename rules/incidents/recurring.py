@@ -1,11 +1,11 @@
-"""What comes at the same hour on several days and is no worse than usual. Pure.
+"""Recurring alerts: at the same hour on several days, and no worse than usual. Pure.
 
-A backup or a scrub makes the same disk stall each night. On the third of seven days a mail says so;
-from then on it is in the weekly digest only, until it lasts longer than 1.5 times its worst, or is
-more severe. What threatens data is never usual: only that programs wait, or something cannot be
-read for a while.
-Units: seconds of the program's clock. `local` turns these into seconds of the wall clock that
-people go by: Unix time and what their zone is ahead.
+A backup or a scrub makes the same disk stall each night. On the third of seven days a mail reports
+that; from then on it is in the weekly digest only, until it lasts longer than 1.5 times its longest
+duration, or is more severe. A threat to data is never usual: only blocked programs are, and data
+that cannot be read for a while.
+Units: seconds of the program's clock. `local` turns these into seconds of the local wall clock:
+Unix time plus the offset of the time zone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 DAY_SECONDS = 86_400.0
 NEAR_SECONDS = 3600.0
-"""So far from the hour of another day it is the same hour; so soon after its end it is the same."""
+"""Up to this distance it is the same hour of another day, or the same occurrence continued."""
 DAYS, OF_DAYS = 3, 7
 WORSE_RATIO = 1.5
 MOST_HABITS, MOST_OCCURRENCES = 500, 20
@@ -37,24 +37,24 @@ USUAL = SYMPTOMS - {Fault.SUPERBLOCK} | {Fault.HANGS, Fault.SUSPENDED}
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """What was one time, with breaks shorter than an hour."""
+    """One occurrence, with breaks shorter than an hour."""
 
     began_seconds: float
     spell_seconds: float
-    """When it began to hold without a break."""
+    """When its present spell without a break began."""
     until_seconds: float
-    """When it last held."""
+    """When it was last active."""
     lasted_seconds: float
-    """How long it held before that."""
+    """How long it was active before this spell."""
     severity: Severity
 
     @property
     def total_seconds(self) -> float:
-        """Return how long it held, without the breaks."""
+        """Return how long it was active, without the breaks."""
         return self.lasted_seconds + self.until_seconds - self.spell_seconds
 
     def going_on(self, began: float, until: float, severity: Severity) -> Occurrence:
-        """Return it with what holds now, or did until lately."""
+        """Return it extended by what is active now, or was until lately."""
         worst = max(self.severity, severity)
         if began <= self.until_seconds:
             return replace(self, until_seconds=max(self.until_seconds, until), severity=worst)
@@ -63,11 +63,11 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """The last times of one kind of fault of one object, the oldest first."""
+    """The last occurrences of one fault of one object, the oldest first."""
 
     occurrences: tuple[Occurrence, ...]
     told: bool = False
-    """Whether a mail has said that it is usual."""
+    """Whether a mail has reported that it is usual."""
 
 
 Habits = dict[str, Habit]
@@ -79,7 +79,7 @@ def step(
     now: float,
     local: Callable[[float], float],
 ) -> Habits:
-    """Return what is known of what recurs, with what holds now."""
+    """Return the habits, extended by the alerts that are active now."""
     found = dict(habits)
     for alert in alerts:
         key = _key(alert)
@@ -107,7 +107,7 @@ _KEPT_SECONDS = OF_DAYS * DAY_SECONDS
 def usual(
     habits: Mapping[str, Habit], alert: Alert, now: float, local: Callable[[float], float]
 ) -> str:
-    """Return in words that an alert is as usual and a mail has said so, else ''."""
+    """Return a phrase if an alert is as usual and a mail has reported that, else ''."""
     habit = habits.get(_key(alert))
     if habit is None or not habit.told or now - habit.occurrences[-1].until_seconds > NEAR_SECONDS:
         return ""
@@ -118,7 +118,7 @@ def usual(
 def sentences(
     habits: Mapping[str, Habit], incident: Incident, now: float, local: Callable[[float], float]
 ) -> tuple[tuple[str, ...], Habits]:
-    """Return what a mail about an incident says of what recurs, and that it was said."""
+    """Return the sentences of a mail about what recurs, and the habits marked as reported."""
     said: list[str] = []
     after = dict(habits)
     for member in incident.members:
@@ -130,17 +130,17 @@ def sentences(
         if like:
             worst = max(each.total_seconds for each in like[:-1])
             said.append(
-                f"This comes {_hour(habit, local)}, on {len(like)} of the last {OF_DAYS} days"
-                f" ({member.name}), as bad as usual: it lasted {duration(worst)} at most. From now"
-                " on the weekly digest has it; it is mailed again when it lasts longer than"
-                f" {duration(WORSE_RATIO * worst)}, is more severe, or threatens data."
+                f"This recurs {_hour(habit, local)}, on {len(like)} of the last {OF_DAYS} days"
+                f" ({member.name}), no worse than usual: it lasted {duration(worst)} at most."
+                " From now on only the weekly digest reports it; it is mailed again if it lasts"
+                f" longer than {duration(WORSE_RATIO * worst)}, is more severe, or threatens data."
             )
             after[key] = replace(habit, told=True)
     return tuple(said), after
 
 
 def lesser(change: Transition, text: str) -> Transition:
-    """Return a change of what is usual, or was until now, as one that the weekly digest has."""
+    """Return a change of a usual alert with severity notice, for the weekly digest."""
     alert = change.alert
     labels = tuple((n, "notice" if n == "severity" else v) for n, v in alert.labels)
     words = tuple(
@@ -158,7 +158,7 @@ def _name(subject: str, fault: Fault) -> str:
 
 
 def _like(habit: Habit, local: Callable[[float], float]) -> list[Occurrence]:
-    """Return the last time and those like it, of different days, if it is usual; else []."""
+    """Return the last occurrence and similar ones of other days, if it is usual; else []."""
     *before, last = habit.occurrences
     at = local(last.began_seconds)
     by_day: dict[int, Occurrence] = {}
@@ -175,6 +175,6 @@ def _like(habit: Habit, local: Callable[[float], float]) -> list[Occurrence]:
 
 
 def _hour(habit: Habit, local: Callable[[float], float]) -> str:
-    """Return about when it is, to a quarter of an hour."""
+    """Return the time of day of the last occurrence, to a quarter of an hour."""
     minutes = round(local(habit.occurrences[-1].began_seconds) % DAY_SECONDS / 900) * 15 % 1440
     return f"at about {minutes // 60:02}:{minutes % 60:02}"

@@ -1,10 +1,10 @@
-"""What a person said: be silent about these alerts for a while; this incident is known. Pure.
+"""Silences of alerts and acknowledgements of incidents, as set by users. Pure.
 
-A silence matches an alert's labels as they are shown, and as one label more, `subject`, the key of
-the disk it is about. 'device=sda' is taken as the disk that has this name today: after a restart
-the name may be another disk's.
-Source: Alertmanager's silences (matchers, end, author, comment) for what users know; an
-acknowledgement holds until its incident gets worse.
+A silence matches an alert's labels as they are shown, and one additional label, `subject`, the key
+of the disk it is about. 'device=sda' matches the disk that has this name today: after a restart
+another disk may have the name.
+Source: Alertmanager's silences (matchers, end, author, comment), which users know; an
+acknowledgement is valid until its incident escalates.
 Units: seconds of the program's clock.
 """
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 SUBJECT = "subject"
 MOST_SILENCES, MOST_MATCHERS = 1000, 64
 MOST_PATTERN_CHARACTERS = 10_000
-"""Of all regular expressions: they are read anew with each change, and the loop waits for that."""
+"""Of all regular expressions: they are parsed again with each change, in the main loop."""
 LONGEST_SECONDS = 365 * 86_400.0
 KEPT_SECONDS = 86_400.0
-"""What has ended is forgotten after so long."""
+"""An ended silence is deleted after this time."""
 MOST_REMEMBERED = 10_000
-"""Alerts whose silences are remembered; more labels than that are not looked up twice."""
+"""Size of the cache of silences by alert."""
 
 FAMILIES = (
     Family("iowarden_silences", "gauge", "Silences that have not ended."),
-    Family("iowarden_alerts_silenced", "gauge", "Firing or unknown alerts that no mail tells."),
+    Family("iowarden_alerts_silenced", "gauge", "Firing or unknown alerts that are silenced."),
 )
 
 
@@ -55,7 +55,7 @@ class Silence:
     reason: str
     who: str
     expired_seconds: float | None = None
-    """When somebody ended it."""
+    """When a user ended it."""
 
     @property
     def ends_seconds(self) -> float:
@@ -66,7 +66,7 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """No mail about an incident until it gets worse than `severity`, or is over."""
+    """No mail about an incident until it escalates above `severity`, or is resolved."""
 
     incident: str
     """Its identifier."""
@@ -75,12 +75,12 @@ class Acknowledgement:
     reason: str
     who: str
     subjects: tuple[str, ...] = ()
-    """What it was about: a further disk makes it worse."""
+    """Keys of its objects: a further disk is an escalation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Silences:
-    """Everything said that holds, and what has lately ended. Kept over restarts."""
+    """All silences and acknowledgements, also recently ended ones. Persisted."""
 
     silences: tuple[Silence, ...] = ()
     acknowledgements: tuple[Acknowledgement, ...] = ()
@@ -95,7 +95,7 @@ class Silences:
 
 
 def pinned(matchers: Iterable[Matcher], topology: Topology | None) -> tuple[Matcher, ...]:
-    """Return matchers that mean the same disk tomorrow.
+    """Return matchers that match the same disk under any later device name.
 
     'device=sda' (or '/dev/sda') becomes the disk of this name, with its partitions, where that is
     known by a serial number or WWN; all others stay.
@@ -118,9 +118,9 @@ def matches(silence: Silence, labels: Labels) -> bool:
 
 
 def finder(state: Silences) -> Callable[[Alert, float], Silence | None]:
-    """Return what tells by which silence an alert is silenced at a moment: the one to end last.
+    """Return a function that finds the silence of an alert at a time: the one that ends last.
 
-    It remembers what it found by labels: make one for each state, not for each question.
+    It caches by labels: create one for each state, not for each query.
     """
     tests = [(s, match_all(s.matchers)) for s in state.silences if s.expired_seconds is None]
     remembered: dict[tuple[Labels, str], tuple[Silence, ...]] = {}
@@ -142,20 +142,20 @@ def finder(state: Silences) -> Callable[[Alert, float], Silence | None]:
 
 
 def note(silence: Silence, expected: Iterable[Mapping[str, str]], now_silenced: int) -> str:
-    """Return what somebody may not have meant: a silence of nothing, or of everything.
+    """Return a note about a new silence: whether it matches nothing, or everything.
 
-    `expected` are the labels that are known of each rule's alerts, `now_silenced` how many alerts
-    it keeps back now.
+    `expected` are the known labels of each rule's alerts, `now_silenced` the number of alerts that
+    it silences now.
     """
     tests = [(each.label, predicate(each)) for each in silence.matchers]
     rules = list(expected)
     if not any(all(label not in r or test(r[label]) for label, test in tests) for r in rules):
-        return "no rule brings such an alert: is it written right? see 'iowarden rules list'"
+        return "no rule has such an alert; check the spelling: 'iowarden rules list'"
     if all(label in r and test(r[label]) for r in rules for label, test in tests):
-        return "it matches every alert: nobody is mailed about anything until it ends"
+        return "it matches every alert: no alert is mailed until it ends"
     if now_silenced == 1:
-        return "1 alert that fires now matches"
-    return f"{now_silenced or 'no'} alerts that fire now match"
+        return "1 alert that is firing now matches"
+    return f"{now_silenced or 'no'} alerts that are firing now match"
 
 
 def add(
@@ -192,7 +192,7 @@ def add(
             f"silence: expected regular expressions of {MOST_PATTERN_CHARACTERS} characters in all"
             f" silences together, got {patterns}; expire some, or match with '='"
         )
-    # What has ended makes room for what holds.
+    # Ended silences make room for active ones.
     room = sorted(state.silences, key=lambda s: s.ends_seconds)[-(MOST_SILENCES - 1) :]
     kept = tuple(s for s in state.silences if s in room)
     return replace(state, silences=(*kept, added)), added
@@ -201,7 +201,7 @@ def add(
 def expire(state: Silences, identifier: str, now: float) -> tuple[Silences, Silence]:
     """Return the silences with one ended now, and that one as it ended.
 
-    `identifier` may be its beginning, when no other silence that holds begins so.
+    `identifier` may be a prefix, if no other active silence has it.
     Errors: ValueError.
     """
     known = {s.identifier: s for s in state.active(now)}
@@ -220,17 +220,17 @@ def acknowledge(
     reason: str,
     who: str,
 ) -> tuple[Silences, Acknowledgement]:
-    """Return the state with an incident acknowledged, in the place of what was said before.
+    """Return the state with an incident acknowledged, replacing an earlier acknowledgement.
 
-    `identifier` may be its beginning, when no other open incident begins so.
-    Errors: ValueError, also when nothing of the incident holds any more.
+    `identifier` may be a prefix, if no other open incident has it.
+    Errors: ValueError, also when no alert of the incident is active.
     """
     known = {i.identifier: i for i in incidents if i.closed_seconds is None}
     incident = known[_only("incident", identifier, known, "iowarden status")]
     if not incident.firing:
         raise ValueError(
-            f"incident '{incident.identifier}': expected one that goes on, got one that is over;"
-            " nothing is left to acknowledge"
+            f"incident '{incident.identifier}': expected an active one, got one that is"
+            " resolved; nothing is left to acknowledge"
         )
     active = [m for m in incident.members if m.cleared_seconds is None]
     added = Acknowledgement(
@@ -246,9 +246,9 @@ def acknowledge(
 
 
 def undo(state: Silences, identifier: str) -> tuple[Silences, str]:
-    """Return the state without an acknowledgement that a person takes back, and its incident.
+    """Return the state without an acknowledgement that a user withdraws, and its incident.
 
-    `identifier` may be its beginning, when no other acknowledged incident begins so.
+    `identifier` may be a prefix, if no other acknowledged incident has it.
     Errors: ValueError.
     """
     incident = _only("acknowledged incident", identifier, state.by_incident(), "iowarden status")
@@ -264,14 +264,14 @@ def lift(state: Silences, identifier: str) -> Silences:
 def prune(state: Silences, now: float) -> Silences:
     """Return the state without silences that ended more than a day ago; the same if there is none.
 
-    An acknowledgement ends with its incident: `incidents.step` says so.
+    An acknowledgement ends with its incident: see `incidents.step`.
     """
     silences = tuple(s for s in state.silences if now - s.ends_seconds <= KEPT_SECONDS)
     return state if len(silences) == len(state.silences) else replace(state, silences=silences)
 
 
 def merged(ours: Silences, kept: Silences) -> Silences:
-    """Return what was said since the start, and what was kept from before it."""
+    """Return silences and acknowledgements since the start, with the persisted ones."""
     own = {s.identifier for s in ours.silences}
     said = ours.by_incident()
     return Silences(
@@ -299,19 +299,19 @@ def _text(name: str, text: str) -> str:
     if not (1 <= len(text.strip()) <= MOST_CHARACTERS and text.isprintable()):
         raise ValueError(
             f"{name}: expected 1 to {MOST_CHARACTERS} printable characters, got {text[:80]!r};"
-            " say in a line why"
+            " give the reason in one line"
         )
     return text.strip()
 
 
 def _only(kind: str, beginning: str, known: Collection[str], command: str) -> str:
-    """Return the one identifier that is, or begins with, what was said."""
+    """Return the only identifier that is, or begins with, the given one."""
     if beginning in known:
         return beginning
     found = [each for each in known if beginning and each.startswith(beginning)]
     if len(found) != 1:
-        got = f"{len(found)} that begin so" if found else "none of this name"
+        got = f"{len(found)} that begin with it" if found else "none"
         raise ValueError(
-            f"{kind} {beginning[:80]!r}: expected one that holds, got {got}; see '{command}'"
+            f"{kind} {beginning[:80]!r}: expected exactly one, got {got}; see '{command}'"
         )
     return found[0]

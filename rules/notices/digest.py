@@ -1,8 +1,8 @@
-"""What is told together: the arrival mail, and once a week notices and information. Pure.
+"""The initial report, and the weekly digest of alerts of severity notice and info. Pure.
 
-First sight is baseline: what was already so when iowarden first met this machine is one mail, never
-an alarm each. Later notices and information wait for the digest. Advice is given once.
-Units: seconds of the program's clock.
+Problems that existed when iowarden first ran on this host (the baseline) are one mail, the initial
+report, instead of one alert each. Later notices and information wait for the weekly digest. Advice
+is given once. Units: seconds of the program's clock.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from iowarden.rules.topology.device_changes import Event
 
 ARRIVAL_SECONDS = 60.0
-"""So long the first look takes: every source has been read by then, and most rules evaluated."""
+"""The first poll of all data sources takes so long; most rules have been evaluated then."""
 MOST_ARRIVAL_SECONDS = 300.0
-"""Many drives are asked one after another, and one that hangs is not waited for."""
+"""At most; many drives are polled one after another, and a hanging one is not waited for."""
 MOST_ENTRIES = 500
 MOST_EVENTS = 50
 MOST_OBJECTS = 12
-"""Objects named of one alert; the rest is counted."""
+"""Objects listed for one alert; the others are counted."""
 MOST_TOLD = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An alert of this week that is no mail of its own."""
+    """An alert of this week without a mail of its own."""
 
     name: str
     severity: Severity
@@ -50,12 +50,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What the next digest will say. Kept over restarts."""
+    """The contents of the next digest. Persisted."""
 
     begun_seconds: float | None = None
     arrived: bool = False
     arrived_seconds: float | None = None
-    """When the arrival mail was written, if one was."""
+    """When the initial report was written, if it was."""
     number: int = 0
     """Digests mailed so far."""
     entries: dict[str, Entry] = field(default_factory=dict)
@@ -73,9 +73,10 @@ def step(
     date: Callable[[float], str],
     silenced: Callable[[Alert], bool] = lambda _: False,
 ) -> Digest:
-    """Return the digest with what happened now; `date` writes a moment for people.
+    """Return the digest with the changes at `now`; `date` formats a time for people.
 
-    What begins while it is `silenced` is told only if it is not when the digest is written.
+    What begins while it is `silenced` is reported only if it is no longer when the digest is
+    written.
     """
     entries = dict(state.entries)
     for change in transitions:
@@ -108,7 +109,7 @@ def step(
 
 
 def merged(ours: Digest, kept: Digest) -> Digest:
-    """Return the digest of before a restart with what happened until it could be read."""
+    """Return the digest of before a restart, with the changes until it could be read."""
     begun = ours.begun_seconds if kept.begun_seconds is None else kept.begun_seconds
     return replace(
         kept,
@@ -120,14 +121,14 @@ def merged(ours: Digest, kept: Digest) -> Digest:
 
 
 def said(event: Event) -> str:
-    """Return a sentence about a disk that came, went or changed."""
+    """Return a sentence about a disk that appeared, disappeared or changed."""
     disk = event.identity.object
-    carried = f"; on it: {', '.join(event.carried)}" if event.carried else ""
+    carried = f"; it carried: {', '.join(event.carried)}" if event.carried else ""
     return {
         "added": f"{disk} is new",
-        "removed": f"{disk} is gone{carried}",
+        "removed": f"{disk} disappeared{carried}",
         "renamed": sentence(event.was, event.name, disk),
-        "replaced": f"{disk} is gone{carried}; {event.was} has its name now",
+        "replaced": f"{disk} disappeared{carried}; {event.was} has its device name now",
         "returned": sentence(event.was, event.name, disk),
     }[event.change.value]
 
@@ -141,7 +142,7 @@ def arrival(
     now: float,
     realtime_seconds: float,
 ) -> tuple[Digest, Notice]:
-    """Return the mail about what was found at first sight, and the digest without it.
+    """Return the initial report of existing problems, and the digest without them.
 
     What began in the first minute is not in it: that has an incident and a mail of its own.
     """
@@ -155,7 +156,7 @@ def arrival(
         key=lambda a: (-a.severity, a.name, a.object, a.labels),
     )
     worst = max((a.severity for a in found), default=Severity.INFO)
-    # A rule for each severity: the worst that holds is the finding.
+    # One rule per severity: the most severe one that fires is the finding.
     findings: dict[object, Entry] = {}
     for alert in found:
         findings.setdefault(_finding(alert), _entry(alert, now))
@@ -179,7 +180,7 @@ def arrival(
         reason=Reason.ARRIVAL,
         severity=worst,
         object="host",
-        summary=f"{number}: {first}" if first else f"{number} of note at first sight",
+        summary=f"{number}: {first}" if first else f"{number} in the initial report",
         opened_seconds=realtime_seconds,
         realtime_seconds=realtime_seconds,
         recurrences=0,
@@ -192,12 +193,12 @@ def arrival(
 
 
 def arrival_identifier(install: str) -> str:
-    """Return the identifier of the arrival mail: what was so at first sight answers it."""
+    """Return the identifier of the initial report: mails about its problems reply to it."""
     return f"arrival{install}"
 
 
 def due(state: Digest, now: float, period_seconds: float) -> bool:
-    """Whether a week is over; a period of 0 is none."""
+    """Whether the digest is due; a period of 0 is no digest."""
     begun = state.begun_seconds
     return bool(period_seconds) and begun is not None and now - begun >= period_seconds
 
@@ -211,14 +212,14 @@ def weekly(
     heartbeat: str = "",
     silenced: Container[str] = (),
 ) -> tuple[Digest, Notice | None]:
-    """Return the digest that begins another week, and the mail if there is anything to tell.
+    """Return the digest that begins the next week, and the mail if there is anything to report.
 
-    `heartbeat` is a line that makes a mail of a week without news. What is `silenced`, by
-    `entry_key`, is only counted, and told when it is so no longer.
+    `heartbeat` is a line that causes a mail even without news. What is `silenced`, by `entry_key`,
+    is only counted, and reported when it is no longer silenced.
     """
     began = now if state.begun_seconds is None else state.begun_seconds
     entries = sorted(state.entries.items(), key=lambda e: (-e[1].severity, e[1].name, e[1].object))
-    # What goes on as it was told once is no news.
+    # What continues as it was reported once is no news.
     told = [
         (key, entry)
         for key, entry in entries
@@ -246,12 +247,12 @@ def weekly(
     lines += _lines([entry for _, entry in news], now)
     quiet = len(told) - len(news)
     lines += [f"{_counted(quiet, 'finding')} silenced: iowarden silence list"] if quiet else []
-    lines += [f"{left_out} more disks came or went before these"] if left_out else []
+    lines += [f"{left_out} earlier changes of disks are not listed"] if left_out else []
     parts = [
         _counted(len(news), "finding") if news else "",
         f"{_counted(state.events_total, 'change')} of disks" if state.events_total else "",
     ]
-    summary = ", ".join(part for part in parts if part) or "nothing happened"
+    summary = ", ".join(part for part in parts if part) or "no changes"
     return after, Notice(
         incident=f"digest{install}",
         number=after.number,
@@ -274,20 +275,20 @@ def weekly(
 def inventory(
     topology: Topology | None, mounted: int | None, silent: Sequence[str], covered: str = ""
 ) -> list[str]:
-    """Return what this machine has, a line each, for the arrival mail.
+    """Return the inventory of this host, a line each, for the initial report.
 
-    `covered` says which disks are read.
+    `covered` describes which disks are monitored.
     """
     if topology is None:
-        return ["the block devices of this machine could not be read yet"]
+        return ["the block devices of this host could not be read yet"]
     disks = [topology.devices[name] for name in topology.leaves]
     arrays = [device.name for device in topology.devices.values() if device.md is not None]
     named = [f"{d.name} ({d.model})" if d.model else d.name for d in disks]
     lines = [f"{_counted(len(disks), 'disk')}: {_some(named)}" if disks else "no disk"]
     lines += [f"{_counted(len(arrays), 'software RAID array')}: {_some(arrays)}"] if arrays else []
     lines += [_counted(mounted, "mounted file system")] if mounted else []
-    lines += [f"{covered}; iowarden coverage says why"] if covered else []
-    lines += [f"not readable: {', '.join(silent)}"] if silent else []
+    lines += [f"{covered}; details: iowarden coverage"] if covered else []
+    lines += [f"no data from: {', '.join(silent)}"] if silent else []
     return lines
 
 
@@ -302,7 +303,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _lines(entries: Sequence[Entry], now: float | None = None) -> list[str]:
-    """Return a line for each alert name: what it says, and of what else it says so.
+    """Return a line for each alert name: its summary, and the other objects that it fires for.
 
     With `now`, for how long.
     """
@@ -312,7 +313,7 @@ def _lines(entries: Sequence[Entry], now: float | None = None) -> list[str]:
         where = "" if first.object == "host" else f" {first.object}"
         times = sum(entry.times for entry in same)
         often = f" ({times} times)" if times > len(same) else ""
-        since = "" if first.firing else ", over"
+        since = "" if first.firing else ", resolved"
         if first.firing and now is not None:
             since = f", for {duration(now - first.first_seconds)}"
         others = _others(same)
@@ -326,15 +327,15 @@ def _advice(entries: Sequence[Entry]) -> tuple[str, ...]:
     texts = []
     for same in _by_name(entries).values():
         if not same[0].advice.strip():
-            continue  # the advice of another finding says it
+            continue  # the advice of another finding has it
         others = _others(same)
-        also = f"\nThe same for {_some(others)}." if others else ""
+        also = f"\nThe same applies to {_some(others)}." if others else ""
         texts.append(f"{same[0].name}:\n{same[0].advice.strip()}{also}")
     return tuple(texts)
 
 
 def _others(same: Sequence[Entry]) -> list[str]:
-    """Return the objects after the first one's, each once."""
+    """Return the objects other than the first one, each once."""
     return [name for name in dict.fromkeys(e.object for e in same) if name != same[0].object]
 
 

@@ -1,4 +1,4 @@
-"""An incident that is due for a mail, put into the words of a Notice. Pure."""
+"""Turns an incident whose mail is due into a Notice: summary, evidence, advice. Pure."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 WAITS = SYMPTOMS - {Fault.UNREADABLE, Fault.SUPERBLOCK} | {Fault.HANGS, Fault.SUSPENDED}
-"""Faults in which somebody waits: then it matters which disks have work."""
+"""Faults in which tasks wait: then it matters which disks have requests in flight."""
 MOST_DISKS = 24
-"""Disks of an adapter that a line names."""
+"""Disks of an adapter that a line lists."""
 MOST_WAITING = 5
-"""Tasks that a mail names."""
+"""Waiting tasks that a mail lists."""
 _BEHIND = re.compile(r"disk (host[0-9]+) ", re.ASCII)
-"""Key of a disk behind an adapter that no program could be asked of: 'disk host6 port 1'."""
+"""Key of a disk behind an adapter that no program could read: 'disk host6 port 1'."""
 _BARE = frozenset((Fault.EXHAUSTED, Fault.DEGRADED, Fault.GONE, Fault.FAILED))
 TASKS = "tasks"
-"""The source of lines about who waits."""
+"""The source of lines about waiting tasks."""
 SET_SECONDS = 2.0
-"""The wall clock was set where a stamp of it and the program's clock part by so much."""
+"""The wall clock was set if it differs by so much from the program's clock."""
 MOST_EVIDENCE = 24
-"""Lines of evidence in one mail; a machine with 480 disks must not bury the first."""
+"""Lines of evidence in one mail; with 480 disks the first lines must stay visible."""
 
 
 def evidence(samples: Iterable[Sample], realtime_seconds: float) -> tuple[Evidence, ...]:
-    """Return a line for each sample: its labels, its value with a unit a person reads."""
+    """Return a line for each sample: its labels, its value with a readable unit."""
     return tuple(
         Evidence(realtime_seconds, metric, _labelled(labels) + quantity(metric, value))
         for metric, labels, value in samples
@@ -76,13 +76,13 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
 ) -> Notice:
     """Return the mail that is due.
 
-    `realtime` turns the program's clock into Unix time; `standing` is what stands on what, `busy`
-    are the disks with requests in flight, `tasks` who waits (None: nobody knows by now), `said`
-    what is said of a member beside its summary.
+    `realtime` turns the program's clock into Unix time; `standing` is which objects carry which,
+    `busy` are the disks with requests in flight, `tasks` the waiting tasks (None: not known),
+    `said` gives the texts of a member in addition to its summary.
     """
     incident = due.incident
     fabric = incident.key == f"{ADAPTER}{FABRIC}"
-    # What is said of the very object first: of a map that its paths are lost, then of the paths.
+    # The alert of the object itself first: of a map that its paths are lost, then of the paths.
     members = sorted(
         incident.members,
         key=lambda m: (
@@ -103,15 +103,15 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     waits: tuple[Evidence, ...] = ()
     if _stalls(members) and not any(line.source == TASKS for line in begun):
         waits = tuple(_waits_for(tasks, busy, topology, realtime(now)))
-    # Hours later it may be somebody else who is woken.
+    # Hours later another person may be woken.
     anew = due.replaces or reason in {Reason.REBUILT, Reason.AGAIN}
     told = set() if anew else set(incident.advised)
     valid = _advising(members)
     retracted = tuple(_retracted(due, members, valid))
-    if retracted:  # who reads what not to do reads what to do instead
+    if retracted:  # a retracted advice is followed by the valid one
         told = set()
     fresh = [m for m in valid if m.name not in told or _has_become_critical(m, incident)]
-    if any(m.cleared_seconds is None for m in members):  # what is over needs no advice any more
+    if any(m.cleared_seconds is None for m in members):  # what is resolved needs no advice
         fresh = [m for m in fresh if m.cleared_seconds is None or m.count]
     if incident.key.startswith(ADAPTER):
         members = [_of_many(m) for m in members]
@@ -119,7 +119,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     several = len({_disk(m) for m in facts}) > 1
     happened = [(_named(m) if several else "") + _happened(m, now) for m in facts]
     summary, disk = _summary(reason, members, incident)
-    if incident.key.startswith(ADAPTER):  # of many disks, one stands for all
+    if incident.key.startswith(ADAPTER):  # one of many disks represents all
         fresh = list({m.name: m for m in reversed(fresh)}.values())[::-1]
         happened = _happened_together(facts, now)
         disks = _distinct(_disk(m) for m in members if m.layer <= Layer.DISK)
@@ -132,8 +132,10 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     now_called = named_now(topology, incident.key, name)
     own, moved = identity(topology, now_called), now_called not in {"", name}
     if now_called != name:
-        then = f"what was {name} then is {now_called} now" if moved else f"what was {name} is gone"
-        happened.append(f"{then}; {name} is another disk")
+        then = (
+            f"what was {name} then is {now_called} now" if moved else f"what was {name} disappeared"
+        )
+        happened.append(f"{then}; {name} is a different disk")
     texts = [said(m) for m in fresh]
     return Notice(
         incident=incident.identifier,
@@ -143,7 +145,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
         severity=_severity(due.reason, incident),
         object=own.object if moved else incident.object,
         summary=summary,
-        # What a log told late was so before it opened anything.
+        # An event that was read late occurred before its incident was opened.
         opened_seconds=realtime(_begun(incident)),
         realtime_seconds=realtime(now),
         recurrences=incident.recurrences,
@@ -167,7 +169,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
 
 
 def _begun(incident: Incident) -> float:
-    """Return when what is told began; of what came back after an all clear this time."""
+    """Return when the reported problem began; if it was reopened, when it began again."""
     members = incident.members
     if not incident.recurrences:
         return min((incident.opened_seconds, *(m.since_seconds for m in members)))
@@ -177,7 +179,7 @@ def _begun(incident: Incident) -> float:
 
 
 def _order(member: Member) -> tuple[bool, bool, bool, Layer, bool, int, float]:
-    """Sorts members: what holds, causes before symptoms, the deepest first; of equals the worst."""
+    """Sort key of members: active, causes before symptoms, the deepest first, then severity."""
     vague = member.what.fault in {Fault.ERRORS, Fault.OTHER}
     sums_up = member.name in SUMS_UP and member.severity < Severity.CRITICAL
     return (
@@ -192,23 +194,23 @@ def _order(member: Member) -> tuple[bool, bool, bool, Layer, bool, int, float]:
 
 
 def _severity(reason: Reason, incident: Incident) -> Severity:
-    """Return how bad it is; once an array is rebuilt, what is left."""
+    """Return the severity of a mail; once an array is rebuilt, that of what remains."""
     left = [m.severity for m in incident.members if m.cleared_seconds is None and not m.silenced]
     return max(left) if reason is Reason.REBUILT and left else incident.severity
 
 
 def _has_become_critical(member: Member, incident: Incident) -> bool:
-    """Whether this mail is the one that says so: who is woken by it has not read the others."""
+    """Whether this mail is the first to report it as critical: it repeats the advice."""
     rose = member.severity is Severity.CRITICAL and not member.count
     return rose and member.told_seconds == incident.mailed_seconds is not None
 
 
 def _advising(members: Sequence[Member]) -> list[Member]:
-    """Return the members whose advice may be followed as things are now.
+    """Return the members whose advice may be followed in the present state.
 
-    What is advised for a disk or a file system may destroy an array that has stopped; of one that
-    has no redundancy left, only what is about that and about what it lost holds. What an adapter
-    says is only looked at.
+    Advice for a disk or a file system may destroy an array that has stopped; for an array without
+    redundancy only the advice about that and about what it lost is valid. Advice for an adapter
+    only reads.
     """
     now = {m.what.fault for m in members if m.cleared_seconds is None}
     if not now & THREATS:
@@ -227,12 +229,12 @@ def _advising(members: Sequence[Member]) -> list[Member]:
 
 
 def _lost_a_disk(member: Member) -> bool:
-    """Whether an adapter says that it lost a disk, and not which one."""
+    """Whether an adapter reports a lost disk, but not which one."""
     return member.what == LOST_A_DISK and member.subject.startswith(ADAPTER)
 
 
 def _only_looks(member: Member) -> bool:
-    """Whether what is advised for a member can be followed whatever else is wrong."""
+    """Whether the advice for a member is safe whatever other faults there are."""
     return _lost_a_disk(member) or member.name == "hba_aen"
 
 
@@ -244,29 +246,29 @@ def _retracted(due: Due, members: Sequence[Member], valid: Sequence[Member]) -> 
     void = _distinct(m.summary for m in given if adapter or m not in valid)
     if not void:
         return
-    why = f"its disks fail together: {incident.object}"
+    why = f"several of its disks fail together: {incident.object}"
     if len(valid) < len(members):
         why = "; ".join(_distinct(m.summary for m in valid if not _only_looks(m)))
-    yield f"Do not follow the earlier advice ({'; '.join(void)}) any more: {why}."
+    yield f"Do not follow the earlier advice ({'; '.join(void)}): {why}."
 
 
 def _by_clock(line: Evidence, realtime_seconds: float) -> Evidence:
-    """Return a line with its time by the wall clock as it is now, if that was set since."""
+    """Return a line with its time corrected, if the wall clock was set since."""
     moved = abs(line.realtime_seconds - realtime_seconds) > SET_SECONDS
     return replace(line, realtime_seconds=realtime_seconds) if moved else line
 
 
 def _in_order(lines: Iterable[Evidence]) -> tuple[Evidence, ...]:
-    """Return the first lines, in the order in which things happened."""
+    """Return the first lines, in order of time."""
     return tuple(sorted(_distinct(lines)[:MOST_EVIDENCE], key=lambda line: line.realtime_seconds))
 
 
 def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> tuple[str, str]:
-    """Return what a mail is headed, and the disk that it says that of, '' where of none."""
+    """Return the summary of a mail, and the disk that it is about, '' if none."""
     if not members:
         return "no alert is left", ""
     worst = members[0]
-    if reason is Reason.ALL_CLEAR:  # of the last time, where there were several
+    if reason is Reason.ALL_CLEAR:  # of the last occurrence, if there were several
         start = incident.started_seconds
         last = [m for m in members if m.cleared_seconds is None or m.cleared_seconds >= start]
         worst = min(last or [worst], key=lambda m: _order(m)[1:])
@@ -274,11 +276,11 @@ def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> t
     if reason is Reason.REBUILT:
         ended = [m for m in members if m.name in SHORT and m.cleared_seconds is not None]
         whole = max(ended, key=lambda m: m.cleared_seconds or 0.0, default=worst)
-        return f"all members are there again; was: {whole.summary}", _disk(whole)
+        return f"all members are present again; was: {whole.summary}", _disk(whole)
     if reason is Reason.UNREADABLE:
         silent = next((m for m in members if m.state is State.UNKNOWN and not m.silenced), worst)
         return silent.unknown or f"can no longer be read: {silent.summary}", _disk(silent)
-    if reason is Reason.WORSE:  # the news: what threatens data, else the deepest of what is new
+    if reason is Reason.WORSE:  # the news: a threat to data, else the deepest new alert
         active = [m for m in members if m.cleared_seconds is None] or [worst]
         worst = min(
             active,
@@ -295,7 +297,7 @@ def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> t
 
 
 def _facts(members: Iterable[Member]) -> list[Member]:
-    """Return of each alert and object the first of its severities: they are one fact."""
+    """Return for each alert and object the first of its severities: they are one fact."""
     facts: dict[tuple[str, str, Labels], Member] = {}
     for member in members:
         labels = tuple(pair for pair in member.labels if pair[0] != "severity")
@@ -304,7 +306,7 @@ def _facts(members: Iterable[Member]) -> list[Member]:
 
 
 def _named(member: Member) -> str:
-    """Return which device a line is about, where its summary does not name it."""
+    """Return the device that a line is about, if its summary does not name it."""
     device = _disk(member)
     return "" if not device or device in member.summary else f"{device}: "
 
@@ -315,13 +317,13 @@ def _happened(member: Member, now: float) -> str:
         last = now - (member.last_seconds or now)
         times = f", last {quantity('_seconds', last)} ago" if member.count > 1 else ""
         if member.missed_seconds is not None:
-            times += f", over {quantity('_seconds', now - member.missed_seconds)} ago"
+            times += f", cleared {quantity('_seconds', now - member.missed_seconds)} ago"
         quiet = f" ({_quiet(member)})" if member.silenced else ""
         name, text = member.name, member.summary
         return f"{member.severity.name.lower()} {name}, {since}{times}: {text}{quiet}"
     text = f"{member.severity.name.lower()} {member.name}, since {since}: {member.summary}"
     if member.state is State.UNKNOWN:
-        return f"{text} (its source can no longer be read)"
+        return f"{text} (its data source can no longer be read)"
     if member.cleared_seconds is not None:
         return f"{text} (resolved {quantity('_seconds', now - member.cleared_seconds)} ago)"
     if member.silenced:
@@ -332,7 +334,7 @@ def _happened(member: Member, now: float) -> str:
 
 
 def _of_many(member: Member) -> Member:
-    """Return a member whose summary does not begin with its disk: it stands for several."""
+    """Return a member whose summary does not begin with its disk: it represents several."""
     own = dict(member.labels).get("object", "")
     return replace(member, summary=member.summary.removeprefix(f"{own} ")) if own else member
 
@@ -342,7 +344,7 @@ def _quiet(member: Member) -> str:
 
 
 def _happened_together(members: Sequence[Member], now: float) -> list[str]:
-    """Return a line for all disks of an adapter that suffer from the same."""
+    """Return one line for all disks of an adapter that have the same fault."""
     same: dict[tuple[str, Severity, State, bool], list[Member]] = {}
     for member in members:
         over = member.cleared_seconds is not None
@@ -359,7 +361,7 @@ def _happened_together(members: Sequence[Member], now: float) -> list[str]:
 
 
 def _stalls(members: Sequence[Member]) -> bool:
-    """Whether somebody waits for what an alert that is not over tells."""
+    """Whether tasks wait because of an active alert."""
     return any(member.cleared_seconds is None and member.what.fault in WAITS for member in members)
 
 
@@ -370,7 +372,7 @@ def observed(
     topology: Topology | None,
     realtime_seconds: float,
 ) -> tuple[Evidence, ...]:
-    """Return who waits while an alert begins to fire: when its mail is made it may be others."""
+    """Return the waiting tasks when an alert begins to fire: later they may be others."""
     if meaning(alert).fault not in WAITS:
         return ()
     return tuple(_waits_for(tasks, busy, topology, realtime_seconds))
@@ -379,7 +381,7 @@ def observed(
 def _waits_for(
     tasks: Tasks | None, busy: Sequence[str], topology: Topology | None, realtime_seconds: float
 ) -> Iterator[Evidence]:
-    """Yield lines about which disks have work, and who waits."""
+    """Yield lines about disks with requests in flight, and about waiting tasks."""
     if busy:
         names = [identity(topology, name).object for name in busy[:MOST_DISKS]]
         more = ", ..." if busy[MOST_DISKS:] else ""
@@ -390,18 +392,18 @@ def _waits_for(
 
 
 def _waiting(tasks: Tasks, realtime_seconds: float) -> Iterator[Evidence]:
-    """Yield lines about who waits: programs first, and of them who wrote most."""
+    """Yield lines about waiting tasks: programs first, sorted by the bytes they wrote."""
     ranked = sorted(tasks.tasks, key=lambda task: (task.kernel, -(task.write_bytes or 0)))
     for task in ranked[:MOST_WAITING]:
         yield Evidence(realtime_seconds, TASKS, _waits(task))
     left = tasks.count - len(ranked[:MOST_WAITING])
     if ranked and left > 0:
-        yield Evidence(realtime_seconds, TASKS, f"{left} more wait as well")
+        yield Evidence(realtime_seconds, TASKS, f"{left} more tasks wait")
 
 
 def _waits(task: Task) -> str:
     thread = f", thread {task.pid}" if task.process else ""
-    kind = ", of the kernel" if task.kernel else ""
+    kind = ", kernel thread" if task.kernel else ""
     stack = task.stack[0] if task.stack else "the kernel"
     place = writeback_channel(task) or task.wait_channel or stack
     wrote = ""
@@ -417,43 +419,43 @@ def _affected(
     standing: Standing,
     now: float,
 ) -> tuple[str, ...]:
-    """Return what stands on what an incident is about, or did until lately.
+    """Return what the object of an incident carries, or carried until lately.
 
-    Of what concerns the host as a whole, a setting of it or a file system, that is nothing.
+    Nothing for the host as a whole, its settings, or a file system.
     """
     key = incident.key
     if all(m.cleared_seconds is not None for m in members):
         return ()
     if key == ITSELF:
-        return ("what iowarden tells of this machine; not the machine",)
+        return ("the monitoring of this host by iowarden; not the host itself",)
     if not key.startswith((ADAPTER, ARRAY, "device ", "disk ")):
         return ()
     active = [m for m in members if m.cleared_seconds is None]
     own = _distinct(_key(m, topology) for m in active)
-    if key.startswith(ADAPTER):  # only what its disks in trouble carry, where it says which
+    if key.startswith(ADAPTER):  # only what its faulty disks carry, if they are known
         own = tuple(each for each in own if each != key) or (key,)
         if own == (key,) and all(m.what == LOST_A_DISK for m in active):
             return ("Not known yet: which of its disks it lost.",)
-    else:  # what an adapter says of a disk that it lost hits none of its others
+    else:  # a disk that an adapter lost does not affect its other disks
         own = _distinct((key, *(_key(m, topology) for m in active if not _lost_a_disk(m))))
     lines = tuple(_carried_lines(own, standing, now))
     if lines or key.startswith(ADAPTER):
         return lines
     if last := _distinct(dict(m.labels).get("carried") for m in members):  # of DeviceGone
-        return tuple(f"what stood on it when it vanished: {each}" for each in last)
+        return tuple(f"on it when it disappeared: {each}" for each in last)
     if topology is None:
         return ("Not known: '/sys/block' has not been read yet.",)
     if any(identity(topology, name).key in own for name in topology.devices):
-        return ("No array, volume or mount is known to stand on it.",)
-    behind = _BEHIND.match(key)  # only its adapter's driver knows it
+        return ("No array, volume or mount is known to use it.",)
+    behind = _BEHIND.match(key)  # only the driver of its adapter lists it
     shown = _carried_lines((f"{ADAPTER}{behind[1]}",), standing, now) if behind else ()
     if behind and (lines := tuple(shown)):
-        return (f"It is behind {behind[1]}; what that shows, of this disk or of others:", *lines)
+        return (f"It is behind {behind[1]}; devices there, of this disk or of others:", *lines)
     return ("Not known: it is not in '/sys/block', and was not in the last 5 minutes.",)
 
 
 def _carried_lines(own: Iterable[str], standing: Standing, now: float) -> Iterator[str]:
-    """Yield a line for each thing that stands on objects, or did: with all that carries it."""
+    """Yield a line for each array, volume or mount on objects, or formerly, with its carriers."""
     there = {above for each in standing.now.values() for above in each}
     found: dict[tuple[str, str], dict[str, bool]] = {}
     for each in own:
@@ -481,9 +483,9 @@ def _placed(key: str, above: Above) -> str:
 
 
 def _key(member: Member, topology: Topology | None) -> str:
-    """Return the key of what a member is about.
+    """Return the key of the object of a member.
 
-    A disk that an old kernel does not know by its serial number goes by its device's name.
+    A disk whose serial number an old kernel does not report has the key of its device name.
     """
     device = dict(member.labels).get("device", "")
     named = identity(topology, device).key if device else ""
@@ -506,5 +508,5 @@ def _distinct(values: Iterable[_T]) -> tuple[_T, ...]:
 
 
 def advised(incident: Incident) -> tuple[str, ...]:
-    """Return the alerts whose advice this incident's mails have given by now: it never repeats."""
+    """Return the alerts whose advice the mails of this incident have given: it is not repeated."""
     return _distinct((*incident.advised, *(m.name for m in _advising(incident.members))))

@@ -137,7 +137,7 @@ def test_what_stalls_each_night_is_mailed_no_more_after_the_third(tmp_path: Path
     assert over["Subject"].startswith("[OK]")
     assert ": 46 s." in text(over)  # this time, not since the first night
     (again,) = said[2]
-    assert "on 3 of the last 7 days (DeviceStall), as bad as usual" in text(again)
+    assert "on 3 of the last 7 days (DeviceStall), no worse than usual" in text(again)
 
 
 def test_a_server_that_answers_again_has_its_all_clear_with_the_true_end(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_what_nothing_tells_the_end_of_is_closed_quietly(tmp_path: Path) -> None
         live.leap(2 * DAY, 2 * DAY)
         live.leap(DAY, DAY)
         assert host.wait(2 * DAY, step=DAY) == []
-        closed = "closed; nothing told its end, so no mail says that it is over"
+        closed = "closed; nothing reported its end, so no mail reports it as resolved"
         assert host.program.text().count(closed) == 1
         identifier = host.program.text().partition(" (sda")[0].rpartition(" ")[2]
         shown = host.program.asked("incident", "show", identifier).stdout

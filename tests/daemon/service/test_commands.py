@@ -220,7 +220,7 @@ def test_a_silence_in_old_words_is_one_in_new_words_and_says_so() -> None:
     )
     assert found.note == (
         f"the alert 'block_error' is called '{ERRORS.name}' now; write that;"
-        " no alerts that fire now match"
+        " no alerts that are firing now match"
     )
 
 
@@ -493,9 +493,9 @@ def test_a_silence_of_events_is_shown_with_their_incident() -> None:
     office.incidents = {OPEN.key: replace(OPEN, members=(errors,))}
     office.alerts = (alert(errors),)
     added = office.answer("silence add", matchers=["device=sda"], for_seconds=60, reason="swap")
-    assert added.note == "1 alert that fires now matches"
+    assert added.note == "1 alert that is firing now matches"
     named = office.answer("silence add", matchers=["other"], for_seconds=1, reason="slip")
-    assert "no rule brings such an alert" in named.note
+    assert "no rule has such an alert" in named.note
     (silence,) = office.answer("incident show", incident="3f2").silences
     assert (silence.reason, silence.who, silence.ends_seconds) == ("swap", "alice", START + 560)
 

@@ -141,8 +141,8 @@ def test_a_sign_of_life_is_mailed_to_who_asks_for_it(tmp_path: Path) -> None:
         host.start_again()
         host.wait(80)
         first, second = week(host), week(host)
-    assert "nothing happened in 7 d" in first[0]
-    assert "iowarden is running: " in first[0]
+    assert "no changes in 7 d" in first[0]
+    assert "iowarden watches: " in first[0]
     assert len(first) == len(second) == 1
 
 
@@ -167,7 +167,7 @@ def test_a_week_with_news_is_one_mail_and_advice_is_given_once(tmp_path: Path) -
         (second,) = week(host)
         assert week(host) == []
     assert "[NOTICE] db1.example.com: host: DIGEST: 1 finding, 1 change of disks in 7 d" in first
-    assert "LaptopMode: the disk is kept asleep (2 times), over" in first
+    assert "LaptopMode: the disk is kept asleep (2 times), resolved" in first
     assert "sdc (SIMULATED HDD, serial S-sdc) is new" in first
     assert first.count("Set it to 0.") == 1
     assert "LaptopMode: the disk is kept asleep, for " in second
@@ -211,5 +211,5 @@ def test_a_note_that_ended_is_not_told_for_weeks(tmp_path: Path, ended: str) -> 
             host.restart()
         host.wait(MINUTE)
         (told,) = week(host)
-        assert "LaptopMode: the disk is kept asleep, over" in told
+        assert "LaptopMode: the disk is kept asleep, resolved" in told
         assert week(host) == []

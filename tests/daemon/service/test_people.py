@@ -37,12 +37,12 @@ def test_what_is_silenced_is_shown_and_not_mailed_until_the_silence_ends(tmp_pat
     with watched(tmp_path, live) as host:
         host.wait(20)
         told = said(host, "silence", "add", "--for", "1s", "--reason", "slip", "ArayDegraded")
-        assert "no rule brings such an alert" in told
+        assert "no rule has such an alert" in told
         said(host, "silence", "add", "--for", "2h", "--reason", "disk swap", "ArrayDegraded")
         live.degrade()
         assert host.wait(120) == []
         told = said(host, "silence", "add", "--for", "1s", "--reason", "again", "device=md0")
-        assert told.endswith("\n1 alert that fires now matches\n")
+        assert told.endswith("\n1 alert that is firing now matches\n")
         host.wait(8)
         alert = next(a for a in status(host)["alerts"] if a["name"] == "ArrayDegraded")
         silence = status(host)["silences"][0]["identifier"]

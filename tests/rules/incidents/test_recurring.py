@@ -101,7 +101,7 @@ def test_the_third_night_says_so_and_later_ones_are_no_mail() -> None:
     third = host.night(2, stall())
     assert reasons(third)[0] == "again"
     said = third[0][1]
-    assert said.startswith("This comes at about 02:00, on 3 of the last 7 days (DeviceStall)")
+    assert said.startswith("This recurs at about 02:00, on 3 of the last 7 days (DeviceStall)")
     assert "it lasted 4 min 50 s at most" in said
     assert "longer than 7 min 15 s" in said
     for day in range(3, 9):
@@ -118,7 +118,7 @@ def test_a_night_that_is_worse_than_usual_is_mailed_and_ends_it() -> None:
     assert reasons(worse)[0] == Reason.WORSE
     assert worse[0][1] == ""
     after = host.night(4, stall(), at=NIGHT + 10 * MINUTE, lasts=8 * MINUTE)
-    assert after[0][1].startswith("This comes at about 02:15, on 5 of the last 7 days")
+    assert after[0][1].startswith("This recurs at about 02:15, on 5 of the last 7 days")
     assert host.night(5, stall(), lasts=8 * MINUTE) == []
 
 

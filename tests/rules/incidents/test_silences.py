@@ -290,10 +290,10 @@ def test_an_acknowledgement_remembers_how_bad_it_was_and_what_it_was_about() -> 
 @pytest.mark.parametrize(
     ("known", "expected"),
     [
-        ([], "none of this name"),
-        ([incident(closed_seconds=NOW)], "none of this name"),
-        ([incident(firing=False)], "over"),
-        ([incident(), incident(identifier="1a2b3d")], "2 that begin so"),
+        ([], "expected exactly one, got none;"),
+        ([incident(closed_seconds=NOW)], "expected exactly one, got none;"),
+        ([incident(firing=False)], "got one that is resolved"),
+        ([incident(), incident(identifier="1a2b3d")], "2 that begin with it"),
     ],
 )
 def test_only_an_incident_that_goes_on_can_be_acknowledged(
@@ -338,11 +338,11 @@ def test_samples_count_what_holds_and_what_it_hides() -> None:
 @pytest.mark.parametrize(
     ("matchers", "told"),
     [
-        (["DeviceStal"], "no rule brings such an alert"),
-        (["severity=critical", "WriteStall"], "no rule brings such an alert"),
+        (["DeviceStal"], "no rule has such an alert"),
+        (["severity=critical", "WriteStall"], "no rule has such an alert"),
         (["alertname=~.+"], "it matches every alert"),
         (["severity=~warning|critical"], "it matches every alert"),
-        (["device=sdb"], "no alerts that fire now match"),
+        (["device=sdb"], "no alerts that are firing now match"),
     ],
 )
 def test_who_silences_nothing_or_everything_is_told(matchers: list[str], told: str) -> None:

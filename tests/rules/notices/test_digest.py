@@ -55,7 +55,7 @@ def test_a_setting_of_forty_disks_is_one_line_and_one_advice() -> None:
     assert len(notice.happened) == len(notice.advice) == 1
     assert notice.happened[0].startswith("info Scheduler sd00: Scheduler is so; also sd01, sd02")
     assert notice.happened[0].endswith("sd12 and 27 more")
-    assert notice.advice[0].startswith("Scheduler:\nMend Scheduler.\nThe same for sd01")
+    assert notice.advice[0].startswith("Scheduler:\nMend Scheduler.\nThe same applies to sd01")
 
 
 def test_the_worst_comes_first_and_gives_the_mail_its_severity() -> None:
@@ -88,7 +88,7 @@ def test_a_finding_that_is_a_warning_and_critical_is_critical_and_one() -> None:
     _, notice = digest.arrival(Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0)
     assert notice.summary == "3 findings: Full is so"
     assert notice.happened[0] == "critical Full sda: Full is so; also sdb"
-    assert notice.advice[0] == "Full:\nMend Full.\nThe same for sdb."
+    assert notice.advice[0] == "Full:\nMend Full.\nThe same applies to sdb."
     assert [line.split()[1] for line in notice.happened] == ["Full", "Array"]
 
 
@@ -107,8 +107,8 @@ def test_a_disk_that_goes_and_comes_all_week_keeps_the_mail_short() -> None:
     _, notice = mail(state, WEEK)
     assert notice is not None
     assert notice.summary == "60 changes of disks in 7 d 0 h"
-    assert notice.happened[0] == "10 more disks came or went before these"
-    assert notice.happened[1:] == ("day 0: sda (ACME) is gone; on it: /srv",) * 50
+    assert notice.happened[0] == "10 earlier changes of disks are not listed"
+    assert notice.happened[1:] == ("day 0: sda (ACME) disappeared; it carried: /srv",) * 50
 
 
 def test_each_digest_has_its_number_and_nothing_is_mailed_about_nothing() -> None:
@@ -142,8 +142,8 @@ def test_the_inventory_counts_what_there_is() -> None:
     assert found == [
         "1 disk: sda (ACME)",
         "1 mounted file system",
-        "SMART: 1 of 1 disk; iowarden coverage says why",
-        "not readable: scsi",
+        "SMART: 1 of 1 disk; details: iowarden coverage",
+        "no data from: scsi",
     ]
     (unknown,) = digest.inventory(None, None, ())
     assert "could not be read yet" in unknown

@@ -101,8 +101,12 @@ def test_what_is_silenced_is_listed_and_is_not_the_subject(reason: Reason) -> No
     ("serial", "object_", "said"),
     [
         ("S1", "sda (ACME HDD, serial S1)", ""),
-        ("S2", "sdb (ACME HDD, serial S2)", "what was sda then is sdb now; sda is another disk"),
-        ("S3", "sda (ACME HDD, serial S3)", "what was sda is gone; sda is another disk"),
+        (
+            "S2",
+            "sdb (ACME HDD, serial S2)",
+            "what was sda then is sdb now; sda is a different disk",
+        ),
+        ("S3", "sda (ACME HDD, serial S3)", "what was sda disappeared; sda is a different disk"),
     ],
 )
 def test_a_mail_after_a_reboot_calls_a_disk_by_its_name_of_today(
@@ -139,7 +143,7 @@ def test_a_disk_that_vanished_hits_what_stood_on_it_a_minute_ago() -> None:
     said = replace(gone, labels=(*gone.labels, ("carried", "md0, /srv")))
     due = Due(Reason.STILL, incident(said, key=gone.subject))
     (last,) = report.notice(due, float, 86_400.0, (), left, NOTHING).affected
-    assert last == "what stood on it when it vanished: md0, /srv"
+    assert last == "on it when it disappeared: md0, /srv"
 
 
 def test_a_disk_without_anything_on_it_is_said_to_carry_nothing_known() -> None:
@@ -148,7 +152,7 @@ def test_a_disk_without_anything_on_it_is_said_to_carry_nothing_known() -> None:
     bare = topology(disk("sda", serial="S1", model="HDD", vendor="ACME"))
     due = Due(Reason.OPENED, incident(member("Hung", subject=own), key=own))
     notice = report.notice(due, float, 0.0, (), bare, remember(NOTHING, bare, (), 0.0))
-    assert notice.affected == ("No array, volume or mount is known to stand on it.",)
+    assert notice.affected == ("No array, volume or mount is known to use it.",)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +164,7 @@ def test_a_disk_without_anything_on_it_is_said_to_carry_nothing_known() -> None:
         (
             "StateNotDurable",
             "iowarden",
-            ("what iowarden tells of this machine; not the machine",),
+            ("the monitoring of this host by iowarden; not the host itself",),
             False,
         ),
     ],
@@ -212,7 +216,7 @@ def test_a_silent_source_is_the_subject_of_the_mail_about_it() -> None:
     silent = member("Hung", state=State.UNKNOWN, unknown="diskstats failed: gone")
     notice = report.notice(Due(Reason.UNREADABLE, incident(silent)), float, 9.0, (), MACHINE)
     assert notice.summary == "diskstats failed: gone"
-    assert "its source can no longer be read" in notice.happened[0]
+    assert "its data source can no longer be read" in notice.happened[0]
 
 
 def test_what_holds_no_longer_is_told_in_the_past() -> None:
@@ -279,7 +283,7 @@ def test_advice_that_the_newest_state_makes_dangerous_is_taken_back() -> None:
     notice = report.notice(Due(Reason.WORSE, open_now), float, 10.0, (), MACHINE, STANDING)
     back, new = notice.advice
     assert back.startswith("Do not follow the earlier advice (FileSystemErrors")
-    assert back.endswith("any more: md0 does not run.")
+    assert back.endswith("): md0 does not run.")
     assert new == "write nothing there"
     assert report.advised(open_now) == ("FileSystemErrors", "ArrayStopped")
 

@@ -257,7 +257,7 @@ def test_a_mail_about_a_stall_names_who_waits() -> None:
         "tasks: tar (pid 31) waits in folio_wait_writeback",
         "tasks: cat (pid 32) waits in the kernel, wrote 0 B since its start",
         "tasks: cp (pid 33) waits in pipe_read, wrote 0 B since its start",
-        "tasks: 4 more wait as well",
+        "tasks: 4 more tasks wait",
     ]
 
 
