@@ -104,7 +104,7 @@ class Loop:
         if frame is None:
             self.take(WAIT_SECONDS)
             return False
-        clock: PlayedClock = self.clock  # a player comes with its clock
+        clock: PlayedClock = self.clock  # type: ignore[assignment]  # a player comes with its clock
         clock.set(frame.monotonic_seconds, frame.realtime_seconds)
         self.take(0.0)  # Uevents that arrived before the frame.
         return self.stopping is None

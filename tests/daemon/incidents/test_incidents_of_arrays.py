@@ -125,7 +125,7 @@ def test_a_dead_nvme_drive_is_one_incident_of_its_name(tmp_path: Path) -> None:
     assert len(mails) == 3
     assert one_thread(mails)
     assert all(" nvme0n1: " in mail["Subject"] for mail in mails)
-    assert "UNREADABLE" not in "".join(mail["Subject"] for mail in mails)
+    assert "DATA UNAVAILABLE" not in "".join(mail["Subject"] for mail in mails)
     assert "disappeared; it carried: md0, /db" in text(mails[-1])
     assert "no redundancy left" in text(mails[-1])
 
