@@ -142,7 +142,7 @@ def test_a_sign_of_life_is_mailed_to_who_asks_for_it(tmp_path: Path) -> None:
         host.wait(80)
         first, second = week(host), week(host)
     assert "no changes in 7 d" in first[0]
-    assert "iowarden watches: " in first[0]
+    assert "iowarden is running: " in first[0]
     assert len(first) == len(second) == 1
 
 
