@@ -1,4 +1,4 @@
-"""End to end: an Areca controller that hides SMART, and logs what the kernel misses.
+"""End to end: an Areca controller that hides SMART data, and logs errors that the kernel does not.
 
 Each is a machine written by hand and played through the whole program, up to its mails.
 """
