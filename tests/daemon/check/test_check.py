@@ -184,7 +184,7 @@ def test_another_program_at_the_same_disks_is_a_finding_with_what_stops_it(
     """smartd, started by hand: information, and the command on one line, to be copied."""
     status, text = checked(machine() | SMARTD | {"/proc/812/cgroup": "0::/\n"})
     assert status == 0, text
-    assert any("OtherMonitor host: smartd asks disks" in line for line in lines(text, "INFO"))
+    assert any("OtherMonitor host: smartd also polls disks" in line for line in lines(text, "INFO"))
     assert "'kill 812'" in text
     assert max(map(len, text.splitlines())) <= WIDTH
 
