@@ -292,32 +292,32 @@ rules.signals.leaves: signals.in_flight
 rules.signals.signal: snapshot
 rules.yaml_nodes: promql
 rules.conditions: yaml_nodes
-rules.faults: conditions
-rules.topology: faults quantity smart
 rules.renames: matcher promql
 rules.signals.activity: signals.signal
 rules.signals.baseline: signals.signal
 rules.signals.growth: signals.signal
 rules.signals.held: signals.signal
 rules.signals.memory: signals.signal
+rules.faults: conditions
 rules.rulefile: promql renames scrape_labels yaml_nodes
-rules.signals.device: signals.baseline signals.growth signals.held signals.in_flight
-    signals.leaves signals.signal smart topology
 rules.signals.filesystem: signals.baseline signals.signal
 rules.signals.queue: signals.activity signals.held signals.signal
+rules.alerting: faults promql rulefile severity yaml_nodes
+rules.topology: faults quantity smart
+rules.incidents: alerting faults matcher notice quantity severity topology
+rules.signals.device: signals.baseline signals.growth signals.held signals.in_flight
+    signals.leaves signals.signal smart topology
 rules.signals.raid: signals.baseline signals.signal topology
 rules.signals.smart: signals.baseline signals.signal smart topology
-rules.alerting: faults promql rulefile severity yaml_nodes
-rules.signals.writeback: signals.activity signals.device signals.leaves signals.signal
-rules.incidents: alerting faults matcher notice quantity severity topology
-rules.signals.table: signals.activity signals.device signals.filesystem signals.leaves
-    signals.memory signals.queue signals.raid signals.signal signals.smart signals.writeback
 rules.advice: alerting faults incidents severity smart topology
-rules.engine: alerting promql rulefile scrape_labels signals.signal signals.smart signals.table
-    snapshot topology
 rules.selftest_schedule: calendar incidents
+rules.signals.writeback: signals.activity signals.device signals.leaves signals.signal
 rules.events: advice alerting conditions faults incidents notice severity topology yaml_nodes
 rules.notices: advice alerting faults incidents notice quantity severity topology
+rules.signals.table: signals.activity signals.device signals.filesystem signals.leaves
+    signals.memory signals.queue signals.raid signals.signal signals.smart signals.writeback
+rules.engine: alerting promql rulefile scrape_labels signals.signal signals.smart signals.table
+    snapshot topology
 daemon.clock: -
 daemon.duration: -
 daemon.exporters: -

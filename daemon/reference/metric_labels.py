@@ -34,9 +34,6 @@ none:
     iowarden_load15
     iowarden_load5
     iowarden_log_lost_total
-    iowarden_mail_oldest_unsent_seconds
-    iowarden_mails_refused
-    iowarden_mails_waiting
     iowarden_memory_anon_bytes
     iowarden_memory_available_bytes
     iowarden_memory_buffers_bytes
@@ -382,6 +379,8 @@ device path:
     iowarden_device_path_info
 device scheduler:
     iowarden_device_scheduler_info
+device severity:
+    iowarden_device_hang_threshold_seconds
 device state:
     iowarden_device_scsi_state_info
     iowarden_md_state
@@ -502,6 +501,12 @@ program:
     iowarden_other_monitor_running
 program unit:
     iowarden_other_monitor_pid
+receiver:
+    iowarden_mail_oldest_unsent_seconds
+    iowarden_mails_refused
+    iowarden_mails_waiting
+receiver result:
+    iowarden_mails_total
 resource:
     iowarden_pressure_full_avg10_ratio
     iowarden_pressure_full_avg300_ratio
@@ -511,8 +516,6 @@ resource:
     iowarden_pressure_some_avg300_ratio
     iowarden_pressure_some_avg60_ratio
     iowarden_pressure_some_seconds_total
-result:
-    iowarden_mails_total
 rule:
     iowarden_rule_evaluation_failures_total
     iowarden_rule_failing

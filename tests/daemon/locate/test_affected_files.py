@@ -331,7 +331,7 @@ def test_what_could_not_be_told_is_asked_again_after_an_hour(tmp_path: Path) -> 
     asked.now += 600.0
     asked.say(asked.sector + 1)
     assert (asked.posted.empty(), len(asked.root.asked)) == (True, questions)
-    assert "cannot be told" in asked.lines()[0]
+    assert "cannot be determined" in asked.lines()[0]
     asked.root.images = images
     asked.now += 3000.0
     asked.say(asked.sector)

@@ -189,7 +189,14 @@ def test_what_the_kernel_said_is_found_years_later_and_with_its_incident(tmp_pat
         assert incident in found
         said(host, "silence", "add", "--reason", "disk ordered", "subject=~disk.*")
         shown = said(host, "incident", "show", incident[:4])
-        for fact in ("sda (SIMULATED HDD", "mails: 1", text, "silenced by", "disk ordered", "md0"):
+        for fact in (
+            "sda (SIMULATED HDD",
+            "notifications: 1",
+            text,
+            "silenced by",
+            "disk ordered",
+            "md0",
+        ):
             assert fact in shown
         assert said(host, "events", "--disk", "sda", "--severity", "warning").count(text) == 1
         assert said(host, "events", "--disk", "sdb", "--source", "kernel") == ""

@@ -165,7 +165,7 @@ def test_a_disk_that_did_not_come_back_is_missed_until_it_is_forgotten(
         status, shown = asked(host, "coverage")
         assert (status, "SMART: 1 of 2 disks readable (1 missing)" in shown) == (1, True)
         status, told = asked(host, "disk", "forget", "S-sdb")
-        assert (status, "is missed no longer" in told) == (0, True)
+        assert (status, "is no longer reported as missing" in told) == (0, True)
         host.wait(30)
         assert asked(host, "coverage")[0] == 0
         host.restart()

@@ -324,7 +324,7 @@ def test_a_row_takes_from_its_group_what_it_does_not_say() -> None:
         ("count: 5", "count: 1", "9:59: event 'one': storm: expected 'count:' from 2 to 99"),
         ("window: 10m", "window: ten", "9:70: event 'one': storm: expected a duration"),
         ("severity: critical}", "severity: info}", "9:51: event 'one': storm: expected one above"),
-        ("sent: true", "sent: yes", "11:64: event 'three': sent: expected true or false"),
+        ("sent: true", "sent: yes", "11:72: event 'three': sent: expected true or false"),
         ("two:", "one:", "10:7: group 'g': events: duplicate key 'one'"),
         ("two:", "Two!:", "10:7: event 'Two!': expected lower-case letters, digits and _"),
         ("noise, meaning", "noise, meanin", "10:30: event 'two': unknown key 'meanin'"),
@@ -344,7 +344,10 @@ def test_what_is_wrong_is_said_with_its_place(old: str, new: str, error: str) ->
 
 def test_a_kind_in_two_groups_is_refused() -> None:
     """It would be ambiguous which of the two applies."""
-    more = "  - {name: h, condition: io_error, source: s, events: {one: {severity: info, meaning: m}}}\n"
+    more = (
+        "  - {name: h, condition: io_error, source: s,"
+        " events: {one: {severity: info, meaning: m}}}\n"
+    )
     with pytest.raises(RuleFileError, match="is in two groups"):
         parse_events_file(GOOD + more, "x.yaml")
 
