@@ -53,7 +53,7 @@ class Outcome(enum.StrEnum):
     """Our own exception; the log has its traceback."""
 
 
-class GivenError(Exception):
+class UserInputError(Exception):
     """User input cannot be used: configuration, rules, a recording; the text is for the user."""
 
 
@@ -61,7 +61,7 @@ class AbsentError(Exception):
     """The kernel does not offer this data source here."""
 
 
-class MissingError(AbsentError):
+class ProgramNotFoundError(AbsentError):
     """The program that reads it is not installed."""
 
 
@@ -69,7 +69,7 @@ class ReadError(Exception):
     """The data source exists and could not be read."""
 
 
-class LateError(ReadError):
+class DeadlineError(ReadError):
     """The program that reads it was killed at its deadline."""
 
 

@@ -45,7 +45,7 @@ _ALERT = {
 _INCIDENT = {
     model.Change.OPENED: journal.INCIDENT_OPENED,
     model.Change.WORSE: journal.INCIDENT_WORSE,
-    model.Change.FOLDED: journal.INCIDENT_WORSE,
+    model.Change.MERGED: journal.INCIDENT_WORSE,
     model.Change.AGAIN: journal.INCIDENT_OPENED,
     model.Change.CLOSED: journal.INCIDENT_CLOSED,
     model.Change.LIFTED: journal.ACKNOWLEDGED,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from iowarden.collectors.model import GivenError
+from iowarden.collectors.model import UserInputError
 from iowarden.rules.promql.lexer import duration_seconds, line_and_column
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ within brackets, which libyaml accepts, as promtool does.
 """
 
 
-class RuleFileError(GivenError):
+class RuleFileError(UserInputError):
     """A rule file that cannot be loaded; `errors` has all its errors, in order."""
 
     def __init__(self, errors: Iterable[str]) -> None:

@@ -32,10 +32,10 @@ class Bdi:
 
     name: str
     read_ahead_bytes: Annotated[int | None, Metric("gauge", "Read-ahead of a backing device.")]
-    min_ratio: Annotated[
+    min_ratio_percent: Annotated[
         int | None, Metric("gauge", "Minimum share of the write-back cache, in percent.")
     ]
-    max_ratio: Annotated[
+    max_ratio_percent: Annotated[
         int | None, Metric("gauge", "Maximum share of the write-back cache, in percent.")
     ]
     max_bytes: Annotated[
@@ -82,8 +82,8 @@ def read_bdi(root: Root) -> dict[str, Bdi]:
         bdi = Bdi(
             name=shown(name),
             read_ahead_bytes=found.count("read_ahead_kb", KIB),
-            min_ratio=found.count("min_ratio"),
-            max_ratio=found.count("max_ratio"),
+            min_ratio_percent=found.count("min_ratio"),
+            max_ratio_percent=found.count("max_ratio"),
             max_bytes=found.count("max_bytes"),
             strict_limit=found.flag("strict_limit"),
             unread=found.unread,

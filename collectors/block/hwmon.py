@@ -43,7 +43,7 @@ class Temperature:
     device: str | None
     """The block device that it measures ('sda', 'nvme0n1'), if the chip belongs to one."""
     celsius: Annotated[float | None, Metric("gauge", "Temperature of a sensor.")]
-    maximum_celsius: Annotated[
+    max_celsius: Annotated[
         float | None, Metric("gauge", "Maximum temperature of a sensor, as set by its vendor.")
     ]
     critical_celsius: Annotated[

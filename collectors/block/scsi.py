@@ -63,7 +63,7 @@ class ScsiHost:
         int | None,
         Metric("gauge", "Maximum commands in flight at the host adapter, over all its devices."),
     ]
-    commands_per_lun: Annotated[
+    cmd_per_lun: Annotated[
         int | None, Metric("gauge", "Initial queue depth of a device (cmd_per_lun).")
     ]
     busy: Annotated[int | None, Metric("gauge", "Commands in flight at the host adapter.")]
@@ -254,7 +254,7 @@ def _host(name: str, found: Attributes, *, fabric: bool) -> ScsiHost:
         name=shown(name),
         driver=driver,
         can_queue=_not_negative(found.signed("can_queue")),
-        commands_per_lun=_not_negative(found.signed("cmd_per_lun")),
+        cmd_per_lun=_not_negative(found.signed("cmd_per_lun")),
         busy=_not_negative(found.signed("host_busy")),
         unread=found.unread,
         names=tuple(

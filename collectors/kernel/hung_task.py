@@ -23,7 +23,7 @@ class HungTask:
         int | None, Metric("counter", "Hung tasks detected since boot (6.13+).")
     ]
     """hung_task_detect_count (6.13+)."""
-    warnings_left: Annotated[
+    warnings: Annotated[
         int | None,
         Metric("gauge", "Hung tasks that the kernel will still report in its log; -1: no limit."),
     ]

@@ -32,7 +32,7 @@ class Meminfo:
     ]
     buffers_bytes: Annotated[int, Metric("gauge", "Page cache of block devices.")]
     cached_bytes: Annotated[int, Metric("gauge", "Page cache of files, shared memory included.")]
-    shared_bytes: Annotated[int | None, Metric("gauge", "Shared memory and tmpfs (Shmem).")]
+    shmem_bytes: Annotated[int | None, Metric("gauge", "Shared memory and tmpfs (Shmem).")]
     dirty_bytes: Annotated[int, Metric("gauge", "Dirty data: waiting to be written to disk.")]
     writeback_bytes: Annotated[
         int, Metric("gauge", "Data under write-back: being written to disk.")

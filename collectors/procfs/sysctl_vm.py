@@ -34,8 +34,10 @@ class VmSysctl:
     and its bytes only one is active, the other reads 0. None: this kernel has no such file.
     """
 
-    dirty_ratio: Annotated[int | None, Metric("gauge", "Setting vm.dirty_ratio, in percent.")]
-    dirty_background_ratio: Annotated[
+    dirty_ratio_percent: Annotated[
+        int | None, Metric("gauge", "Setting vm.dirty_ratio, in percent.")
+    ]
+    dirty_background_ratio_percent: Annotated[
         int | None, Metric("gauge", "Setting vm.dirty_background_ratio, in percent.")
     ]
     dirty_bytes: Annotated[
@@ -74,7 +76,7 @@ class VmSysctl:
         int | None,
         Metric("gauge", "Setting vm.overcommit_memory: 0 by estimate, 1 always, 2 up to a limit."),
     ] = None
-    overcommit_ratio: Annotated[
+    overcommit_ratio_percent: Annotated[
         int | None, Metric("gauge", "Setting vm.overcommit_ratio, in percent.")
     ] = None
     min_free_bytes: Annotated[
@@ -140,8 +142,8 @@ def read_vm_sysctl(root: Root) -> VmSysctl:
 
     min_free_kib = setting("min_free_kbytes")
     return VmSysctl(
-        dirty_ratio=setting("dirty_ratio"),
-        dirty_background_ratio=setting("dirty_background_ratio"),
+        dirty_ratio_percent=setting("dirty_ratio"),
+        dirty_background_ratio_percent=setting("dirty_background_ratio"),
         dirty_bytes=setting("dirty_bytes"),
         dirty_background_bytes=setting("dirty_background_bytes"),
         dirty_expire_seconds=seconds("dirty_expire_centisecs"),
@@ -150,7 +152,7 @@ def read_vm_sysctl(root: Root) -> VmSysctl:
         zone_reclaim_mode=setting("zone_reclaim_mode"),
         swappiness=setting("swappiness"),
         overcommit_memory=setting("overcommit_memory"),
-        overcommit_ratio=setting("overcommit_ratio"),
+        overcommit_ratio_percent=setting("overcommit_ratio"),
         min_free_bytes=None if min_free_kib is None else min_free_kib * KIB,
         nr_hugepages=setting("nr_hugepages"),
         bdflush=_exists(root, DIRECTORY + "/bdflush"),

@@ -45,8 +45,8 @@ class Vmstat:
     dirty_background_threshold_bytes: Annotated[
         int | None, Metric("gauge", "Dirty data at which the kernel starts background write-back.")
     ]
-    paged_in_bytes_total: Annotated[int, Metric("counter", "Submitted reads of block devices.")]
-    paged_out_bytes_total: Annotated[int, Metric("counter", "Submitted writes to block devices.")]
+    pgpgin_bytes_total: Annotated[int, Metric("counter", "Submitted reads of block devices.")]
+    pgpgout_bytes_total: Annotated[int, Metric("counter", "Submitted writes to block devices.")]
     swapped_in_bytes_total: Annotated[int | None, Metric("counter", "Data swapped in.")]
     swapped_out_bytes_total: Annotated[int | None, Metric("counter", "Data swapped out.")]
     major_faults_total: Annotated[
@@ -69,14 +69,14 @@ class Vmstat:
     compaction_stalls_total: Annotated[
         int | None, Metric("counter", "Allocations that had to compact memory themselves.")
     ]
-    node_reclaims_total: Annotated[
+    zone_reclaims_total: Annotated[
         int | None,
         Metric(
             "counter",
             "Zone reclaims that freed enough memory of the NUMA node (zone_reclaim_success).",
         ),
     ]
-    node_reclaims_failed_total: Annotated[
+    zone_reclaims_failed_total: Annotated[
         int | None,
         Metric("counter", "Zone reclaims that freed too little memory (zone_reclaim_failed)."),
     ]
@@ -142,8 +142,8 @@ def parse_vmstat(text: str, page_size_bytes: int) -> Vmstat:
         written_bytes_total=maybe("nr_written", page_size_bytes),
         dirty_threshold_bytes=maybe("nr_dirty_threshold", page_size_bytes),
         dirty_background_threshold_bytes=maybe("nr_dirty_background_threshold", page_size_bytes),
-        paged_in_bytes_total=need("pgpgin", KIB),
-        paged_out_bytes_total=need("pgpgout", KIB),
+        pgpgin_bytes_total=need("pgpgin", KIB),
+        pgpgout_bytes_total=need("pgpgout", KIB),
         swapped_in_bytes_total=maybe("pswpin", page_size_bytes),
         swapped_out_bytes_total=maybe("pswpout", page_size_bytes),
         major_faults_total=maybe("pgmajfault"),
@@ -151,8 +151,8 @@ def parse_vmstat(text: str, page_size_bytes: int) -> Vmstat:
         direct_reclaims_total=total(_ALLOCATION_STALLS),
         direct_scanned_pages_total=total(_DIRECT_SCANS),
         compaction_stalls_total=maybe("compact_stall"),
-        node_reclaims_total=maybe("zone_reclaim_success"),
-        node_reclaims_failed_total=maybe("zone_reclaim_failed"),
+        zone_reclaims_total=maybe("zone_reclaim_success"),
+        zone_reclaims_failed_total=maybe("zone_reclaim_failed"),
         ballooned_pages_total=maybe("balloon_inflate"),
         page_cache_drops_total=maybe("drop_pagecache"),
         oom_kills_total=maybe("oom_kill"),

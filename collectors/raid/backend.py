@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
+from iowarden.collectors.model import AbsentError, DeadlineError, ParseError, ReadError, StuckError
 
 if TYPE_CHECKING:
     import re
@@ -72,12 +72,12 @@ class Parts:
     ) -> _T | _D:
         """Return a part, the default if it cannot be read, with the reason in `unread`.
 
-        An error in `harmless` is no reason. Errors: LateError, StuckError: the next query would
+        An error in `harmless` is no reason. Errors: DeadlineError, StuckError: the next query would
         hang as well; AbsentError.
         """
         try:
             return parse(self.run(*command))
-        except (LateError, StuckError):
+        except (DeadlineError, StuckError):
             raise
         except (AbsentError, ReadError, ParseError) as error:
             if isinstance(error, AbsentError) and self.raises_absent:
@@ -108,13 +108,13 @@ def answers_of(
 ) -> Iterator[tuple[str, _T]]:
     """Yield the programs that answer, each with its output; failures of others go to `errors`.
 
-    Errors: LateError, StuckError: the next one would hang as well; AbsentError: no probe is
+    Errors: DeadlineError, StuckError: the next one would hang as well; AbsentError: no probe is
     running.
     """
     for program in programs:
         try:
             found = read(program)
-        except (LateError, StuckError):
+        except (DeadlineError, StuckError):
             raise
         except (AbsentError, ReadError, ParseError) as error:
             if type(error) is AbsentError and not root.path:

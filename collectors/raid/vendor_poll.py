@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.machine import PROBE
-from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
+from iowarden.collectors.model import AbsentError, DeadlineError, ParseError, ReadError, StuckError
 from iowarden.collectors.raid.controller import LOG_PROBLEM, Controllers, Gap, Listed, Problem
 from iowarden.collectors.raid.log_alignment import MOST_ENTRIES, Cursor, align, align_numbered
 from iowarden.collectors.raid.states import unknown_caches
@@ -108,7 +108,7 @@ class Vendor:
                     events += new
                     baseline += old
                     gaps += [Gap(name, gap)] if gap else []
-            except (LateError, StuckError) as error:
+            except (DeadlineError, StuckError) as error:
                 # The next query would hang as well, and a driver may reset its card by then.
                 if str(error) != card.problem:
                     problems.append(Problem(name, str(error)))
@@ -179,12 +179,12 @@ def _state(
 
 
 def _read_state(card: _Card, backend: Backend, host: str, read: Callable[[], Controller]) -> None:
-    """Read a controller's state. Errors: LateError, StuckError."""
+    """Read a controller's state. Errors: DeadlineError, StuckError."""
     try:
         found = read()
     except (AbsentError, ReadError, ParseError) as error:
         card.problem = str(error)
-        if isinstance(error, LateError | StuckError):
+        if isinstance(error, DeadlineError | StuckError):
             raise
         return
     before = card.listed or Listed(0, 0, 0.0)

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.machine import LIMIT_BYTES
-from iowarden.collectors.model import GivenError
+from iowarden.collectors.model import UserInputError
 from iowarden.collectors.recording import archive
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ _ENTRY_BYTES = 512
 """Memory of Python for an entry in addition to its text and its path."""
 
 
-class RecordingError(GivenError):
+class RecordingError(UserInputError):
     """A recording violates the format."""
 
 

@@ -102,7 +102,7 @@ class Nvme:
     """Bits: 0 spare, 1 temperature, 2 reliability, 3 read-only, 4 volatile memory backup, 5 PMR."""
     available_spare_ratio: float | None = None
     available_spare_threshold_ratio: float | None = None
-    percentage_used_ratio: float | None = None
+    endurance_used_ratio: float | None = None
     """May be more than 1."""
     media_errors_total: int | None = None
     error_log_entries_total: int | None = None
@@ -231,7 +231,7 @@ class Cover(enum.StrEnum):
     """A virtual disk or a removable medium: it has no SMART data."""
     LUN = "lun"
     """A logical unit of a storage array, which monitors its own disks."""
-    STUCK = "stuck"
+    HUNG = "stuck"
     """A query hangs in the kernel."""
     TIMEOUT = "timeout"
     UNTRUSTED = "untrusted"
@@ -239,12 +239,12 @@ class Cover(enum.StrEnum):
     PERMISSION = "permission"
     UNPARSED = "unparsed"
     """smartctl's output could not be parsed."""
-    FAILED = "failed"
+    UNREADABLE = "failed"
     """It does not answer, was removed, or reports no health: SMART is disabled, or missing."""
     NO_SMARTCTL = "no_smartctl"
     """smartctl is missing or older than 7.0."""
     NO_PROBE = "no_probe"
-    NOT_YET = "not_yet"
+    NOT_POLLED_YET = "not_yet"
     MISSING = "missing"
     """Expected, but not found."""
 

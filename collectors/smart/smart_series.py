@@ -367,7 +367,7 @@ def unread(disks: Disks) -> Iterator[tuple[Labels, str]]:
     for disk in disks.by_key.values():
         if disk.polled.drive is None:
             reason = disk.polled.reason or disk.polled.cover.value
-            not_yet = disk.polled.cover is Cover.NOT_YET
+            not_yet = disk.polled.cover is Cover.NOT_POLLED_YET
             text = "" if not_yet else f"disk '{disk.key}' could not be read: {reason}"
             yield (("disk", disk.key),), text
             target = disk.polled.target  # as rules on series of smartctl_exporter name it

@@ -64,7 +64,7 @@ def nvme_of(report: Report) -> Nvme | None:
         critical_warning=report.integer(HEALTH_LOG, "critical_warning", most=255),
         available_spare_ratio=report.ratio(HEALTH_LOG, "available_spare"),
         available_spare_threshold_ratio=report.ratio(HEALTH_LOG, "available_spare_threshold"),
-        percentage_used_ratio=report.ratio(HEALTH_LOG, "percentage_used"),
+        endurance_used_ratio=report.ratio(HEALTH_LOG, "percentage_used"),
         media_errors_total=report.integer(HEALTH_LOG, "media_errors", most=MOST_128),
         error_log_entries_total=report.integer(HEALTH_LOG, "num_err_log_entries", most=MOST_128),
         unsafe_shutdowns_total=report.integer(HEALTH_LOG, "unsafe_shutdowns", most=MOST_128),

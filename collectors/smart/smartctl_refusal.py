@@ -80,12 +80,12 @@ _HINTS = (
 _DISABLED = re.compile(r"SMART Disabled|SMART support is: +Disabled")
 _FAILURES = (
     (Cover.NO_SMART, re.compile(r"NO MEDIUM present")),
-    (Cover.FAILED, re.compile(r"lacks SMART capability|Unable to detect device type")),
-    (Cover.FAILED, re.compile(r"bad response to IEC mode page")),
-    (Cover.FAILED, _DISABLED),
+    (Cover.UNREADABLE, re.compile(r"lacks SMART capability|Unable to detect device type")),
+    (Cover.UNREADABLE, re.compile(r"bad response to IEC mode page")),
+    (Cover.UNREADABLE, _DISABLED),
     (Cover.UNPARSED, re.compile(r"Unknown device type|INVALID ARGUMENT|UNRECOGNIZED OPTION")),
-    (Cover.FAILED, re.compile(r"Test Unit Ready +\[|NOT READY|becoming ready|No such device")),
-    (Cover.FAILED, re.compile(r"(?<!SMART command )[Ff]ailed(?:: | \[)")),
+    (Cover.UNREADABLE, re.compile(r"Test Unit Ready +\[|NOT READY|becoming ready|No such device")),
+    (Cover.UNREADABLE, re.compile(r"(?<!SMART command )[Ff]ailed(?:: | \[)")),
 )
 """Messages of smartctl if it could not read anything. Source: its smartctl.cpp, os_linux.cpp,
 ataprint.cpp and scsiprint.cpp.
@@ -124,7 +124,7 @@ def refusal(drive: Drive, told: str, kind: str) -> Refused:
         or _first(_FAILURES, told)
         or _by_status(drive)
     )
-    if cover is Cover.FAILED and _VIRTUAL.search(drive.model):
+    if cover is Cover.UNREADABLE and _VIRTUAL.search(drive.model):
         cover = Cover.NO_SMART
     return Refused(cover, reason, identity(drive))
 
@@ -153,13 +153,13 @@ def _by_status(drive: Drive) -> _Reason:
     status = drive.exit_status
     said = "; ".join(exit_findings(status))
     if drive.smart_available is False:
-        return Cover.FAILED, f"'{drive.model}' lacks SMART capability"
+        return Cover.UNREADABLE, f"'{drive.model}' lacks SMART capability"
     if drive.smart_enabled is False:
-        return Cover.FAILED, f"'{drive.model}': SMART is disabled"
+        return Cover.UNREADABLE, f"'{drive.model}': SMART is disabled"
     if status & ExitStatus.COMMAND_LINE:
         return Cover.UNPARSED, said
     if status & ExitStatus.COMMAND and drive.model:
-        return Cover.FAILED, f"'{drive.model}' reports its identity, but no health data: {said}"
+        return Cover.UNREADABLE, f"'{drive.model}' reports its identity, but no health data: {said}"
     if status & (ExitStatus.OPEN | ExitStatus.COMMAND):
-        return Cover.FAILED, said
+        return Cover.UNREADABLE, said
     return Cover.UNPARSED, "smartctl's report has no health data; run smartctl with '-x' or '-a'"

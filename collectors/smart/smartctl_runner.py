@@ -17,9 +17,9 @@ from iowarden.collectors import monitors
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import (
     AbsentError,
-    LateError,
-    MissingError,
+    DeadlineError,
     ParseError,
+    ProgramNotFoundError,
     ReadError,
     StuckError,
     trace,
@@ -50,7 +50,7 @@ answer. Not checked: Linux is reported to wake a disk that is really in sleep mo
 _VERSION = ("smartctl", "--json=c", "-V")
 _ONE_AT_A_TIME = "arcmsr"
 """Areca's driver: it drops the answers to queries of another program."""
-_RAN = frozenset({Cover.STUCK, Cover.TIMEOUT, Cover.UNPARSED})
+_RAN = frozenset({Cover.HUNG, Cover.TIMEOUT, Cover.UNPARSED})
 """Replaces an answer that never came in a recording, if smartctl was started at all."""
 
 
@@ -89,20 +89,20 @@ def ask(root: Root, target: Target, words: tuple[str, ...], deadline_seconds: fl
     name = probe_path("run", words)
     try:
         if other := clash(root, target.driver):
-            answer = Answer(Cover.FAILED, other, ran=False, passing=True)
+            answer = Answer(Cover.UNREADABLE, other, ran=False, passing=True)
         else:
             content = root.ask("run", *words, deadline_seconds=deadline_seconds).encode()
             return judged(name, content, target)
     except StuckError as error:
-        answer = Answer(Cover.STUCK, str(error))
-    except LateError as error:
+        answer = Answer(Cover.HUNG, str(error))
+    except DeadlineError as error:
         answer = Answer(Cover.TIMEOUT, str(error), late=True)
-    except MissingError as error:
+    except ProgramNotFoundError as error:
         answer = Answer(Cover.NO_SMARTCTL, str(error), ran=False, passing=True)
     except AbsentError as error:
         answer = Answer(Cover.NO_PROBE, str(error), ran=False, passing=True)
     except ReadError as error:
-        answer = Answer(Cover.FAILED, str(error), ran=False, passing=True)
+        answer = Answer(Cover.UNREADABLE, str(error), ran=False, passing=True)
     except Exception as error:  # noqa: BLE001 - our bug with one drive must not block others
         answer = Answer(Cover.UNPARSED, f"bug: {trace(error)}")
     return replace(answer, text=(name, _recorded(answer.cover, answer.reason)))
@@ -122,7 +122,7 @@ def judged(name: str, content: bytes, target: Target) -> Answer:
         return Answer(Cover.UNPARSED, f"expected the probe's answer, got: {error}", text=text)
     if status is None:
         reason = f"expected an exit status of smartctl, got termination by signal {signal}"
-        return Answer(Cover.FAILED, reason, text=text)
+        return Answer(Cover.UNREADABLE, reason, text=text)
     if not output.strip():
         said = " ".join(errors.split())[:300] or "nothing"
         reason = f"expected output of smartctl, got status {status} and: {said}"
@@ -136,7 +136,7 @@ def judged(name: str, content: bytes, target: Target) -> Answer:
     if isinstance(found, smartctl_refusal.Refused):
         if found.cover is Cover.ASLEEP and _SLEEP in found.reason:
             reason = f"{found.reason}: smartctl also reports this for a disk that fails its query"
-            return Answer(Cover.FAILED, reason, found.drive, text=text)
+            return Answer(Cover.UNREADABLE, reason, found.drive, text=text)
         return Answer(found.cover, found.reason, found.drive, text=text)
     return Answer(Cover.READ, "", found, text=text)
 
@@ -150,7 +150,7 @@ def usable(root: Root) -> Answer | None:
         if "cover" in value:
             return judged(name, content.encode(), Target(""))
         said = field(str, value, "stdout")
-    except MissingError as error:
+    except ProgramNotFoundError as error:
         return _without(Cover.NO_SMARTCTL, f"{error} ('apt install smartmontools')")
     except AbsentError as error:
         # A recording without it may have the drives.

@@ -44,7 +44,7 @@ def parse_smartctl(text: str) -> Parsed:
         else:
             refusals.append(told)
             if told.cover not in _NOTHING_TO_READ:
-                fault = told.cover is Cover.FAILED and told.drive is not None
+                fault = told.cover is Cover.UNREADABLE and told.drive is not None
                 unread.append(Unread(f"smartctl: {told.reason}", fault=fault))
     return Parsed(
         Kind.SMARTCTL,

@@ -78,9 +78,9 @@ class Object:
 
     type: str
     name: str
-    of: str
+    parent: str
     state: str
-    word: str = ""
+    vendor_state: str = ""
     details: Mapping[str, str | float] = dataclasses.field(default_factory=dict)
     counts: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
@@ -131,7 +131,7 @@ class Explanation:
     events: tuple[EventLine, ...]
     events_left_out: int
     alerts: tuple[AlertLine, ...]
-    unread: tuple[Unread, ...]
+    unparsed: tuple[Unread, ...]
     worst: Severity | None
     """Highest severity of the events and alerts that count; None: there are none."""
     lines_read: int = 0
@@ -141,10 +141,10 @@ class Explanation:
     def status(self) -> int:
         """Return the exit status: WRONG takes precedence over NOT_UNDERSTOOD."""
         bad = any(each.state not in {*_WELL, _UNKNOWN} for each in self.objects)
-        bad = bad or any(each.fault for each in self.unread)
+        bad = bad or any(each.fault for each in self.unparsed)
         if bad or (self.worst is not None and self.worst >= Severity.NOTICE):
             return WRONG
-        if self.unread or not self.outputs:
+        if self.unparsed or not self.outputs:
             return NOT_UNDERSTOOD
         return NOTHING_WRONG
 
@@ -154,7 +154,7 @@ class Explanation:
         words = [f"{count(n, f'{severity} alert')}" for severity, n in alerts.items()]
         shown = len(self.events) + self.events_left_out
         words += [count(shown, "event")] if shown else []
-        words += [f"{len(self.unread)} not parsed"] if self.unread else []
+        words += [f"{len(self.unparsed)} not parsed"] if self.unparsed else []
         verdict = {
             WRONG: "something is wrong",
             NOT_UNDERSTOOD: "part of the text could not be parsed",
@@ -179,7 +179,7 @@ class Explanation:
                 "alerts": [dataclasses.asdict(each) for each in self.alerts],
                 "unread": [
                     {name: getattr(each, name) for name in ("line", "text", "reason", "fault")}
-                    for each in self.unread
+                    for each in self.unparsed
                 ],
             },
             indent=1,
@@ -212,7 +212,7 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explan
         events=events,
         events_left_out=len(parsed.events) - len(events),
         alerts=tuple(told),
-        unread=parsed.unread,
+        unparsed=parsed.unread,
         worst=max(levels, default=None),
         lines_read=parsed.lines,
         lines_other=parsed.others,

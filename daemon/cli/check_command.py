@@ -10,7 +10,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, NoReturn
 
-from iowarden.collectors.model import GivenError
+from iowarden.collectors.model import UserInputError
 from iowarden.collectors.recording.recording import RecordingError
 from iowarden.daemon.check import check, guard
 from iowarden.daemon.check.findings import mail_path
@@ -87,7 +87,7 @@ def _end_as(user: pwd.struct_passwd, judge: Callable[[], int]) -> NoReturn:
         os.setgid(user.pw_gid)
         os.setuid(user.pw_uid)
         status = judge()
-    except GivenError as error:
+    except UserInputError as error:
         sys.stderr.write(f"{error}\n")
         status = exit_status.CONFIG
     except OSError as error:
@@ -101,7 +101,7 @@ def _end_as(user: pwd.struct_passwd, judge: Callable[[], int]) -> NoReturn:
 
 
 def _judge(settings: Config, path: str, user: pwd.struct_passwd | None = None) -> int:
-    """Load all files that the configuration names; print the result. Errors: GivenError."""
+    """Load all files that the configuration names; print the result. Errors: UserInputError."""
     if path == command.DEFAULT_CONFIG:  # another file may be a draft that this user may not read
         read_config(path)
     if settings.mail.password is None:

@@ -112,9 +112,9 @@ def sections(found: Explanation) -> Iterator[str | Table]:
         {
             "type": lambda o: o.type,
             "name": lambda o: o.name,
-            "of": lambda o: o.of or "-",
+            "of": lambda o: o.parent or "-",
             "state": lambda o: o.state,
-            "word": lambda o: o.word or "-",
+            "word": lambda o: o.vendor_state or "-",
             "details": _details,
         },
     )
@@ -147,14 +147,14 @@ def sections(found: Explanation) -> Iterator[str | Table]:
     )
     yield from table_of(
         "not parsed",
-        found.unread[:SHOWN_UNREAD],
+        found.unparsed[:SHOWN_UNREAD],
         {
             "line": lambda u: "-" if u.line is None else str(u.line),
             "text": lambda u: u.text or "-",
             "reason": lambda u: u.reason,
         },
     )
-    if (more := len(found.unread) - SHOWN_UNREAD) > 0:
+    if (more := len(found.unparsed) - SHOWN_UNREAD) > 0:
         yield f"  and {more} more: use --json to list all"
     yield found.summary()
 

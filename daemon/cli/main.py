@@ -13,7 +13,7 @@ import itertools
 import sys
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import GivenError
+from iowarden.collectors.model import UserInputError
 from iowarden.daemon.cli import exit_status
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None, names: Renames | None = None) -
     command: Callable[[argparse.Namespace], int] = parsed.command
     try:
         return command(parsed)
-    except GivenError as error:
+    except UserInputError as error:
         sys.stderr.write(f"{error}\n")
     return exit_status.CONFIG
 

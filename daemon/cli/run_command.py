@@ -73,7 +73,7 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         # A lock that lasts until this process ends, however it does.
         held = claim.claim(settings.state_directory)
-    except claim.TakenError as error:
+    except claim.AlreadyClaimedError as error:
         sys.stderr.write(f"{error}\n")
         return exit_status.FAILED  # not EX_CONFIG: systemd retries
     threading.stack_size(mlock.THREAD_STACK_BYTES)

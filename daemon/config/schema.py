@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import GivenError
+from iowarden.collectors.model import UserInputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,7 @@ Address = tuple[str, int]
 """IP address without brackets, port."""
 
 
-class ConfigError(GivenError):
+class ConfigError(UserInputError):
     """The configuration is invalid; `problems` has one line for each problem."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.model import AbsentError, LateError, ParseError, ReadError, StuckError
+from iowarden.collectors.model import AbsentError, DeadlineError, ParseError, ReadError, StuckError
 from iowarden.rules.topology.file_location import Answer, Kind
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FAILED = (AbsentError, ReadError, ParseError)
 """Errors of a query; their text is shown as the reason."""
-HUNG = (LateError, StuckError)
+HUNG = (DeadlineError, StuckError)
 """Errors after which the next query would hang as well."""
 
 

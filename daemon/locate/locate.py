@@ -19,7 +19,7 @@ from iowarden.collectors.block.block_stack import read_block_stack
 from iowarden.collectors.block.dm_table import read_dm_table
 from iowarden.collectors.filesystem import mountinfo
 from iowarden.collectors.md.md_layout import read_md_layout
-from iowarden.collectors.model import LateError
+from iowarden.collectors.model import DeadlineError
 from iowarden.daemon.locate.btrfs_owners import Btrfs
 from iowarden.daemon.locate.extents import FAILED, Spot, answer, unknown
 from iowarden.daemon.locate.file_owners import Ext4, Xfs
@@ -124,16 +124,16 @@ def locate(
 
 
 def _left(clock: Callable[[], float], end: float) -> float:
-    """Return the time-out of the next program. Errors: LateError."""
+    """Return the time-out of the next program. Errors: DeadlineError."""
     left = min(STEP_SECONDS, end - clock())
     if left <= 0:
-        raise LateError("the time-out of the whole query is reached; locate fewer sectors")
+        raise DeadlineError("the time-out of the whole query is reached; locate fewer sectors")
     return left
 
 
 @dataclass(slots=True)
 class _Walk:
-    """One query. `left` returns the time-out of the next program, or raises a LateError.
+    """One query. `left` returns the time-out of the next program, or raises a DeadlineError.
 
     `asked_seconds` is the time of the query; `erred_seconds`: as in `locate`.
     """

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import NamedTuple
 
-from iowarden.daemon.notify.attempt import FaultError
+from iowarden.daemon.notify.attempt import DialogueError
 
 _LOOK_UP_SECONDS = 5.0
 _REFRESH_SECONDS = 1.0
@@ -38,15 +38,15 @@ class AddressLookup:
         self._ask()
 
     def get(self, timeout_seconds: float) -> tuple[Address, ...]:
-        """Return the addresses; wait if there are none or they failed. Errors: FaultError."""
+        """Return the addresses; wait if there are none or they failed. Errors: DialogueError."""
         longest = _REFRESH_SECONDS if self._addresses else _LOOK_UP_SECONDS
         self._answered.wait(min(timeout_seconds / 2, longest))
         if self._addresses:
             return self._addresses
         if self._asked_seconds is not None:
             stuck = time.monotonic() - self._asked_seconds
-            raise FaultError(f"no reply from name resolution for {stuck:.0f} s")
-        raise FaultError(self._error)
+            raise DialogueError(f"no reply from name resolution for {stuck:.0f} s")
+        raise DialogueError(self._error)
 
     def mistrust(self) -> None:
         """Resolve the name again, unless a resolution is still running."""

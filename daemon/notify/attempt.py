@@ -52,5 +52,5 @@ Attempt = Generator[Line, None, SendResult]
 """Makes an attempt: yields its important lines, returns its result."""
 
 
-class FaultError(Exception):
+class DialogueError(Exception):
     """Something unexpected; the text is what was received instead."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from email.utils import parseaddr
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.notify.attempt import FaultError, Line, SendResult
+from iowarden.daemon.notify.attempt import DialogueError, Line, SendResult
 from iowarden.daemon.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -79,26 +79,26 @@ class _Replies:
         self._bytes_total = 0
 
     def allow(self) -> None:
-        """Set the remaining time for the next socket call. Errors: FaultError."""
+        """Set the remaining time for the next socket call. Errors: DialogueError."""
         left = self.deadline_seconds - time.monotonic()
         if left <= 0:
-            raise FaultError("no reply before the time-out")
+            raise DialogueError("no reply before the time-out")
         self.connection.settimeout(left)
 
     def readline(self, _limit: int = -1) -> bytes:
-        """Return a line, or the rest before the server closed. Errors: FaultError."""
+        """Return a line, or the rest before the server closed. Errors: DialogueError."""
         while b"\n" not in self.pending:
             if len(self.pending) > _MOST_LINE_BYTES:
-                raise FaultError(f"a too long line, beginning {self.pending[:60]!r}")
+                raise DialogueError(f"a too long line, beginning {self.pending[:60]!r}")
             if self._bytes_total > _MOST_REPLY_BYTES:
-                raise FaultError(f"a too long reply, its last line {self.last[:60]!r}")
+                raise DialogueError(f"a too long reply, its last line {self.last[:60]!r}")
             self.allow()
             try:
                 chunk = self.connection.recv(4096)
             except TimeoutError as error:
-                raise FaultError("no reply before the time-out") from error
+                raise DialogueError("no reply before the time-out") from error
             except OSError as error:
-                raise FaultError(f"'{error}'") from error
+                raise DialogueError(f"'{error}'") from error
             if not chunk:
                 break
             self.pending += chunk
@@ -132,7 +132,7 @@ class _Conversation:
         self.step, self.expected = step, expected
 
     def connect(self, names: AddressLookup) -> str:
-        """Connect to the first address that responds and return it. Errors: FaultError."""
+        """Connect to the first address that responds and return it. Errors: DialogueError."""
         self.begin("name resolution", "an address")
         addresses = names.get(self.deadline_seconds - time.monotonic())
         self.begin("connect", "a connection")
@@ -150,7 +150,7 @@ class _Conversation:
             self.local = ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
             self._use(connection)
             return str(address[0])
-        raise FaultError(", ".join(dict.fromkeys(problems)))
+        raise DialogueError(", ".join(dict.fromkeys(problems)))
 
     def _use(self, connection: socket.socket) -> None:
         """Use a new or newly encrypted connection: the SMTP session starts again."""
@@ -162,9 +162,9 @@ class _Conversation:
         self._smtp.file = self._replies
 
     def encrypt(self, context: ssl.SSLContext) -> str:
-        """Encrypt the connection; return TLS version and names. Errors: FaultError, OSError."""
+        """Encrypt the connection; return TLS version and names. Errors: DialogueError, OSError."""
         if self._replies.pending:  # injected into the connection before encryption
-            raise FaultError(f"data after the reply: {self._replies.pending[:60]!r}")
+            raise DialogueError(f"data after the reply: {self._replies.pending[:60]!r}")
         self.begin("TLS", f"a certificate for '{self._settings.server}' from a known authority")
         self._replies.allow()
         encrypted = context.wrap_socket(
@@ -200,7 +200,7 @@ class _Conversation:
     def login(self, user: str, password: str) -> None:
         self.begin("AUTH", "an accepted log-in")
         if not (self.encrypted or self.local):
-            raise FaultError("no TLS; no password is sent unencrypted: set 'mail.tls: starttls'")
+            raise DialogueError("no TLS; no password is sent unencrypted: set 'mail.tls: starttls'")
         self._smtp.login(user, password)
 
     def mail(self, sender: str, size_bytes: int) -> tuple[int, str]:
@@ -218,7 +218,7 @@ class _Conversation:
         if reply[0] != 354:
             code, text = self.answer(reply)
             if code < 400:  # an unexpected success code: nothing was handed over
-                raise FaultError(f"'{text}'")
+                raise DialogueError(f"'{text}'")
             return code, text
         self.begin("end of data", "250")
         quoted = re.sub(rb"(?m)^\.", b"..", data).removesuffix(b"\r\n")
@@ -226,23 +226,23 @@ class _Conversation:
         return self.answer(self._smtp.getreply())
 
     def answer(self, reply: tuple[int, bytes | str]) -> tuple[int, str]:
-        """Return code and text of a reply. Errors: FaultError, also at 421: the server closes."""
+        """Return code and text of a reply. Errors: DialogueError, also at 421: the server closes."""
         code, text = reply[0], _line(reply[1])
         if code == -1:
-            raise FaultError(f"no SMTP reply: {self._replies.last[:300]!r}")
+            raise DialogueError(f"no SMTP reply: {self._replies.last[:300]!r}")
         if not 200 <= code < 600 or code == 421:
-            raise FaultError(f"'{code} {text}'")
+            raise DialogueError(f"'{code} {text}'")
         return code, f"{code} {text}"
 
     def want(self, reply: tuple[int, bytes | str], wanted: int) -> str:
         code, text = self.answer(reply)
         if code != wanted:
-            raise FaultError(f"'{text}'")
+            raise DialogueError(f"'{text}'")
         return text
 
     def got(self, problem: Exception) -> str:
         """Return what was received instead of the expected."""
-        if isinstance(problem, FaultError):
+        if isinstance(problem, DialogueError):
             return str(problem)
         if isinstance(problem, ssl.SSLCertVerificationError):
             return f"'{problem.verify_message}'"
@@ -256,7 +256,7 @@ class _Conversation:
         """Send QUIT; the mail is accepted, whatever the server replies."""
         least = min(self.deadline_seconds, time.monotonic() + _GOODBYE_SECONDS)
         self._replies.deadline_seconds = least
-        with suppress(FaultError, OSError, smtplib.SMTPException):
+        with suppress(DialogueError, OSError, smtplib.SMTPException):
             self._replies.allow()
             self._smtp.docmd("QUIT")
 
@@ -280,7 +280,7 @@ def deliver(
     try:
         yield from _opening(settings, names, tls, talk)
         return (yield from _handing_over(settings, talk, mail, place))
-    except (FaultError, smtplib.SMTPException, OSError, ValueError) as problem:
+    except (DialogueError, smtplib.SMTPException, OSError, ValueError) as problem:
         names.mistrust()
         error = f"{place}: {talk.step}: expected {talk.expected}, got {talk.got(problem)}"
         yield Line(error, good=False)
@@ -305,7 +305,7 @@ def _opening(
     if mode == "starttls" or (mode == "opportunistic" and talk.offers("starttls")):
         if not talk.offers("starttls"):
             talk.begin("STARTTLS", "the server to support it")
-            raise FaultError(
+            raise DialogueError(
                 "no support; if the network to it is secure, set 'mail.tls: opportunistic'"
             )
         talk.starttls()

@@ -109,7 +109,7 @@ class SmartPoller:
                 for target in (disk.polled.target, *disk.others):
                     own = {disk.key, target.device, target.path.removeprefix("/dev/")}
                     way = self._lanes.methods.get(target)
-                    if way is None or way.polled.cover is Cover.STUCK or not wanted & own:
+                    if way is None or way.polled.cover is Cover.HUNG or not wanted & own:
                         continue
                     tried = way.polled.tried_seconds
                     if way.best and (tried is None or now - tried >= SOON_SECONDS):
@@ -272,7 +272,7 @@ class SmartPoller:
         if looked.unusable is not None:
             cover, reason = looked.unusable.cover, looked.unusable.reason
             for way in methods.values():
-                unasked = way.polled.cover is Cover.NOT_YET or not looked.may_ask(way.target)
+                unasked = way.polled.cover is Cover.NOT_POLLED_YET or not looked.may_ask(way.target)
                 if not way.fixed and unasked:
                     way.polled = replace(way.polled, cover=cover, reason=reason)
         self._disks = smart_result.disks(

@@ -109,7 +109,7 @@ class Lanes:
         changed = False
         for disk in disks.values():
             best = disk.polled
-            answers = best.cover in {*GOOD, Cover.NOT_YET}
+            answers = best.cover in {*GOOD, Cover.NOT_POLLED_YET}
             for target in (best.target, *disk.others):
                 method = self.methods[target]
                 if method.best != (is_best := target == best.target or not answers):

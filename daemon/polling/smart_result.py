@@ -56,7 +56,7 @@ def _others_in_place(found: Found, methods: Methods) -> Iterator[str]:
 def _missing(found: Found, methods: Methods, period_seconds: float) -> dict[str, Disk]:
     """Return the configured drives that nothing reports, by their key."""
     serials = {identity.serial_number(method.known.serial) for method in methods.values()}
-    asked = all(method.polled.cover is not Cover.NOT_YET for method in methods.values())
+    asked = all(method.polled.cover is not Cover.NOT_POLLED_YET for method in methods.values())
     missing: dict[str, Disk] = {}
     for drive, target in found.configured:
         serial = identity.serial_number(drive.serial)

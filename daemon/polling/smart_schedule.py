@@ -171,7 +171,7 @@ class AccessMethod:
 
 def new(target: Target, topology: Topology | None, diskseq: str, options: Options) -> AccessMethod:
     """Return an access method that was not polled yet; the kernel may know the disk's identity."""
-    polled = Polled(target, Cover.NOT_YET, "first poll within two minutes")
+    polled = Polled(target, Cover.NOT_POLLED_YET, "first poll within two minutes")
     device = topology.devices.get(target.device) if topology else None
     known = identity.Way(polled)
     if device is not None:

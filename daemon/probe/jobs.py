@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from iowarden.daemon.probe import children, protocol, stuck, verbs
 from iowarden.daemon.probe.limited_log import MOST_REQUESTS_SAID
 from iowarden.daemon.probe.orphans import KILL_SECONDS, Orphans
-from iowarden.daemon.probe.programs import MissingError, RefusedError
+from iowarden.daemon.probe.programs import NotInstalledError, RefusedError
 from iowarden.daemon.probe.protocol import Answer, Outcome, Request, Stuck
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Jobs:
 
     def refused(self, each: Connection, request: Request, error: RefusedError) -> Outcome:
         """Return the outcome of a request that is not run; log it if it is not allowed."""
-        if isinstance(error, MissingError):
+        if isinstance(error, NotInstalledError):
             return Outcome.MISSING
         self._log.refuse(f"'{request.verb}' from user {each.peer()}: {error}", MOST_REQUESTS_SAID)
         return Outcome.REFUSED

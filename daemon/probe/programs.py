@@ -45,7 +45,7 @@ class RefusedError(Exception):
     """Root does not run that; the text names the argument and the reason."""
 
 
-class MissingError(RefusedError):
+class NotInstalledError(RefusedError):
     """The command line is allowed, but its program is not installed."""
 
 
@@ -106,7 +106,7 @@ class Programs:
     def resolve(self, arguments: Iterable[str]) -> Command:
         """Return how to run a command line that begins with a program's name.
 
-        Errors: RefusedError; MissingError, if only the program is missing.
+        Errors: RefusedError; NotInstalledError, if only the program is missing.
         """
         given = tuple(arguments)
         try:
@@ -119,7 +119,7 @@ class Programs:
             if problem := self._problems.get(given[0]):
                 raise RefusedError(f"{problem}; not run")
             places = ", ".join(self._places(given[0]))
-            raise MissingError(f"'{given[0]}': not found at {places}; install it")
+            raise NotInstalledError(f"'{given[0]}': not found at {places}; install it")
         self._look_at(matched)
         controllers = self._controllers(matched)
         if rival := self._rival(matched, controllers):

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import (
     AbsentError,
-    LateError,
-    MissingError,
+    DeadlineError,
+    ProgramNotFoundError,
     ReadError,
     StuckError,
     trace,
@@ -65,9 +65,9 @@ _STEPS = {
     Outcome.MISSING: "install it to use this",
 }
 _ERRORS: Mapping[Outcome, type[Exception]] = {
-    Outcome.MISSING: MissingError,
+    Outcome.MISSING: ProgramNotFoundError,
     Outcome.STUCK: StuckError,
-    Outcome.TIMEOUT: LateError,
+    Outcome.TIMEOUT: DeadlineError,
 }
 _AGAIN = "will retry at the next poll"
 
@@ -163,8 +163,8 @@ class Client:
         """Send a request and return the value of the answer, as JSON.
 
         Blocks at most until 5 s after the deadline, whatever the probe does.
-        Errors: AbsentError (no probe), MissingError (the program is not installed), StuckError,
-        LateError (it was killed at the deadline), ReadError.
+        Errors: AbsentError (no probe), ProgramNotFoundError (the program is not installed), StuckError,
+        DeadlineError (it was killed at the deadline), ReadError.
         """
         answer, descriptor = self._answer(verb, tuple(arguments), deadline_seconds)
         if descriptor >= 0:

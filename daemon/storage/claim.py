@@ -16,7 +16,7 @@ _LOCKS = "/proc/locks"
 """Source: proc(5): number, kind, 'ADVISORY', mode, process, device as hexadecimal, inode."""
 
 
-class TakenError(Exception):
+class AlreadyClaimedError(Exception):
     """Another service has locked the directory; the text names it."""
 
 
@@ -33,7 +33,7 @@ class Claim:
 
 
 def claim(directory: str) -> Claim:
-    """Lock a state directory, and create it if it is missing. Errors: TakenError.
+    """Lock a state directory, and create it if it is missing. Errors: AlreadyClaimedError.
 
     If it cannot be created, opened or locked at all (a failing disk, NFS), nothing is locked: a
     watchdog runs without, and reports by itself that it cannot write its state.
@@ -49,7 +49,7 @@ def claim(directory: str) -> Claim:
         inode = os.fstat(descriptor).st_ino
         os.close(descriptor)
         who = _holder(inode)
-        raise TakenError(
+        raise AlreadyClaimedError(
             f"'{directory}': the state directory is in use by another iowarden"
             f"{f' (pid {who})' if who else ''}; stop it first, or use another directory with"
             " --state-directory"

@@ -274,7 +274,7 @@ def unasked(engine: Engine) -> bool:
         return smart is not None
     disks = engine.last.smart
     return disks is not None and any(
-        disk.polled.cover is Cover.NOT_YET for disk in disks.by_key.values()
+        disk.polled.cover is Cover.NOT_POLLED_YET for disk in disks.by_key.values()
     )
 
 

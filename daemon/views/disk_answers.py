@@ -182,7 +182,7 @@ def _counters(drive: Drive) -> Iterator[tuple[str, str]]:
     if nvme is not None:
         yield from _said(
             ("critical warning", nvme.critical_warning),
-            ("endurance used", _ratio(nvme.percentage_used_ratio)),
+            ("endurance used", _ratio(nvme.endurance_used_ratio)),
             ("spare", _ratio(nvme.available_spare_ratio)),
             ("media errors", nvme.media_errors_total),
             ("unsafe shutdowns", nvme.unsafe_shutdowns_total),

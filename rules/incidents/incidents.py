@@ -79,7 +79,7 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     }
     places = folding.Targets(book.incidents, facts, explained, around.above)
     targets = places.of(active)
-    book.events += [Event(Change.FOLDED, each) for each in places.folded]
+    book.events += [Event(Change.MERGED, each) for each in places.folded]
     by_key: dict[str, list[Alert]] = {}
     for alert in active:
         by_key.setdefault(targets[alert.key].key, []).append(alert)

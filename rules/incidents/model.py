@@ -222,7 +222,7 @@ class Change(enum.StrEnum):
 
     OPENED = "opened"
     WORSE = "worse"
-    FOLDED = "folded"
+    MERGED = "folded"
     AGAIN = "again"
     CLOSED = "closed"
     LIFTED = "no longer acknowledged"

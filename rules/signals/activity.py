@@ -38,7 +38,7 @@ class Activity:
     utilization_ratio: Annotated[
         float, Metric("gauge", "Share of the last minute with at least one request in flight.")
     ]
-    mean_in_flight: Annotated[
+    mean_requests_in_flight: Annotated[
         float, Metric("gauge", "Mean number of requests in flight over the last minute.")
     ]
     reads_per_second: Annotated[
@@ -152,9 +152,9 @@ def _activities(looks: tuple[Look, ...], topology: Topology) -> dict[str, Activi
         means = between(before, after, ended - began)
         if means is None:
             continue
-        if not means.mean_in_flight:
+        if not means.mean_requests_in_flight:
             seen = [entry[1][name].in_flight for entry in looks if name in entry[1]]
-            means = replace(means, mean_in_flight=sum(seen) / len(seen))
+            means = replace(means, mean_requests_in_flight=sum(seen) / len(seen))
         result[name] = means
     for name, own in result.items():
         if own.utilization_ratio == 0 and not topology.devices[name].leaf:
@@ -162,8 +162,9 @@ def _activities(looks: tuple[Look, ...], topology: Topology) -> dict[str, Activi
             result[name] = replace(
                 own,
                 utilization_ratio=max((each.utilization_ratio for each in below), default=0.0),
-                mean_in_flight=max(
-                    own.mean_in_flight, math.fsum(each.mean_in_flight for each in below)
+                mean_requests_in_flight=max(
+                    own.mean_requests_in_flight,
+                    math.fsum(each.mean_requests_in_flight for each in below),
                 ),
             )
     return result

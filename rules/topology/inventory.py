@@ -31,12 +31,14 @@ _SELF_TEST = re.compile(r"(?!.*(?:selective|log))self-?test", re.IGNORECASE)
 """The relevant commands that a drive may refuse; most drives lack some log."""
 _NVME = re.compile(r"nvme(\d+)(?:c(\d+))?n\d+")
 MOST_NAMED = 24
-_UNANSWERED = frozenset({Cover.FAILED, Cover.NO_PASS_THROUGH})
+_UNANSWERED = frozenset({Cover.UNREADABLE, Cover.NO_PASS_THROUGH})
 """For a removable medium these are not a fault: there is nothing to read."""
 _QUIET = frozenset({Cover.NO_SMART, Cover.LUN})
 """There are no SMART data to read, so nothing is missing."""
 _READABLE = frozenset({Cover.READ, Cover.ASLEEP})
-_PASSING = frozenset({Cover.TIMEOUT, Cover.FAILED, Cover.STUCK, Cover.UNPARSED, Cover.NOT_YET})
+_PASSING = frozenset(
+    {Cover.TIMEOUT, Cover.UNREADABLE, Cover.HUNG, Cover.UNPARSED, Cover.NOT_POLLED_YET}
+)
 """These results may be temporary: the last valid reading still counts."""
 
 WORDS = {
@@ -45,15 +47,15 @@ WORDS = {
     Cover.NO_PASS_THROUGH: "hidden by a controller or bridge",
     Cover.NO_SMART: "virtual or removable",
     Cover.LUN: "LUN of a storage array",
-    Cover.STUCK: "stuck",
+    Cover.HUNG: "stuck",
     Cover.TIMEOUT: "timed out",
     Cover.UNTRUSTED: "implausible",
     Cover.PERMISSION: "permission denied",
     Cover.UNPARSED: "unparsed",
-    Cover.FAILED: "read error",
+    Cover.UNREADABLE: "read error",
     Cover.NO_SMARTCTL: "without smartctl",
     Cover.NO_PROBE: "without the probe",
-    Cover.NOT_YET: "not polled yet",
+    Cover.NOT_POLLED_YET: "not polled yet",
     Cover.MISSING: "missing",
 }
 CURES = {
@@ -62,12 +64,12 @@ CURES = {
         " ('-d areca,N', '-d megaraid,N', '-d 3ware,N', '-d cciss,N', '-d sat');"
         " else its SMART data are unreadable"
     ),
-    Cover.STUCK: "see what hangs: iowarden status; it is polled again when the kernel call returns",
+    Cover.HUNG: "see what hangs: iowarden status; it is polled again when the kernel call returns",
     Cover.TIMEOUT: "run smartctl by hand; a bridge that hangs needs fewer options in smart.drives",
     Cover.UNTRUSTED: "set the type of the real disk in the configuration (smart.drives)",
     Cover.PERMISSION: "run the probe as root: systemctl status iowarden-probe.socket",
     Cover.UNPARSED: "please report it: iowarden unparsed list",
-    Cover.FAILED: "run smartctl by hand; then check cable, bay, and the type in smart.drives",
+    Cover.UNREADABLE: "run smartctl by hand; then check cable, bay, and the type in smart.drives",
     Cover.NO_SMARTCTL: "install smartmontools 7.0 or newer",
     Cover.NO_PROBE: "systemctl status iowarden-probe.socket iowarden-probe.service",
     Cover.MISSING: "if it was removed: iowarden disk forget; else check its cable, bay and power",
@@ -213,9 +215,9 @@ def summary(covered: Iterable[Covered]) -> str:
 
 def _counted(covers: Iterable[Cover]) -> str:
     counts = Counter(covers)
-    errors = counts[Cover.FAILED]
+    errors = counts[Cover.UNREADABLE]
     return ", ".join(
-        f"{counts[cover]} {WORDS[cover]}{'s' if cover is Cover.FAILED and errors > 1 else ''}"
+        f"{counts[cover]} {WORDS[cover]}{'s' if cover is Cover.UNREADABLE and errors > 1 else ''}"
         for cover in Cover
         if counts[cover]
     )
@@ -354,11 +356,11 @@ def _not_asked(name: str, index: _Leaves, *, made: bool, absent: str) -> Covered
         cover = Cover.NO_SMART
         reason = "a removable medium" if removable else "a virtual disk, or one without SMART"
     elif absent:
-        cover, reason = Cover.FAILED, absent
+        cover, reason = Cover.UNREADABLE, absent
     elif made:
-        cover, reason = Cover.FAILED, "no access method found: the disk scan does not list it"
+        cover, reason = Cover.UNREADABLE, "no access method found: the disk scan does not list it"
     else:
-        cover, reason = Cover.NOT_YET, "the disks are not listed yet"
+        cover, reason = Cover.NOT_POLLED_YET, "the disks are not listed yet"
     return Covered(
         disk=device.serial or device.wwn or name,
         identity=index.identities[name],

@@ -93,7 +93,7 @@ def private_megabytes(pid: int | str = "self") -> float:
     return float("nan")
 
 
-class Machine:
+class FakeMachine:
     """A simulated machine in memory: files, readers, engine, loop, without threads that wait."""
 
     def __init__(self, disks: int) -> None:
@@ -166,7 +166,7 @@ class Machine:
 
 def bench_machine(disks: int, seconds: int) -> None:
     """Measure sampling, rules and the whole turn of the loop for so many disks."""
-    machine = Machine(disks)
+    machine = FakeMachine(disks)
     gc.collect()
     budget = {1: ("", "", ""), 24: ("<= 3", "<= 4", "<= 10"), 480: ("", "", "<= 100")}[disks]
     machine.timed(machine.sample, 40)  # the windows are full from here on
@@ -188,7 +188,7 @@ def bench_machine(disks: int, seconds: int) -> None:
 
 def bench_growth(ticks: int) -> None:
     """Measure what private memory a long run adds."""
-    machine = Machine(24)
+    machine = FakeMachine(24)
     machine.timed(lambda: machine.service.loop.do_duties(machine.clock.now()), 400)
     gc.collect()
     before = private_megabytes()
@@ -206,7 +206,7 @@ def bench_growth(ticks: int) -> None:
 
 def bench_replay(seconds: int) -> None:
     """Measure a replay of a recorded time of 4 disks, and what keeping the last minutes costs."""
-    machine = Machine(4)
+    machine = FakeMachine(4)
     changes, recent = Changes(), flight_recorder.Flight(4096)
     took = 0
 

@@ -263,7 +263,7 @@ def test_never_are_two_of_one_array_tested_and_never_two_tests_in_one_disk(
         assert runs[each.disk][each.kind].seen_seconds < each.since_seconds <= now
 
 
-class Machine:
+class FakeMachine:
     """Six disks that test themselves, in two arrays of three; the machine is off at times."""
 
     def __init__(self, start: float) -> None:
@@ -318,7 +318,7 @@ GROUPS_OF_A_YEAR = (
 def test_a_year_with_downtimes_begins_every_test_the_right_number_of_times(seed: int) -> None:
     """Twelve long and 52 short ones per disk; two due dates in a downtime are one test."""
     start, end = moment("2026-01-01T00:00"), moment("2027-01-01T00:00")
-    machine = Machine(start)
+    machine = FakeMachine(start)
     source = random.Random(seed)
     for _ in range(6):
         low = start + source.uniform(0, 340) * DAY
@@ -390,7 +390,7 @@ DISKS = Disks(
         "B": disk("B", "sdb", cover=Cover.ASLEEP),
         "C": disk("C", "sdc", Drive(Protocol.ATA, rotation_rpm=0, self_test_remaining_ratio=0.4)),
         "D": Disk("D", BEHIND),
-        "E": disk("E", "sde", cover=Cover.STUCK, reason="smartctl hangs"),
+        "E": disk("E", "sde", cover=Cover.HUNG, reason="smartctl hangs"),
         "F": disk("F", "vda", cover=Cover.NO_SMART, reason="a virtual disk"),
     }
 )

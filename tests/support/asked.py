@@ -58,7 +58,7 @@ def device(name: str, serial: str, **fields: Any) -> Device:  # noqa: ANN401 - a
     return block_device(name, serial=serial, model=MODEL, **fields)
 
 
-class Machine:
+class FakeMachine:
     """Engine and incidents, given what the sources 'block', 'mounts' and 'smart' say."""
 
     def __init__(self, *devices: Device) -> None:

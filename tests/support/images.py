@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iowarden.collectors.machine import Root
-from iowarden.collectors.model import AbsentError, MissingError
+from iowarden.collectors.model import AbsentError, ProgramNotFoundError
 from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Imaged(Root):
             )
         program = shutil.which(arguments[0], path=PLACES)
         if program is None or arguments[-1] not in {*self.images, *self.images.values()}:
-            raise MissingError(f"'{arguments[0]}': not here")
+            raise ProgramNotFoundError(f"'{arguments[0]}': not here")
         command = [program, *(self.images.get(word, word) for word in arguments[1:])]
         done = subprocess.run(command, capture_output=True, timeout=deadline_seconds, check=False)
         return json.dumps(

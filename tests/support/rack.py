@@ -121,7 +121,9 @@ class Rack:
             self.wait(every, every / 6)
         return [reason for reason, _, _ in self.mails[sent:]]
 
-    def lose(self, serial: str, reason: str = "open failed", cover: Cover = Cover.FAILED) -> None:
+    def lose(
+        self, serial: str, reason: str = "open failed", cover: Cover = Cover.UNREADABLE
+    ) -> None:
         """Let a drive no longer answer, for so long that what it said is given up."""
         disk = self.disks.by_key[serial]
         lost = replace(disk.polled, cover=cover, reason=reason, drive=None)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from support.live import Files, Watched
 
     Incident = Iterator["float | Callable[[Watched], None]"]
-    Told = Callable[["Machine"], Incident]
+    Told = Callable[["FakeMachine"], Incident]
 
 NO_ERASE = ("mdadm --create", "--zero-superblock", "wipefs", "mkfs")
 FAIL_MEMBER = ("--fail", "--remove")
@@ -62,7 +62,7 @@ class Wanted:
 SILENCE = Wanted(threads=0, severity="", within=0, most=0)
 
 
-class Machine(Server):
+class FakeMachine(Server):
     """A server with what else these incidents need."""
 
     def __init__(self, tmp_path: Path, *, log: bool = True) -> None:
@@ -215,7 +215,7 @@ def sata_gone(port: int, address: str, name: str) -> tuple[str, ...]:
 # --- arrays and volumes without redundancy
 
 
-def raid0_loses_a_member(m: Machine) -> Incident:
+def raid0_loses_a_member(m: FakeMachine) -> Incident:
     """A scratch array of two SATA disks, mounted: the link of one goes down and stays down."""
     m.sata("sda", "sdb")
     m.array("md0", "raid0", "sda1", "sdb1")
@@ -231,7 +231,7 @@ def raid0_loses_a_member(m: Machine) -> Incident:
     yield 90
 
 
-def linear_volume_loses_a_disk(m: Machine) -> Incident:
+def linear_volume_loses_a_disk(m: FakeMachine) -> Incident:
     """An LV over two disks with XFS: one of them is pulled."""
     m.sata("sda", "sdb", "sdc")
     m.volume("dm-0", "vg-data", "LVM-abcdef", "sdb1", "sdc1")
@@ -253,7 +253,7 @@ def linear_volume_loses_a_disk(m: Machine) -> Incident:
 # --- md
 
 
-def reshape_loses_a_member(m: Machine) -> Incident:
+def reshape_loses_a_member(m: FakeMachine) -> Incident:
     """A raid5 grows from 3 to 4 disks; one of the old ones fails, and the reshape goes on."""
     m.sata("sda", "sdb", "sdc", "sdd")
     m.array("md0", "raid5", "sda1", "sdb1", "sdc1", "sdd1")
@@ -274,7 +274,7 @@ def reshape_loses_a_member(m: Machine) -> Incident:
     yield 120
 
 
-def member_lists_bad_blocks(m: Machine) -> Incident:
+def member_lists_bad_blocks(m: FakeMachine) -> Incident:
     """A member of a raid6 gets an entry in its bad block log."""
     m.sata("sda", "sdb", "sdc", "sdd")
     m.array("md0", "raid6", "sda1", "sdb1", "sdc1", "sdd1")
@@ -286,7 +286,7 @@ def member_lists_bad_blocks(m: Machine) -> Incident:
     yield 120
 
 
-def intel_volume_degrades(m: Machine) -> Incident:
+def intel_volume_degrades(m: FakeMachine) -> Incident:
     """A mirror of Intel firmware RAID in its container: a disk is given up."""
     m.sata("sda", "sdb", parts=False)
     m.array("md126", "raid1", "sda", "sdb")
@@ -333,7 +333,7 @@ def intel_volume_degrades(m: Machine) -> Incident:
     yield 90
 
 
-def degraded_since_boot(m: Machine) -> Incident:
+def degraded_since_boot(m: FakeMachine) -> Incident:
     """The service starts with the machine: a mirror came up with one half, the other not fresh."""
     m.sata("sda", "sdb")
     m.array("md0", "raid1", "sda1", "")
@@ -350,7 +350,7 @@ def degraded_since_boot(m: Machine) -> Incident:
     yield 100
 
 
-def mirror_behind_one_adapter(m: Machine) -> Incident:
+def mirror_behind_one_adapter(m: FakeMachine) -> Incident:
     """Both halves of a mirror hang on a SAS adapter whose firmware faults and is reset: 22 s."""
     m.sas(0, "mpt3sas", "sda", "sdb", rotational=False)
     m.array("md0", "raid1", "sda1", "sdb1")
@@ -368,7 +368,7 @@ def mirror_behind_one_adapter(m: Machine) -> Incident:
 # --- SMART
 
 
-def sectors_are_rewritten(m: Machine) -> Incident:
+def sectors_are_rewritten(m: FakeMachine) -> Incident:
     """Sectors are pending for minutes, then rewritten; 8 were reallocated, and it stays at that."""
     m.sata("sda")
     m.has(m.answers("sda", ata("sda")))
@@ -382,7 +382,7 @@ def sectors_are_rewritten(m: Machine) -> Incident:
     yield 200
 
 
-def nvme_spare_runs_out(m: Machine) -> Incident:
+def nvme_spare_runs_out(m: FakeMachine) -> Incident:
     """The spare blocks of an NVMe drive fall below the threshold, and it says so by a bit."""
     m.disk("nvme0n1", rotational=False, serial="NV9")
     m.mount("/", "nvme0n1p1")
@@ -393,7 +393,7 @@ def nvme_spare_runs_out(m: Machine) -> Incident:
     yield 120
 
 
-def nvme_gets_hot(m: Machine) -> Incident:
+def nvme_gets_hot(m: FakeMachine) -> Incident:
     """An NVMe drive warns of its temperature, and is cool again two minutes later."""
     m.disk("nvme0n1", rotational=False, serial="NV9")
     m.mount("/", "nvme0n1p1")
@@ -406,7 +406,7 @@ def nvme_gets_hot(m: Machine) -> Incident:
     yield 120
 
 
-def sas_disk_predicts_its_failure(m: Machine) -> Incident:
+def sas_disk_predicts_its_failure(m: FakeMachine) -> Incident:
     """Defects grow, then the disk predicts its failure, in SMART and in the kernel's log."""
     m.sas(0, "mpt3sas", "sda", "sdb", "sdc")
     m.mount("/srv", "sdc1")
@@ -427,7 +427,7 @@ def sas_disk_predicts_its_failure(m: Machine) -> Incident:
 # --- adapters and enclosures
 
 
-def expander_loses_half(m: Machine) -> Incident:
+def expander_loses_half(m: FakeMachine) -> Incident:
     """24 disks in two shelves behind one adapter, a raid6 on each: a shelf loses its power."""
     names = [f"sd{letter}" for letter in "abcdefghijklmnopqrstuvwx"]
     m.sas(0, "mpt3sas", *names)
@@ -448,7 +448,7 @@ def expander_loses_half(m: Machine) -> Incident:
     yield 150
 
 
-def megaraid_volume_rebuilds(m: Machine) -> Incident:
+def megaraid_volume_rebuilds(m: FakeMachine) -> Incident:
     """A disk of a RAID5 volume fails, a spare takes its place, and is filled."""
     _megaraid(m)
     yield 60
@@ -463,7 +463,7 @@ def megaraid_volume_rebuilds(m: Machine) -> Incident:
     yield 100
 
 
-def megaraid_battery_fails(m: Machine) -> Incident:
+def megaraid_battery_fails(m: FakeMachine) -> Incident:
     """The battery fails; the controller writes through from then on."""
     _megaraid(m)
     yield 60
@@ -477,7 +477,7 @@ def megaraid_battery_fails(m: Machine) -> Incident:
     yield 120
 
 
-def megaraid_disk_turns_foreign(m: Machine) -> Incident:
+def megaraid_disk_turns_foreign(m: FakeMachine) -> Incident:
     """A disk was reseated: it is good, and its configuration foreign; the volume misses it."""
     _megaraid(m)
     yield 60
@@ -486,7 +486,7 @@ def megaraid_disk_turns_foreign(m: Machine) -> Incident:
     yield 60
 
 
-def megaraid_resets_online(m: Machine) -> Incident:
+def megaraid_resets_online(m: FakeMachine) -> Incident:
     """The firmware faults and is reset online; both volumes stand still for 16 s."""
     m.adapter(0, "megaraid_sas")
     m.has({"/sys/bus/pci/drivers/megaraid_sas/0000:3b:00.0/host0": None})
@@ -509,7 +509,7 @@ def megaraid_resets_online(m: Machine) -> Incident:
     yield 150
 
 
-def _megaraid(m: Machine) -> None:
+def _megaraid(m: FakeMachine) -> None:
     m.adapter(0, "megaraid_sas")
     m.disk("sda", "0:2:0:0", vendor="AVAGO", model="MR9361-8i", serial="600605b0", parts=True)
     m.mount("/srv", "sda1")
@@ -517,7 +517,7 @@ def _megaraid(m: Machine) -> None:
     m.has(_card_files())
 
 
-def _card(m: Machine, **more: Any) -> None:  # noqa: ANN401 - as _card_files takes them
+def _card(m: FakeMachine, **more: Any) -> None:  # noqa: ANN401 - as _card_files takes them
     files = _card_files(**more)
     m.has(files)
     m.change(files)
@@ -639,7 +639,7 @@ def _card_files(
 # --- paths
 
 
-def _mapped(m: Machine) -> None:
+def _mapped(m: FakeMachine) -> None:
     for host, name in ((7, "sdb"), (8, "sdc")):
         m.adapter(host, "qla2xxx")
         m.has({f"/sys/class/fc_host/host{host}/port_state": "Online\n"})
@@ -651,7 +651,7 @@ def _mapped(m: Machine) -> None:
     m.mount("/db", "dm-0")
 
 
-def fibre_link_bounces(m: Machine) -> Incident:
+def fibre_link_bounces(m: FakeMachine) -> Incident:
     """One of two fibres is down for 5 s; the other path goes on."""
     _mapped(m)
     yield 30
@@ -664,7 +664,7 @@ def fibre_link_bounces(m: Machine) -> Incident:
     yield 150
 
 
-def all_paths_down_for_40_seconds(m: Machine) -> Incident:
+def all_paths_down_for_40_seconds(m: FakeMachine) -> Incident:
     """Both paths fail, the map queues; after 40 s they are back and everything goes on."""
     _mapped(m)
     yield 30
@@ -689,7 +689,7 @@ def all_paths_down_for_40_seconds(m: Machine) -> Incident:
 # --- single disks
 
 
-def unreadable_sector_below_an_lv(m: Machine) -> Incident:
+def unreadable_sector_below_an_lv(m: FakeMachine) -> Incident:
     """One sector of a disk cannot be read: an LV with ext4 is on it, no array."""
     m.sata("sda", "sdb")
     m.volume("dm-0", "vg-home", "LVM-abc", "sdb1")
@@ -700,7 +700,7 @@ def unreadable_sector_below_an_lv(m: Machine) -> Incident:
     yield 120
 
 
-def bus_busy_storm(m: Machine) -> Incident:
+def bus_busy_storm(m: FakeMachine) -> Incident:
     """A SAS disk answers busy: 40 commands fail within 8 s."""
     m.sas(3, "mpt3sas", "sda", "sdb", "sdc")
     m.mount("/srv", "sdb1")
@@ -725,7 +725,7 @@ def bus_busy_storm(m: Machine) -> Incident:
     yield 200
 
 
-def two_disks_on_two_adapters(m: Machine) -> Incident:
+def two_disks_on_two_adapters(m: FakeMachine) -> Incident:
     """Within a minute a SATA disk reads badly and a SAS disk is pulled: two things."""
     m.sata("sda", "sdb")
     m.sas(6, "mpt3sas", "sdc", "sdd", "sde", "sdf")
@@ -740,7 +740,7 @@ def two_disks_on_two_adapters(m: Machine) -> Incident:
     yield 100
 
 
-def another_disk_in_its_slot(m: Machine) -> Incident:
+def another_disk_in_its_slot(m: FakeMachine) -> Incident:
     """A disk with a file system is pulled; another one comes under the same name and address."""
     m.sata("sda", "sdb")
     m.mount("/", "sda1")
@@ -753,7 +753,7 @@ def another_disk_in_its_slot(m: Machine) -> Incident:
     yield 150
 
 
-def driver_is_reloaded(m: Machine) -> Incident:
+def driver_is_reloaded(m: FakeMachine) -> Incident:
     """An administrator reloads the driver of an adapter whose disks nobody uses."""
     m.sata("sda")
     m.mount("/", "sda1")
@@ -777,7 +777,7 @@ def driver_is_reloaded(m: Machine) -> Incident:
     yield 150
 
 
-def error_while_shutting_down(m: Machine) -> Incident:
+def error_while_shutting_down(m: FakeMachine) -> Incident:
     """The journal of a file system aborts, and two seconds later the machine is shut down."""
     m.sata("sda", "sdb")
     m.mount("/", "sda1")
@@ -800,7 +800,7 @@ def error_while_shutting_down(m: Machine) -> Incident:
     yield 120
 
 
-def silenced_member_dies(m: Machine) -> Incident:
+def silenced_member_dies(m: FakeMachine) -> Incident:
     """A disk is silenced for a week; then it is gone, and its mirror has one half left."""
     m.sata("sda", "sdb")
     m.array("md0", "raid1", "sda1", "sdb1")
@@ -827,7 +827,7 @@ def silenced_member_dies(m: Machine) -> Incident:
 # --- other devices
 
 
-def card_turns_read_only(m: Machine) -> Incident:
+def card_turns_read_only(m: FakeMachine) -> Incident:
     """The SD card of a small machine fails writes; the root file system goes read-only."""
     m.disk("mmcblk0", rotational=False, model="SD32G", serial="0x12345678")
     m.mount("/", "mmcblk0p1")
@@ -852,7 +852,7 @@ def card_turns_read_only(m: Machine) -> Incident:
     yield 120
 
 
-def cache_device_fails(m: Machine) -> Incident:
+def cache_device_fails(m: FakeMachine) -> Incident:
     """The NVMe drive that caches a bcache device has medium errors, and caching is given up."""
     m.sata("sda")
     m.disk("nvme0n1", rotational=False, serial="NV9")
@@ -882,7 +882,7 @@ def cache_device_fails(m: Machine) -> Incident:
     yield 120
 
 
-def thin_pool_is_full(m: Machine) -> Incident:
+def thin_pool_is_full(m: FakeMachine) -> Incident:
     """A thin pool reaches its low water mark, then its end; what writes there waits."""
     m.sata("sda", "sdb")
     m.volume("dm-0", "vg-pool_tdata", "LVM-pooltdata", "sdb1")
@@ -899,7 +899,7 @@ def thin_pool_is_full(m: Machine) -> Incident:
     yield 120
 
 
-def mirror_corrects_a_read(m: Machine) -> Incident:
+def mirror_corrects_a_read(m: FakeMachine) -> Incident:
     """A half of a mirror cannot read a sector; md writes it anew from the other half."""
     m.sata("sda", "sdb")
     m.array("md0", "raid1", "sda1", "sdb1")
@@ -917,7 +917,7 @@ def mirror_corrects_a_read(m: Machine) -> Incident:
     yield 120
 
 
-def usb_disk_is_reset(m: Machine) -> Incident:
+def usb_disk_is_reset(m: FakeMachine) -> Incident:
     """A USB disk for backups, not in fstab, stands still for 24 s and is reset."""
     m.sata("sda")
     m.mount("/", "sda1")
@@ -940,7 +940,7 @@ def usb_disk_is_reset(m: Machine) -> Incident:
     yield 150
 
 
-def snapshot_is_taken(m: Machine) -> Incident:
+def snapshot_is_taken(m: FakeMachine) -> Incident:
     """LVM suspends a volume for 25 s while it takes a snapshot; nobody waits for it."""
     m.sata("sda")
     m.volume("dm-0", "vg-root", "LVM-abc", "sda1")
@@ -953,7 +953,7 @@ def snapshot_is_taken(m: Machine) -> Incident:
     yield 150
 
 
-def btrfs_mirror_loses_a_disk(m: Machine) -> Incident:
+def btrfs_mirror_loses_a_disk(m: FakeMachine) -> Incident:
     """A btrfs mirror of two disks: one vanishes, writes to it fail and are counted."""
     m.sata("sda", "sdb", "sdc")
     m.mount("/", "sda1")
@@ -980,7 +980,7 @@ def btrfs_mirror_loses_a_disk(m: Machine) -> Incident:
     yield 150
 
 
-def image_on_a_file_server(m: Machine) -> Incident:
+def image_on_a_file_server(m: FakeMachine) -> Incident:
     """A loop device lies on NFS, and the server does not respond for 50 s."""
     m.sata("sda")
     m.mount("/", "sda1")
@@ -1010,7 +1010,7 @@ def image_on_a_file_server(m: Machine) -> Incident:
     yield 150
 
 
-def nvme_is_reset_once(m: Machine) -> Incident:
+def nvme_is_reset_once(m: FakeMachine) -> Incident:
     """An NVMe drive does not answer for 36 s; the driver resets it, and it goes on."""
     m.disk("nvme0n1", rotational=False, serial="NV9")
     m.mount("/", "nvme0n1p1")
@@ -1031,7 +1031,7 @@ def nvme_is_reset_once(m: Machine) -> Incident:
     yield 150
 
 
-def cable_garbles(m: Machine) -> Incident:
+def cable_garbles(m: FakeMachine) -> Incident:
     """A SATA cable lets checksums fail: the link is reset three times, attribute 199 rises."""
     m.sata("sda", "sdb")
     m.mount("/srv", "sdb1")
@@ -1055,7 +1055,7 @@ def cable_garbles(m: Machine) -> Incident:
     yield 150
 
 
-def ssd_turns_read_only(m: Machine) -> Incident:
+def ssd_turns_read_only(m: FakeMachine) -> Incident:
     """A worn SSD refuses every write: the kernel shows it as read-only, its file system follows."""
     m.sata("sda", "sdb", rotational=False)
     m.mount("/", "sda1")

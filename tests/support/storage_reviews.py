@@ -15,7 +15,7 @@ from support.storage_incidents import (
     MD,
     NO_ERASE,
     SILENCE,
-    Machine,
+    FakeMachine,
     Wanted,
     ata,
     medium,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # --- md
 
 
-def _raid(m: Machine, level: str, count: int, mounted: str = "/srv") -> list[str]:
+def _raid(m: FakeMachine, level: str, count: int, mounted: str = "/srv") -> list[str]:
     names = [f"sd{letter}" for letter in "abcdefgh"[:count]]
     m.sata(*names)
     m.array("md0", level, *(f"{name}1" for name in names))
@@ -38,7 +38,7 @@ def _raid(m: Machine, level: str, count: int, mounted: str = "/srv") -> list[str
     return names
 
 
-def _action(m: Machine, action: str, done: float | None = None, mismatches: int = 0) -> None:
+def _action(m: FakeMachine, action: str, done: float | None = None, mismatches: int = 0) -> None:
     base = "/sys/block/md0/md"
     at = "none\n" if done is None else f"{int(done * 1_000_000)} / 1000000\n"
     stat = m._mdstat()
@@ -58,7 +58,7 @@ def _action(m: Machine, action: str, done: float | None = None, mismatches: int 
     m.change(files)
 
 
-def check_meets_a_bad_sector(m: Machine) -> Incident:
+def check_meets_a_bad_sector(m: FakeMachine) -> Incident:
     """The monthly check of a raid6 reads a sector that a member cannot; md writes it anew."""
     _raid(m, "raid6", 4)
     yield 20
@@ -74,7 +74,7 @@ def check_meets_a_bad_sector(m: Machine) -> Incident:
     yield 60
 
 
-def check_finds_what_swap_left(m: Machine) -> Incident:
+def check_finds_what_swap_left(m: FakeMachine) -> Incident:
     """The monthly check of a mirror that swap is on: 384 sectors differ, which is harmless."""
     _raid(m, "raid1", 2, "/")
     m.has(
@@ -91,7 +91,7 @@ def check_finds_what_swap_left(m: Machine) -> Incident:
     yield 120
 
 
-def rebuild_meets_a_bad_sector(m: Machine) -> Incident:
+def rebuild_meets_a_bad_sector(m: FakeMachine) -> Incident:
     """A raid5 is filled anew onto sdd; another member cannot read a sector: that stripe is lost.
 
     It is written into the bad block lists of both, and the rebuild goes on.
@@ -113,7 +113,7 @@ def rebuild_meets_a_bad_sector(m: Machine) -> Incident:
     yield 150
 
 
-def two_members_grow_pending_sectors(m: Machine) -> Incident:
+def two_members_grow_pending_sectors(m: FakeMachine) -> Incident:
     """Two disks of one raid6 have sectors that they cannot read, and more from look to look."""
     for name in _raid(m, "raid6", 4):
         m.has(m.answers(name, ata(name)))
@@ -129,7 +129,7 @@ def two_members_grow_pending_sectors(m: Machine) -> Incident:
 # --- single disks and enclosures
 
 
-def sleeping_disk_is_woken(m: Machine) -> Incident:
+def sleeping_disk_is_woken(m: FakeMachine) -> Incident:
     """A disk was put to sleep by hdparm -Y; somebody reads: the link is reset, 11 s pass."""
     m.sata("sda", "sdb")
     m.mount("/", "sda1")
@@ -156,7 +156,7 @@ def sleeping_disk_is_woken(m: Machine) -> Incident:
     yield 150
 
 
-def nvme_protects_itself_from_writes(m: Machine) -> Incident:
+def nvme_protects_itself_from_writes(m: FakeMachine) -> Incident:
     """A worn NVMe drive places all its media in read-only mode: critical warning 8, writes fail."""
     m.disk("nvme0n1", rotational=False, serial="NV9")
     m.mount("/db", "nvme0n1p1", "xfs")
@@ -175,7 +175,7 @@ def nvme_protects_itself_from_writes(m: Machine) -> Incident:
     yield 150
 
 
-def encrypted_disk_dies(m: Machine) -> Incident:
+def encrypted_disk_dies(m: FakeMachine) -> Incident:
     """A disk below LUKS reads worse and worse; ext4 is on it, and its metadata are hit."""
     m.sata("sda", "sdb")
     m.mount("/", "sda1")
@@ -196,7 +196,7 @@ def encrypted_disk_dies(m: Machine) -> Incident:
     yield 150
 
 
-def storm_of_another_driver(m: Machine) -> Incident:
+def storm_of_another_driver(m: FakeMachine) -> Incident:
     """A wireless card floods the log with 10,000 lines; one sector of a disk is among them."""
     m.sata("sda", "sdb")
     m.mount("/", "sda1")
@@ -215,7 +215,7 @@ def storm_of_another_driver(m: Machine) -> Incident:
     yield 120
 
 
-def sector_below_swap_and_root(m: Machine) -> Incident:
+def sector_below_swap_and_root(m: FakeMachine) -> Incident:
     """A sector that LVM has for swap cannot be read while memory is short; root is on that disk."""
     m.sata("sda", "sdb")
     m.volume("dm-0", "vg-root", "LVM-aaaa", "sda1")
@@ -233,7 +233,7 @@ def sector_below_swap_and_root(m: Machine) -> Incident:
 # --- adapters and controllers
 
 
-def firmware_crashes_twice_a_day(m: Machine) -> Incident:
+def firmware_crashes_twice_a_day(m: FakeMachine) -> Incident:
     """The firmware of an adapter faults and is reset within 14 s, and again after six hours."""
     m.sas(0, "mpt3sas", "sda", "sdb", "sdc", "sdd", rotational=False)
     m.mount("/a", "sda1")
@@ -255,7 +255,7 @@ def firmware_crashes_twice_a_day(m: Machine) -> Incident:
         yield 150
 
 
-def threeware_rebuilds_after_a_timeout(m: Machine) -> Incident:
+def threeware_rebuilds_after_a_timeout(m: FakeMachine) -> Incident:
     """A disk of a 3ware mirror times out, the unit is degraded, rebuilds, and is done. Log only."""
     m.adapter(6, "3w-9xxx")
     m.disk("sda", "6:0:0:0", vendor="AMCC", model="9650SE-2LP DISK", serial="3W0")
@@ -276,7 +276,7 @@ def threeware_rebuilds_after_a_timeout(m: Machine) -> Incident:
     yield 120
 
 
-def smart_array_loses_its_battery(m: Machine) -> Incident:
+def smart_array_loses_its_battery(m: FakeMachine) -> Incident:
     """The capacitor of a Smart Array fails: its cache is off for good, all writes are slow."""
     m.adapter(0, "hpsa")
     m.disk("sda", "0:1:0:0", vendor="HP", model="LOGICAL VOLUME", serial="600508B1001CAAAA")
@@ -340,7 +340,7 @@ def _smart_array(cache: str, battery: str, caching: str) -> Files:
 # --- volumes and file systems
 
 
-def snapshot_overflows(m: Machine) -> Incident:
+def snapshot_overflows(m: FakeMachine) -> Incident:
     """The snapshot from which a backup is made is full: the kernel drops it, its origin is well."""
     m.sata("sda", "sdb")
     m.volume("dm-0", "vg-data-real", "LVM-datareal", "sdb1")
@@ -360,7 +360,7 @@ def snapshot_overflows(m: Machine) -> Incident:
     yield 120
 
 
-def ext4_goes_on_after_errors(m: Machine) -> Incident:
+def ext4_goes_on_after_errors(m: FakeMachine) -> Incident:
     """errors=continue: ext4 finds a damaged directory and stays writable; no disk says anything."""
     m.sata("sda", "sdb")
     m.mount("/", "sda1")
@@ -391,7 +391,7 @@ def ext4_goes_on_after_errors(m: Machine) -> Incident:
     yield 120
 
 
-def integrity_fails_below_a_file_system(m: Machine) -> Incident:
+def integrity_fails_below_a_file_system(m: FakeMachine) -> Incident:
     """dm-integrity finds that a disk returned other data than were written; no mirror above it."""
     m.sata("sda", "sdb")
     m.mount("/", "sda1")
@@ -406,7 +406,7 @@ def integrity_fails_below_a_file_system(m: Machine) -> Incident:
     yield 120
 
 
-def compressed_swap_takes_no_more(m: Machine) -> Incident:
+def compressed_swap_takes_no_more(m: FakeMachine) -> Incident:
     """All swap is zram, and its mem_limit is reached: pages cannot be written out and stay."""
     m.sata("sda")
     m.mount("/", "sda1")

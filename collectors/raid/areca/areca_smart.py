@@ -36,7 +36,7 @@ _HEADING = re.compile(r"Drive\s?\[#\s?([0-9]{1,3})\]", re.ASCII)
 _NO_WAY = frozenset(
     {
         *(Cover.NO_SMARTCTL, Cover.NO_PASS_THROUGH, Cover.NO_SMART, Cover.PERMISSION),
-        *(Cover.UNPARSED, Cover.FAILED, Cover.TIMEOUT),
+        *(Cover.UNPARSED, Cover.UNREADABLE, Cover.TIMEOUT),
     }
 )
 """Results after which cli64 may have more data; where smartctl hangs in the kernel, nothing may be

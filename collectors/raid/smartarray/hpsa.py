@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import (
     AbsentError,
-    LateError,
-    MissingError,
+    DeadlineError,
     ParseError,
+    ProgramNotFoundError,
     ReadError,
     StuckError,
 )
@@ -62,7 +62,7 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Backend:
         except AbsentError as error:
             hiding = pci_hosts.hiding(root, own, _DRIVERS)
             nodes = {host: node for host in hiding if (node := _node(root, host))}
-            if not nodes or not (isinstance(error, MissingError) or root.path):
+            if not nodes or not (isinstance(error, ProgramNotFoundError) or root.path):
                 raise
             return {f"hp {host}": (node, host) for host, node in nodes.items()}
         found: dict[str, Handle | str] = {
@@ -102,10 +102,10 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Backend:
 def _completed(
     root: Root, found: Controller, index: int, listed: Callable[[], tuple[ssacli.Found, ...]]
 ) -> Controller:
-    """Return a controller with more data from its short list. Errors: LateError, StuckError."""
+    """Return a controller with more data from its short list. Errors: DeadlineError, StuckError."""
     try:
         short = listed()
-    except (LateError, StuckError):
+    except (DeadlineError, StuckError):
         raise
     except (AbsentError, ReadError, ParseError) as error:
         if isinstance(error, AbsentError) and root.path:

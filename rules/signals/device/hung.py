@@ -43,7 +43,7 @@ def task_step(
     growth = grow(state.get(_TASKS), reports, now)
     stepped = {_TASKS: growth}
     recent = growth.recent(now)
-    if value.detected_total is None and value.warnings_left == 0 and not recent:
+    if value.detected_total is None and value.warnings == 0 and not recent:
         stat = view.inputs.snapshot.stat
         if stat is None or stat.procs_blocked > 0:
             return stepped, None
@@ -57,7 +57,7 @@ def _reports(value: HungTask) -> int | None:
     """
     if value.detected_total is not None:
         return value.detected_total
-    left = value.warnings_left
+    left = value.warnings
     return None if left is None or left < 0 else -left
 
 

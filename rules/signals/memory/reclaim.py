@@ -138,7 +138,7 @@ def stall_recall(state: StallState, kept: Mapping[str, Pairs]) -> StallState:
 def _moment(
     now: float, meminfo: Meminfo, vmstat: Vmstat, stat: Stat, pressures: Pressures | None
 ) -> Moment:
-    shared = meminfo.shared_bytes or 0
+    shared = meminfo.shmem_bytes or 0
     memory = None if pressures is None else pressures.memory
     some = None if memory is None else memory.some_avg10_ratio
     return Moment(

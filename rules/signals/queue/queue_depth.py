@@ -215,7 +215,7 @@ def _served(
     )
     wait = waited / completed if completed else None
     per_second = completed / elapsed
-    in_flight = max(means.mean_in_flight, (first.in_flight + last.in_flight) / 2)
+    in_flight = max(means.mean_requests_in_flight, (first.in_flight + last.in_flight) / 2)
     return Served(per_second, means.utilization_ratio, wait, in_flight)
 
 

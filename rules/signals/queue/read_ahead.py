@@ -152,7 +152,7 @@ def _capped(each: Volume, seen: Activity, best: float) -> bool:
     return (
         seen.utilization_ratio >= UTILIZATION_RATIO
         and low * ahead <= size <= high * ahead
-        and seen.mean_in_flight >= IN_FLIGHT
+        and seen.mean_requests_in_flight >= IN_FLIGHT
         and seen.read_bytes_per_second < OF_BEST_RATIO * yardstick
     )
 
@@ -178,7 +178,9 @@ def _advice(
     wanted = 2 * each.stripe_bytes if each.stripe_bytes else START_BYTES
     if capped:
         wanted = max(wanted, START_BYTES if ahead < START_BYTES else MOST_BYTES)
-    allowed = _allowed_bytes(wanted, ahead, 1.0 if seen is None else seen.mean_in_flight, meminfo)
+    allowed = _allowed_bytes(
+        wanted, ahead, 1.0 if seen is None else seen.mean_requests_in_flight, meminfo
+    )
     if (short or capped) and allowed is not None:
         name = "iowarden_device_read_ahead_recommended_bytes"
         samples.append((name, labels, float(allowed)))
@@ -189,7 +191,7 @@ def _allowed_bytes(wanted: int, present: int, readers: float, meminfo: Meminfo) 
     """Return the read-ahead that memory allows, halving the wanted one; None: no more than now."""
     available = meminfo.available_bytes
     if available is None:  # before 3.14: what is free or cached and not shared memory
-        cached = meminfo.cached_bytes - (meminfo.shared_bytes or 0)
+        cached = meminfo.cached_bytes - (meminfo.shmem_bytes or 0)
         available = meminfo.free_bytes + meminfo.buffers_bytes + cached
     budget = MEMORY_RATIO * available / (2 * max(math.ceil(readers), 1))
     while wanted > budget and wanted > present:

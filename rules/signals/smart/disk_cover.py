@@ -210,7 +210,7 @@ def _seen(
 
 def _awaited(covered: Covered) -> bool:
     """Whether a disk was found and not polled yet; a recording without replies has none."""
-    return covered.cover is Cover.NOT_YET and covered.polled is not None
+    return covered.cover is Cover.NOT_POLLED_YET and covered.polled is not None
 
 
 def _never(covered: Covered, seen: Mapping[str, Seen]) -> bool:

@@ -166,7 +166,7 @@ def _wear(drive: Drive, own: Labels) -> Iterator[Sample]:
         for bit, text in enumerate(_NVME_WARNINGS):
             if (nvme.critical_warning or 0) & 1 << bit:
                 yield "iowarden_smart_nvme_warning", (*own, ("warning", text)), 1.0
-        used = nvme.percentage_used_ratio
+        used = nvme.endurance_used_ratio
         spare, threshold = nvme.available_spare_ratio, nvme.available_spare_threshold_ratio
         if spare is not None and threshold and spare < 1.0:
             margin = round(spare - threshold, 4)

@@ -77,10 +77,10 @@ def dirty_limits(
         threshold = base * percent // 100
     if sysctl.dirty_background_bytes:
         background_bytes: float = sysctl.dirty_background_bytes
-    elif sysctl.dirty_background_ratio is None:
+    elif sysctl.dirty_background_ratio_percent is None:
         return None
     else:
-        background_bytes = base * sysctl.dirty_background_ratio // 100
+        background_bytes = base * sysctl.dirty_background_ratio_percent // 100
     return _limits(threshold, background_bytes, sysctl)
 
 
@@ -108,7 +108,11 @@ def _dirtyable_bytes(meminfo: Meminfo) -> float | None:
 
 def _legacy_percent(meminfo: Meminfo, sysctl: VmSysctl) -> int | None:
     """Return dirty_ratio as used before 2.6.37: at most half the unmapped share, at least 5."""
-    if sysctl.dirty_ratio is None or meminfo.mapped_bytes is None or meminfo.anon_bytes is None:
+    if (
+        sysctl.dirty_ratio_percent is None
+        or meminfo.mapped_bytes is None
+        or meminfo.anon_bytes is None
+    ):
         return None
     mapped = 100 * (meminfo.mapped_bytes + meminfo.anon_bytes) // meminfo.total_bytes
-    return int(max(_FLOOR_PERCENT, min(sysctl.dirty_ratio, (100 - mapped) // 2)))
+    return int(max(_FLOOR_PERCENT, min(sysctl.dirty_ratio_percent, (100 - mapped) // 2)))

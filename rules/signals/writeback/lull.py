@@ -210,7 +210,7 @@ def _step(state: LullState, view: View) -> tuple[LullState, list[Sample] | None]
     held, history, stat = writeback.seen(view), device.leaves_seen(view), view.inputs.snapshot.stat
     if held is None or history is None or stat is None:
         return state, None
-    return step(state, history, blocked=stat.procs_blocked, queued_ratio=held.threshold_ratio)
+    return step(state, history, blocked=stat.procs_blocked, queued_ratio=held.queued_ratio)
 
 
 GROUP = Group(

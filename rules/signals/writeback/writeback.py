@@ -74,7 +74,7 @@ class Writeback:
             " 3.2: 0.95 of the threshold).",
         ),
     ]
-    threshold_ratio: Annotated[
+    queued_ratio: Annotated[
         float, Metric("gauge", "Unwritten data as a share of the dirty threshold.")
     ]
     above_freerun_seconds: Annotated[
@@ -86,7 +86,7 @@ class Writeback:
             "gauge", "Seconds with unwritten data at or above the dirty threshold without a break."
         ),
     ]
-    threshold_fell_ratio: Annotated[
+    threshold_drop_ratio: Annotated[
         float,
         Metric(
             "gauge",
@@ -134,10 +134,10 @@ def step(
         threshold_bytes=limits.threshold_bytes,
         background_threshold_bytes=limits.background_bytes,
         freerun_bytes=limits.onset_bytes,
-        threshold_ratio=level / limits.threshold_bytes if limits.threshold_bytes else 0.0,
+        queued_ratio=level / limits.threshold_bytes if limits.threshold_bytes else 0.0,
         above_freerun_seconds=min(round(above_seconds, DIGITS), WINDOW_SECONDS),
         above_threshold_seconds=round(beyond_seconds, DIGITS),
-        threshold_fell_ratio=1 - limits.threshold_bytes / highest if highest else 0.0,
+        threshold_drop_ratio=1 - limits.threshold_bytes / highest if highest else 0.0,
     )
     return WritebackState(history, beyond_seconds, now, beyond, unproven, value), value
 

@@ -74,7 +74,7 @@ def test_an_attribute_that_cannot_be_read_is_in_doubt(machine: MachineMaker) -> 
     files = DISK | {"/sys/class/bdi/8:0/max_ratio/x": None}
     del files["/sys/class/bdi/8:0/max_ratio"]
     devices = read_bdi(machine(files))
-    assert (devices["8:0"].max_ratio, devices["8:0"].min_ratio) == (None, 0)
+    assert (devices["8:0"].max_ratio_percent, devices["8:0"].min_ratio_percent) == (None, 0)
     [(labels, reason)] = unread(devices)
     assert labels == (("bdi", "8:0"),)
     assert "/sys/class/bdi/8:0/max_ratio" in reason
@@ -105,5 +105,5 @@ def test_the_backing_devices_of_this_machine() -> None:
     root = Root("/")
     for name, device in read_bdi(root).items():
         text = Path(f"/sys/class/bdi/{name}/max_ratio").read_text(encoding="ascii")
-        assert device.max_ratio == int(text)
+        assert device.max_ratio_percent == int(text)
     root.close()

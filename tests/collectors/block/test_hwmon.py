@@ -49,7 +49,7 @@ def test_a_disk_by_its_driver(machine: MachineMaker) -> None:
     """Thousandths of a degree become degrees; the block device is below the SCSI device."""
     [temperature] = read_hwmon(machine(DRIVE))
     assert temperature == Temperature(
-        "drivetemp", "temp1", "hwmon2", "", "sdb", celsius=41.0, maximum_celsius=60.0,
+        "drivetemp", "temp1", "hwmon2", "", "sdb", celsius=41.0, max_celsius=60.0,
         critical_celsius=70.0,
     )  # fmt: skip
 
@@ -68,9 +68,9 @@ def test_an_nvme_drive_has_several_sensors(place: str, machine: MachineMaker) ->
     composite, inner = read_hwmon(machine(files))
     assert (composite.device, inner.device) == ("nvme0n1", "nvme0n1")
     assert (composite.label, composite.celsius) == ("Composite", 49.85)
-    assert (composite.maximum_celsius, composite.critical_celsius) == (69.85, 99.85)
+    assert (composite.max_celsius, composite.critical_celsius) == (69.85, 99.85)
     assert (inner.sensor, inner.label, inner.celsius) == ("temp2", "Sensor 1", 38.85)
-    assert (inner.maximum_celsius, inner.critical_celsius) == (None, None)
+    assert (inner.max_celsius, inner.critical_celsius) == (None, None)
 
 
 def test_series_of_a_disk_and_a_processor(machine: MachineMaker) -> None:
@@ -197,7 +197,7 @@ def test_psutil_sees_the_same_sensors_here() -> None:
     # It omits what it cannot read, and uses one limit for another that is missing.
     assert {(t.chip, t.label) for t in ours if t.celsius is not None} <= names
     assert names <= {(t.chip, t.label) for t in ours}
-    whole = [t for t in ours if None not in {t.celsius, t.maximum_celsius, t.critical_celsius}]
+    whole = [t for t in ours if None not in {t.celsius, t.max_celsius, t.critical_celsius}]
     assert {(t.chip, t.label, t.critical_celsius) for t in whole} <= theirs
 
 

@@ -24,7 +24,7 @@ FILES = {PREFIX + "timeout_secs": "120\n", PREFIX + "warnings": "7\n"}
 def test_a_kernel_that_counts_them(machine: MachineMaker) -> None:
     """6.13 and later: three hung, seven more will be reported in the log."""
     value = read_hung_task(machine(FILES | {PREFIX + "detect_count": "3\n"}))
-    assert value == HungTask(detected_total=3, warnings_left=7, timeout_seconds=120)
+    assert value == HungTask(detected_total=3, warnings=7, timeout_seconds=120)
     assert [number for _, _, number in emit(value)] == [3, 7, 120]
 
 
@@ -40,7 +40,7 @@ def test_a_kernel_that_does_not_count_has_no_such_series(machine: MachineMaker) 
 
 def test_a_log_without_a_limit(machine: MachineMaker) -> None:
     """hung_task_warnings = -1: every hung task is reported."""
-    assert read_hung_task(machine(FILES | {PREFIX + "warnings": "-1\n"})).warnings_left == -1
+    assert read_hung_task(machine(FILES | {PREFIX + "warnings": "-1\n"})).warnings == -1
 
 
 def test_a_kernel_without_the_watch_is_absent(machine: MachineMaker) -> None:

@@ -33,7 +33,7 @@ def test_the_stalled_server_of_2_6_18_has_three_gigabytes_in_writeback() -> None
     assert value.dirty_bytes + value.writeback_bytes == 3_237_432 * KIB
     assert (value.total_bytes, value.mapped_bytes) == (8_174_540 * KIB, 65_736 * KIB)
     assert value.available_bytes is None
-    assert value.shared_bytes is None
+    assert value.shmem_bytes is None
     assert value.active_file_bytes is None
 
 

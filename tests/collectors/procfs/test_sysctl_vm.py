@@ -27,7 +27,7 @@ KERNEL_2_6_18 = {
 def test_a_kernel_before_2_6_29_has_no_dirty_bytes(machine: MachineMaker) -> None:
     """A missing file is None, and has no series; centiseconds become seconds."""
     value = read_vm_sysctl(machine(KERNEL_2_6_18))
-    assert (value.dirty_ratio, value.dirty_bytes) == (40, None)
+    assert (value.dirty_ratio_percent, value.dirty_bytes) == (40, None)
     assert (value.dirty_expire_seconds, value.dirty_writeback_seconds) == (30.0, 4.99)
     assert (value.kernel, value.kernel_release) == ((2, 6, 18), "2.6.18.8-xen")
     samples = {name: number for name, _, number in emit(value)}
@@ -45,7 +45,7 @@ def test_settings_of_memory(machine: MachineMaker) -> None:
     }
     value = read_vm_sysctl(machine(KERNEL_2_6_18 | files))
     assert (value.min_free_bytes, value.swappiness) == (67_584 * 1024, 0)
-    assert (value.overcommit_memory, value.overcommit_ratio) == (2, 50)
+    assert (value.overcommit_memory, value.overcommit_ratio_percent) == (2, 50)
     assert (value.zone_reclaim_mode, value.nr_hugepages, value.bdflush) == (None, None, False)
     samples = {name: number for name, _, number in emit(value)}
     assert samples["iowarden_vm_swappiness"] == 0

@@ -47,7 +47,7 @@ def test_pages_and_kibibytes_become_bytes() -> None:
     value = parse_vmstat(KERNEL_6_1, PAGE)
     assert value.dirty_threshold_bytes == 185_402 * PAGE
     assert (value.dirty_bytes, value.writeback_bytes) == (10 * PAGE, 20 * PAGE)
-    assert value.paged_in_bytes_total == 47_931 * 1024
+    assert value.pgpgin_bytes_total == 47_931 * 1024
     assert value.swapped_out_bytes_total == 3 * PAGE
 
 
@@ -55,10 +55,10 @@ def test_what_empties_the_page_cache_without_a_fault_is_counted() -> None:
     """A balloon and a NUMA machine that reclaims by node; a machine without them has no zeros."""
     text = KERNEL_6_1 + "zone_reclaim_success 5\nzone_reclaim_failed 6\nballoon_inflate 7\n"
     value = parse_vmstat(text, PAGE)
-    assert (value.node_reclaims_total, value.node_reclaims_failed_total) == (5, 6)
+    assert (value.zone_reclaims_total, value.zone_reclaims_failed_total) == (5, 6)
     assert value.ballooned_pages_total == 7
     value = parse_vmstat(KERNEL_6_1, PAGE)
-    assert (value.node_reclaims_total, value.ballooned_pages_total) == (None, None)
+    assert (value.zone_reclaims_total, value.ballooned_pages_total) == (None, None)
 
 
 def test_a_machine_with_pages_of_64_kib_is_counted_with_its_own() -> None:

@@ -10,9 +10,9 @@ import pytest
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import (
     AbsentError,
-    LateError,
-    MissingError,
+    DeadlineError,
     ParseError,
+    ProgramNotFoundError,
     ReadError,
     StuckError,
 )
@@ -38,10 +38,10 @@ def programs(told: Mapping[str, str | Exception]) -> Callable[[str], str]:
 
 def test_the_first_program_that_is_installed_is_asked() -> None:
     """A failing one is installed: the next one is not run."""
-    missing = MissingError("a is not installed")
+    missing = ProgramNotFoundError("a is not installed")
     assert first_installed(LIVE, ("a", "b"), programs({"a": missing, "b": "told"})) == "told"
-    with pytest.raises(MissingError, match="a is not"):
-        first_installed(LIVE, ("a", "b"), programs({"a": missing, "b": MissingError("b")}))
+    with pytest.raises(ProgramNotFoundError, match="a is not"):
+        first_installed(LIVE, ("a", "b"), programs({"a": missing, "b": ProgramNotFoundError("b")}))
     with pytest.raises(ReadError, match="failed"):
         first_installed(LIVE, ("a", "b"), programs({"a": ReadError("failed"), "b": "told"}))
 
@@ -57,7 +57,7 @@ def test_without_the_probe_no_other_program_is_tried() -> None:
     assert list(answers_of(PLAYED, ("a", "b"), told, [])) == [("b", "told")]
 
 
-@pytest.mark.parametrize("error", [LateError("late"), StuckError("stuck")])
+@pytest.mark.parametrize("error", [DeadlineError("late"), StuckError("stuck")])
 def test_behind_a_program_that_hangs_none_is_asked(error: ReadError) -> None:
     """The next one would hang as well, and so would the next query."""
     told = programs({"a": error, "b": "told"})
@@ -91,8 +91,8 @@ def test_a_part_that_cannot_be_read_takes_no_other_away() -> None:
 
 def test_without_a_program_there_is_no_other_part_either() -> None:
     """If the backend is configured so; otherwise it is a part like others."""
-    told = programs({"a": MissingError("not installed")})
-    with pytest.raises(MissingError):
+    told = programs({"a": ProgramNotFoundError("not installed")})
+    with pytest.raises(ProgramNotFoundError):
         Parts(told, raises_absent=True).read(int, None, "a")
     parts = Parts(told)
     assert (parts.read(int, 7, "a"), parts.unread) == (7, ["not installed"])

@@ -56,7 +56,7 @@ def test_the_direct_way_is_the_better_one_while_it_answers() -> None:
     """A disk that is both passed through and listed by the controller; then the device hangs."""
     ways = [way("/dev/sg2", "areca,1"), way("/dev/sda")]
     assert merge(ways)[SERIAL].polled.target.path == "/dev/sda"
-    ways[1] = way("/dev/sda", cover=Cover.STUCK)
+    ways[1] = way("/dev/sda", cover=Cover.HUNG)
     stuck = merge(ways)[SERIAL]
     assert stuck.polled.target.path == "/dev/sg2"
     assert (stuck.device, [other.path for other in stuck.others]) == ("sda", ["/dev/sda"])
@@ -139,7 +139,7 @@ def test_a_name_outlives_another_letter_and_another_order() -> None:
 def test_a_disk_in_a_slot_keeps_its_name_there() -> None:
     """Without serial number and WWN the slot identifies it, not the letter."""
     target = Target("/dev/sdq", "sat", "sdq", slot="enclosure 1 slot 3")
-    polled = Polled(target, Cover.FAILED)
+    polled = Polled(target, Cover.UNREADABLE)
     assert set(merge([Way(polled)])) == {"enclosure 1 slot 3"}
 
 
@@ -166,7 +166,7 @@ WAYS = st.lists(
         st.sampled_from(["/dev/sda", "/dev/sdb", "/dev/sg1", "/dev/bus/0"]),
         st.sampled_from(["sat", "scsi", "areca,1", "megaraid,0", "megaraid,256"]),
         SERIALS,
-        cover=st.sampled_from([Cover.READ, Cover.FAILED, Cover.ASLEEP]),
+        cover=st.sampled_from([Cover.READ, Cover.UNREADABLE, Cover.ASLEEP]),
         wwn=st.sampled_from(["", WWN, "50014ee2b7654321"]),
         hours=st.sampled_from([None, 10, 40_000]),
     ),

@@ -68,7 +68,7 @@ SAS = Drive(
     ),
 )
 NVME = Drive(
-    Protocol.NVME, nvme=Nvme(critical_warning=4, percentage_used_ratio=1.07, media_errors_total=0)
+    Protocol.NVME, nvme=Nvme(critical_warning=4, endurance_used_ratio=1.07, media_errors_total=0)
 )
 
 

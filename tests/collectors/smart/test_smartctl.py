@@ -186,7 +186,7 @@ NVME = Drive(
         critical_warning=4,
         available_spare_ratio=0.12,
         available_spare_threshold_ratio=0.1,
-        percentage_used_ratio=1.04,
+        endurance_used_ratio=1.04,
         media_errors_total=7,
         error_log_entries_total=4871,
         unsafe_shutdowns_total=18,
@@ -415,22 +415,25 @@ def failed(line: str, status: int = 2, **fields: object) -> Document:
 @pytest.mark.parametrize(
     ("line", "cover"),
     [
-        ("Smartctl open device: /dev/sda failed: No such device", Cover.FAILED),
+        ("Smartctl open device: /dev/sda failed: No such device", Cover.UNREADABLE),
         (
             "Smartctl open device: /dev/bus/7 [megaraid_disk_02] failed: INQUIRY failed",
-            Cover.FAILED,
+            Cover.UNREADABLE,
         ),
-        ("Read Device Identity failed: Input/output error", Cover.FAILED),
+        ("Read Device Identity failed: Input/output error", Cover.UNREADABLE),
         ("Read Device Identity failed: Unsupported field in scsi command", Cover.NO_PASS_THROUGH),
-        ("device is NOT READY (e.g. spun down, busy)", Cover.FAILED),
+        ("device is NOT READY (e.g. spun down, busy)", Cover.UNREADABLE),
         (
             "Smartctl open device: /dev/sda failed: DELL or MegaRaid controller, please try adding '-d megaraid,N'",  # noqa: E501
             Cover.NO_PASS_THROUGH,
         ),
         ("Smartctl open device: /dev/sda [SAT] failed: Operation not permitted", Cover.PERMISSION),
-        ("/dev/vda: Unable to detect device type", Cover.FAILED),
-        ("/dev/sda: SMART Disabled. Use option -s with argument 'on' to enable it.", Cover.FAILED),
-        ("Terminate command early due to bad response to IEC mode page", Cover.FAILED),
+        ("/dev/vda: Unable to detect device type", Cover.UNREADABLE),
+        (
+            "/dev/sda: SMART Disabled. Use option -s with argument 'on' to enable it.",
+            Cover.UNREADABLE,
+        ),
+        ("Terminate command early due to bad response to IEC mode page", Cover.UNREADABLE),
         ("NO MEDIUM present in device", Cover.NO_SMART),
         ("/dev/sda: Unknown device type 'sssraid,0,1'", Cover.UNPARSED),
         ("Device is in STANDBY (OS) mode, exit(3)", Cover.ASLEEP),
@@ -516,7 +519,7 @@ def test_a_scsi_device_that_lacks_smart_is_refused_with_its_identity() -> None:
     said |= {"scsi_model_name": "ACME SAS-HDD-2", "smart_support": {"available": False}}
     found = refused(said, kind="megaraid,0")
     assert (found.cover, found.reason) == (
-        Cover.FAILED,
+        Cover.UNREADABLE,
         "'ACME SAS-HDD-2' lacks SMART capability",
     )
 
@@ -532,7 +535,7 @@ def test_a_scsi_device_that_lacks_smart_is_refused_with_its_identity() -> None:
 @pytest.mark.parametrize(
     ("model", "cover"),
     [
-        ("ACME HDD-2", Cover.FAILED),
+        ("ACME HDD-2", Cover.UNREADABLE),
         ("VBOX HARDDISK", Cover.NO_SMART),
         ("QEMU HARDDISK", Cover.NO_SMART),
         ("DO Volume", Cover.NO_SMART),
@@ -559,7 +562,7 @@ def test_a_disk_whose_smart_is_disabled_is_not_read_although_it_tells_its_temper
     said |= {"model_name": "ACME HDD-2", "temperature": {"current": 30}}
     said |= {"smart_support": {"available": True, "enabled": False}}
     found = refused(said)
-    assert (found.cover, found.reason) == (Cover.FAILED, "'ACME HDD-2': SMART is disabled")
+    assert (found.cover, found.reason) == (Cover.UNREADABLE, "'ACME HDD-2': SMART is disabled")
 
 
 # What cannot be so
@@ -793,7 +796,7 @@ def test_each_bit_of_the_exit_status_has_its_meaning(
 @pytest.mark.parametrize(
     ("arguments", "cover"),
     [
-        (("/dev/sdzz",), Cover.FAILED),
+        (("/dev/sdzz",), Cover.UNREADABLE),
         (("/dev/null",), Cover.NO_SMART),
         (("-d", "no-such-type", "/dev/null"), Cover.UNPARSED),
     ],
@@ -868,5 +871,5 @@ def test_a_drive_whose_smart_is_disabled_is_not_well_by_an_old_verdict() -> None
         "smart_support": {"available": True, "enabled": False},
         "smart_status": {"passed": True},
     }
-    assert refused(said).cover is Cover.FAILED
+    assert refused(said).cover is Cover.UNREADABLE
     assert drive(said | {"smart_status": {"passed": False}}).passed is False

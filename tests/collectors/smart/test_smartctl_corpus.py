@@ -142,7 +142,7 @@ def facts_of_drive(found: Drive) -> Facts:
         facts |= {
             "critical warning": found.nvme.critical_warning,
             "media errors": found.nvme.media_errors_total,
-            "used": found.nvme.percentage_used_ratio,
+            "used": found.nvme.endurance_used_ratio,
             "written": found.nvme.written_bytes_total,
         }
     if found.scsi:

@@ -76,10 +76,10 @@ def test_an_nvme_drives_log_is_read(name: str, bits: int, *, passed: bool) -> No
 @pytest.mark.parametrize(
     ("name", "kind", "cover", "serial", "words"),
     [
-        ("scsi", "scsi", Cover.FAILED, "scsi-disk", "lacks SMART capability"),
-        ("megaraid-disk", "megaraid,0", Cover.FAILED, "raid-disk", "lacks SMART capability"),
-        ("megaraid-volume", "", Cover.FAILED, "raid-disk", "Test Unit Ready"),
-        ("megaraid-nothing", "megaraid,7", Cover.FAILED, None, "INQUIRY failed"),
+        ("scsi", "scsi", Cover.UNREADABLE, "scsi-disk", "lacks SMART capability"),
+        ("megaraid-disk", "megaraid,0", Cover.UNREADABLE, "raid-disk", "lacks SMART capability"),
+        ("megaraid-volume", "", Cover.UNREADABLE, "raid-disk", "Test Unit Ready"),
+        ("megaraid-nothing", "megaraid,7", Cover.UNREADABLE, None, "INQUIRY failed"),
     ],
 )
 def test_a_disk_without_health_says_why(

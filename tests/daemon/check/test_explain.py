@@ -576,7 +576,7 @@ def test_a_part_that_tells_of_a_fault_is_not_outvoted_by_the_rest(text: str) -> 
     """A bad exit status, count or row outweighs a general "OK" in the text."""
     told = read(text)
     assert told.status == 1
-    assert any(each.fault for each in told.unread)
+    assert any(each.fault for each in told.unparsed)
 
 
 def test_a_whole_exit_status_without_findings_is_well() -> None:

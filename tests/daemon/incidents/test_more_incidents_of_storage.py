@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.live import text, watched
-from support.storage_incidents import INCIDENTS, WITHOUT_LOG, Machine, Wanted
+from support.storage_incidents import INCIDENTS, WITHOUT_LOG, FakeMachine, Wanted
 from support.storage_reviews import REVIEWS, REVIEWS_WITHOUT_LOG
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ LOOKS_SECONDS = 2.0
 """That the test itself lets pass around the fault."""
 
 
-def told(tmp_path: Path, story: Told, *, log: bool) -> tuple[Machine, list[EmailMessage]]:
+def told(tmp_path: Path, story: Told, *, log: bool) -> tuple[FakeMachine, list[EmailMessage]]:
     """Play an incident; return the machine and its mails."""
-    machine = Machine(tmp_path, log=log)
+    machine = FakeMachine(tmp_path, log=log)
     steps = story(machine)
     found: list[EmailMessage] = []
     quiet = next(steps)
@@ -43,7 +43,7 @@ def told(tmp_path: Path, story: Told, *, log: bool) -> tuple[Machine, list[Email
     return machine, found
 
 
-def judged(machine: Machine, mails: list[EmailMessage], wanted: Wanted) -> list[str]:
+def judged(machine: FakeMachine, mails: list[EmailMessage], wanted: Wanted) -> list[str]:
     """Return what is not as it was wanted."""
     subjects = [str(mail["Subject"]) for mail in mails]
     over = [s for s in subjects if s.startswith(OVER)]

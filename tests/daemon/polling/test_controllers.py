@@ -10,7 +10,13 @@ import pytest
 from support.memory import Memory
 
 from iowarden.collectors.machine import Root, probe_path
-from iowarden.collectors.model import AbsentError, LateError, MissingError, ReadError, StuckError
+from iowarden.collectors.model import (
+    AbsentError,
+    DeadlineError,
+    ProgramNotFoundError,
+    ReadError,
+    StuckError,
+)
 from iowarden.collectors.program import run_program
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.backend import Backend
@@ -65,7 +71,7 @@ TREAD = {
 }
 
 
-class Machine(Root):
+class FakeMachine(Root):
     """Our machine with other PCI drivers, and a probe that answers from a table."""
 
     def __init__(self, *drivers: str) -> None:
@@ -94,7 +100,7 @@ class Machine(Root):
         assert (verb, deadline_seconds >= 60) == ("run", True)
         command = " ".join(arguments)
         self.asked.append(command)
-        found = self.answers.get(command, MissingError(f"'{arguments[0]}': install it"))
+        found = self.answers.get(command, ProgramNotFoundError(f"'{arguments[0]}': install it"))
         if isinstance(found, Exception):
             raise found
         text = found if isinstance(found, str) else found()
@@ -126,14 +132,14 @@ def unread(value: Controllers) -> list[dict[str, str]]:
 
 
 @pytest.fixture
-def areca() -> Machine:
+def areca() -> FakeMachine:
     """Return a machine with one Areca controller and months of log."""
-    machine = Machine(ARCMSR)
+    machine = FakeMachine(ARCMSR)
     machine.answers = {**AREAD, "cli64 event info": HEADER + POWERED_ON + DONE}
     return machine
 
 
-def test_a_controller_its_disks_and_its_new_events(areca: Machine) -> None:
+def test_a_controller_its_disks_and_its_new_events(areca: FakeMachine) -> None:
     """The log of the first poll is a baseline; later entries are reported once."""
     poller = areca.poller()
     first = areca.look(poller)
@@ -154,7 +160,7 @@ def test_a_controller_its_disks_and_its_new_events(areca: Machine) -> None:
     assert areca.look(poller).events == ()
 
 
-def test_each_question_has_its_own_period(areca: Machine) -> None:
+def test_each_question_has_its_own_period(areca: FakeMachine) -> None:
     """Log every five minutes, state every quarter of an hour, identity of a disk only once."""
     poller = areca.poller()
     for _ in range(7):
@@ -166,7 +172,7 @@ def test_each_question_has_its_own_period(areca: Machine) -> None:
     assert "cli64 disk info drv=3" not in asked
 
 
-def test_a_disk_that_takes_the_place_of_another_is_asked_who_it_is(areca: Machine) -> None:
+def test_a_disk_that_takes_the_place_of_another_is_asked_who_it_is(areca: FakeMachine) -> None:
     """The raid set was degraded between the two polls."""
     poller = areca.poller()
     areca.look(poller)
@@ -176,7 +182,7 @@ def test_a_disk_that_takes_the_place_of_another_is_asked_who_it_is(areca: Machin
     assert [disk.serial for disk in found.disks] == ["S1", "S9"]
 
 
-def test_events_go_on_where_a_former_run_ended(areca: Machine) -> None:
+def test_events_go_on_where_a_former_run_ended(areca: FakeMachine) -> None:
     """Stored with the events, the cursor loses none of them over a restart."""
     cursors = areca.look(areca.poller()).cursors
     kept = json.loads(json.dumps({n: [c.listing, c.serial] for n, c in cursors.items()}))
@@ -186,7 +192,7 @@ def test_events_go_on_where_a_former_run_ended(areca: Machine) -> None:
     assert [event.kind for event in areca.look(poller).events] == ["areca_reading_error"]
 
 
-def test_the_log_of_another_card_is_a_baseline(areca: Machine) -> None:
+def test_the_log_of_another_card_is_a_baseline(areca: FakeMachine) -> None:
     """A replacement controller brings the log of another machine."""
     cursors = areca.look(areca.poller()).cursors
     areca.answers["cli64 sys info"] = AREAD["cli64 sys info"].replace("Y1", "Y2")
@@ -198,7 +204,7 @@ def test_the_log_of_another_card_is_a_baseline(areca: Machine) -> None:
     assert found.cursors["areca 1"].serial == "Y2"
 
 
-def test_a_cleared_log_is_a_gap_that_is_told_once(areca: Machine) -> None:
+def test_a_cleared_log_is_a_gap_that_is_told_once(areca: FakeMachine) -> None:
     """The log was cleared, and an event was added after that."""
     poller = areca.poller()
     areca.look(poller)
@@ -209,7 +215,7 @@ def test_a_cleared_log_is_a_gap_that_is_told_once(areca: Machine) -> None:
     assert areca.look(poller).gaps == ()
 
 
-def test_a_log_that_stays_shorter_than_it_was_is_told_once(areca: Machine) -> None:
+def test_a_log_that_stays_shorter_than_it_was_is_told_once(areca: FakeMachine) -> None:
     """Its newest entries are missing, and no new one is added."""
     areca.answers["cli64 event info"] = HEADER + READING + POWERED_ON + DONE
     poller = areca.poller()
@@ -219,7 +225,7 @@ def test_a_log_that_stays_shorter_than_it_was_is_told_once(areca: Machine) -> No
     assert areca.look(poller).gaps == ()
 
 
-def test_a_log_that_was_cut_off_loses_nothing(areca: Machine) -> None:
+def test_a_log_that_was_cut_off_loses_nothing(areca: FakeMachine) -> None:
     """An incomplete listing is not used; the next one reports all events."""
     poller = areca.poller()
     areca.look(poller)
@@ -235,7 +241,7 @@ def test_a_log_that_was_cut_off_loses_nothing(areca: Machine) -> None:
 
 def test_without_the_program_nobody_knows() -> None:
     """The controller is present, so its missing program is reported, with its name."""
-    found = Machine(ARCMSR)
+    found = FakeMachine(ARCMSR)
     value = found.look(found.poller())
     assert value.controllers == ()
     assert [problem.reason for problem in value.problems] == ["'cli64': install it"]
@@ -251,10 +257,11 @@ def test_without_the_program_nobody_knows() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [LateError("killed after 60 s"), StuckError("in the kernel"), ReadError("no answer")]
+    "error",
+    [DeadlineError("killed after 60 s"), StuckError("in the kernel"), ReadError("no answer")],
 )
 def test_a_program_that_hangs_is_told_and_the_last_state_is_not_for_ever(
-    areca: Machine, error: Exception
+    areca: FakeMachine, error: Exception
 ) -> None:
     """No second run follows one that hangs; the last values expire after three poll intervals."""
     poller = areca.poller()
@@ -262,7 +269,7 @@ def test_a_program_that_hangs_is_told_and_the_last_state_is_not_for_ever(
     areca.answers = dict.fromkeys(areca.answers, error)
     areca.asked.clear()
     found = areca.look(poller, STATE_SECONDS)
-    assert len(areca.asked) == 1 or not isinstance(error, LateError | StuckError)
+    assert len(areca.asked) == 1 or not isinstance(error, DeadlineError | StuckError)
     assert len(found.controllers) == 1
     assert str(error) in found.problems[0].reason
     later = areca.look(poller, 3 * STATE_SECONDS)
@@ -272,7 +279,7 @@ def test_a_program_that_hangs_is_told_and_the_last_state_is_not_for_ever(
 
 def test_a_program_that_lists_nothing_is_no_machine_without_faults() -> None:
     """The driver has a host, but tw_cli finds no controller."""
-    found = Machine(THREEWARE)
+    found = FakeMachine(THREEWARE)
     found.answers = {"tw_cli show": TREAD["tw_cli show"].splitlines()[0] + "\n"}
     value = found.look(found.poller())
     assert value.controllers == ()
@@ -285,7 +292,7 @@ def test_a_program_that_lists_nothing_is_no_machine_without_faults() -> None:
     assert next(iter(controller.unread(value)))[0] == ()
 
 
-def test_what_is_not_read_is_a_part_or_the_log(areca: Machine) -> None:
+def test_what_is_not_read_is_a_part_or_the_log(areca: FakeMachine) -> None:
     """An old tool does not support 'hw info', and the log is damaged; everything else is read."""
     areca.answers["cli64 hw info"] = "ErrMsg: Unknown Command"
     areca.answers["cli64 event info"] = "garbage"
@@ -299,12 +306,12 @@ def test_what_is_not_read_is_a_part_or_the_log(areca: Machine) -> None:
 
 def test_while_one_maker_hangs_the_other_is_told() -> None:
     """A machine with two controllers, one of which fails."""
-    found = Machine(ARCMSR, THREEWARE)
+    found = FakeMachine(ARCMSR, THREEWARE)
     release = threading.Event()
 
     def hang() -> str:
         assert release.wait(DEADLINE_SECONDS)
-        raise LateError("killed")
+        raise DeadlineError("killed")
 
     found.answers = {**TREAD, "cli64 sys info": hang}
     poller = ControllerPoller(BACKENDS, lambda: found.now, first_seconds=0)
@@ -330,7 +337,7 @@ def test_while_one_maker_hangs_the_other_is_told() -> None:
 
 def test_two_controllers_that_are_alike_are_two() -> None:
     """Two of a kind: each is polled by its number, and its host is not guessed."""
-    found = Machine(ARCMSR, ARCMSR.replace("03:00.0/host2", "05:00.0/host4"))
+    found = FakeMachine(ARCMSR, ARCMSR.replace("03:00.0/host2", "05:00.0/host4"))
     log = {"cli64 event info": HEADER + POWERED_ON + DONE}
     for number in (1, 2):
         for command, text in {**AREAD, **log}.items():
@@ -362,7 +369,7 @@ def without_log(*names: str) -> Backend:
 
 def test_a_controller_without_a_log_is_asked_for_its_state_alone() -> None:
     """It has its own poll interval, no cursor, and its program may report its host."""
-    found = Machine(HBA)
+    found = FakeMachine(HBA)
     found.answers = {"sas3ircu LIST": "", "sas3ircu 0 DISPLAY": "SAS3008"}
     poller = ControllerPoller([without_log("sas3ircu 0")], lambda: found.now)
     for _ in range(7):
@@ -375,7 +382,7 @@ def test_a_controller_without_a_log_is_asked_for_its_state_alone() -> None:
 
 def test_a_plain_adapter_is_no_problem() -> None:
     """It has no arrays to be polled."""
-    found = Machine(HBA)
+    found = FakeMachine(HBA)
     found.answers = {"sas3ircu LIST": ""}
     value = found.look(ControllerPoller([without_log()], lambda: found.now))
     assert value == controller.Controllers()
@@ -383,7 +390,7 @@ def test_a_plain_adapter_is_no_problem() -> None:
 
 def test_a_machine_without_such_a_controller_has_no_such_source() -> None:
     """No program is run."""
-    found = Machine("/sys/bus/pci/drivers/ahci/0000:00:1f.2/host0")
+    found = FakeMachine("/sys/bus/pci/drivers/ahci/0000:00:1f.2/host0")
     with pytest.raises(AbsentError):
         found.poller().read(found)
     assert found.asked == []
@@ -391,7 +398,7 @@ def test_a_machine_without_such_a_controller_has_no_such_source() -> None:
 
 def test_series_of_a_controller() -> None:
     """Each state is 1, with its meaning and the program's own word as labels."""
-    found = Machine(THREEWARE)
+    found = FakeMachine(THREEWARE)
     found.answers = dict(TREAD)
     samples = controller.emit(found.look(found.poller()))
     names = {family.name for family in controller.FAMILIES}
@@ -407,7 +414,7 @@ def test_series_of_a_controller() -> None:
 
 def test_a_unit_is_the_disk_of_the_same_serial_number() -> None:
     """Polled once; the address is where the driver shows it."""
-    found = Machine(THREEWARE)
+    found = FakeMachine(THREEWARE)
     found.answers = dict(TREAD)
     poller = found.poller()
     for _ in range(4):
@@ -419,7 +426,7 @@ def test_a_unit_is_the_disk_of_the_same_serial_number() -> None:
     assert controller.scsi_address("", unit.address) == ""
 
 
-def test_a_recording_plays_what_was_told(areca: Machine) -> None:
+def test_a_recording_plays_what_was_told(areca: FakeMachine) -> None:
     """A recording holds enough to get the same result again."""
     live = areca.look(areca.poller())
     assert probe_path("run", ("cli64", "event", "info")) in areca.told

@@ -118,7 +118,7 @@ class Journal:
         return json.dumps(verbs.journal(tuple(arguments), str(self.directory)))
 
 
-class Machine:
+class FakeMachine:
     """A machine with a kernel and a journal of its own; runs of iowarden on it."""
 
     def __init__(self, directory: Path) -> None:
@@ -166,9 +166,9 @@ class Machine:
 
 
 @pytest.fixture
-def this(tmp_path: Path) -> Iterator[Machine]:
+def this(tmp_path: Path) -> Iterator[FakeMachine]:
     """Yield a machine, and close everything of it."""
-    machine = Machine(tmp_path)
+    machine = FakeMachine(tmp_path)
     yield machine
     machine.journal.answers.set()
     machine.kernel.break_off()
@@ -191,7 +191,7 @@ def sectors(value: KernelLog) -> list[int | None]:
 # --- live
 
 
-def test_a_bad_sector_is_told_in_the_look_after_it(this: Machine) -> None:
+def test_a_bad_sector_is_told_in_the_look_after_it(this: FakeMachine) -> None:
     """Once, with its device, boot and Unix time."""
     reader = this.running()
     this.kernel.say(record(1, BAD.format("sdb", 8), UP_SECONDS + 0.5, pairs=" SUBSYSTEM=block\n"))
@@ -206,7 +206,7 @@ def test_a_bad_sector_is_told_in_the_look_after_it(this: Machine) -> None:
     assert reader.read(this.root).events == ()
 
 
-def test_a_quiet_kernel_changes_nothing(this: Machine) -> None:
+def test_a_quiet_kernel_changes_nothing(this: FakeMachine) -> None:
     """The same value again, so that nothing is computed for it."""
     reader = this.running()
     first = reader.read(this.root)
@@ -214,7 +214,7 @@ def test_a_quiet_kernel_changes_nothing(this: Machine) -> None:
     assert reader.read(this.root) is first
 
 
-def test_a_clock_that_drifted_dates_no_event_outside_its_look(this: Machine) -> None:
+def test_a_clock_that_drifted_dates_no_event_outside_its_look(this: FakeMachine) -> None:
     """The kernel's time stamps are minutes behind after months; the line gets this second."""
     reader = this.running()
     this.up_seconds, this.now = this.up_seconds + 1, this.now + 1
@@ -223,7 +223,9 @@ def test_a_clock_that_drifted_dates_no_event_outside_its_look(this: Machine) -> 
     assert event.realtime_seconds == this.now - 1
 
 
-def test_every_kind_is_counted_from_nought_and_a_device_from_its_first_look(this: Machine) -> None:
+def test_every_kind_is_counted_from_nought_and_a_device_from_its_first_look(
+    this: FakeMachine,
+) -> None:
     """A counter that appears with a value has no increase that a rule could see."""
     reader = this.running()
     (quiet,) = [reader.read(this.root)]
@@ -238,7 +240,7 @@ def test_every_kind_is_counted_from_nought_and_a_device_from_its_first_look(this
     assert numbers == [[0], [2], [2]]
 
 
-def test_what_a_program_wrote_is_no_event(this: Machine) -> None:
+def test_what_a_program_wrote_is_no_event(this: FakeMachine) -> None:
     """Facility 1: root wrote it to '/dev/kmsg'."""
     reader = this.running()
     this.kernel.say(record(1, BAD.format("sdb", 8), priority=8 + 3))
@@ -247,7 +249,7 @@ def test_what_a_program_wrote_is_no_event(this: Machine) -> None:
 
 
 def test_lines_that_the_ring_lost_are_an_event(
-    this: Machine, monkeypatch: pytest.MonkeyPatch
+    this: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel returns EPIPE and continues with its oldest record: the numbers show the loss."""
     reader = this.running()
@@ -267,14 +269,14 @@ def test_lines_that_the_ring_lost_are_an_event(
     assert reader.read(this.root).gaps == 1
 
 
-def test_a_record_that_is_none_is_a_gap_and_stops_nothing(this: Machine) -> None:
+def test_a_record_that_is_none_is_a_gap_and_stops_nothing(this: FakeMachine) -> None:
     """Any such record is reported."""
     reader = this.running()
     this.kernel.say(b"nonsense", record(1, BAD.format("sdb", 8)))
     assert told(reader.read(this.root)) == [("log_gap", ""), ("block_medium_error", "sdb")]
 
 
-def test_what_the_kernel_suppressed_is_counted(this: Machine) -> None:
+def test_what_the_kernel_suppressed_is_counted(this: FakeMachine) -> None:
     """Error counts are lower bounds, and this shows by how much."""
     reader = this.running()
     this.kernel.say(record(1, "print_req_error: 37 callbacks suppressed"))
@@ -283,7 +285,7 @@ def test_what_the_kernel_suppressed_is_counted(this: Machine) -> None:
     assert value.suppressed == 37
 
 
-def test_a_storm_is_a_count_with_its_first_and_last_lines(this: Machine) -> None:
+def test_a_storm_is_a_count_with_its_first_and_last_lines(this: FakeMachine) -> None:
     """Two disks fail with thousands of lines: all are counted, few are stored."""
     reader = this.running()
     sequence, every = 1, Counter[str]()
@@ -304,7 +306,7 @@ def test_a_storm_is_a_count_with_its_first_and_last_lines(this: Machine) -> None
     assert last.gaps == 0
 
 
-def test_a_storm_is_told_while_it_lasts(this: Machine) -> None:
+def test_a_storm_is_told_while_it_lasts(this: FakeMachine) -> None:
     """Lines arrive faster than they are read: the poll ends, the next one continues there."""
     reader = this.running()
     this.kernel.say(*(record(n, BAD.format("sdb", n)) for n in range(1, 101)))
@@ -325,7 +327,7 @@ def test_a_storm_is_told_while_it_lasts(this: Machine) -> None:
     assert looks[-1].gaps == 0
 
 
-def test_a_line_that_a_storm_held_up_has_its_own_time(this: Machine) -> None:
+def test_a_line_that_a_storm_held_up_has_its_own_time(this: FakeMachine) -> None:
     """It was logged before polls that did not reach it: their times do not limit its own."""
     begun, printed = this.up_seconds, this.now
 
@@ -347,7 +349,7 @@ def test_a_line_that_a_storm_held_up_has_its_own_time(this: Machine) -> None:
     assert times == [pytest.approx(printed + said - begun, abs=0.5)] * 30
 
 
-def test_devices_without_end_are_counted_together(this: Machine) -> None:
+def test_devices_without_end_are_counted_together(this: FakeMachine) -> None:
     """Names that never occur again must not fill the memory, and every line is counted."""
     reader = this.running()
     count = kernel_log.MOST_PAIRS + 500
@@ -359,7 +361,7 @@ def test_devices_without_end_are_counted_together(this: Machine) -> None:
     assert sum(value.counts.values()) == count
 
 
-def test_a_sense_whose_next_line_does_not_come_is_told_a_look_later(this: Machine) -> None:
+def test_a_sense_whose_next_line_does_not_come_is_told_a_look_later(this: FakeMachine) -> None:
     """Until then the cursor stays before it: after a restart it is read again."""
     reader = this.running()
     this.kernel.say(record(1, "sd 0:0:1:0: [sdb] tag#5 Sense Key : Not Ready [current]"))
@@ -373,7 +375,7 @@ def test_a_sense_whose_next_line_does_not_come_is_told_a_look_later(this: Machin
     assert value.cursor.sequence == 1
 
 
-def test_a_log_that_breaks_off_is_opened_again_and_nothing_told_twice(this: Machine) -> None:
+def test_a_log_that_breaks_off_is_opened_again_and_nothing_told_twice(this: FakeMachine) -> None:
     """What was read before the end is reported with what arrived meanwhile."""
     reader = this.running()
     this.kernel.say(record(1, BAD.format("sdb", 1)))
@@ -384,7 +386,7 @@ def test_a_log_that_breaks_off_is_opened_again_and_nothing_told_twice(this: Mach
     assert sectors(this.look(reader)) == [1, 2]
 
 
-def test_without_a_probe_there_is_no_log(this: Machine) -> None:
+def test_without_a_probe_there_is_no_log(this: FakeMachine) -> None:
     """The kernel is not quiet; and it is not requested again each second."""
     asked = []
 
@@ -415,7 +417,7 @@ def kernel_log_opens() -> bool:
 
 
 @pytest.mark.skipif(not kernel_log_opens(), reason="needs a '/dev/kmsg' that can be read")
-def test_this_machines_own_log_is_read(this: Machine) -> None:
+def test_this_machines_own_log_is_read(this: FakeMachine) -> None:
     """All its records, with consecutive numbers, and then no more."""
     reader = KernelLogPoller(
         lambda: os.open("/dev/kmsg", os.O_RDONLY | os.O_CLOEXEC), time.monotonic, time.time
@@ -429,7 +431,7 @@ def test_this_machines_own_log_is_read(this: Machine) -> None:
 # --- after a start
 
 
-def test_a_run_begins_where_the_last_one_stopped(this: Machine) -> None:
+def test_a_run_begins_where_the_last_one_stopped(this: FakeMachine) -> None:
     """The ring buffer still holds all: the journal is not read, and no line is reported twice."""
     this.kernel.say(*(record(n, BAD.format("sdb", n)) for n in range(20)))
     for last in range(20):
@@ -440,7 +442,7 @@ def test_a_run_begins_where_the_last_one_stopped(this: Machine) -> None:
     assert this.journal.asked == []
 
 
-def test_the_first_sight_is_no_news(this: Machine) -> None:
+def test_the_first_sight_is_no_news(this: FakeMachine) -> None:
     """The baseline is a day of journal and ring buffer, without duplicates and older lines."""
     day = kernel_log.FIRST_SIGHT_SECONDS
     lines = [(UP_SECONDS - day - 10, 1), (UP_SECONDS - 60, 2), (UP_SECONDS - 50, 3)]
@@ -458,7 +460,7 @@ def test_the_first_sight_is_no_news(this: Machine) -> None:
     assert sectors(reader.read(this.root)) == [5]
 
 
-def test_a_ring_older_than_a_day_is_found_for_its_last_day_only(this: Machine) -> None:
+def test_a_ring_older_than_a_day_is_found_for_its_last_day_only(this: FakeMachine) -> None:
     """A disk that failed last year is no finding."""
     day = kernel_log.FIRST_SIGHT_SECONDS
     this.journal.write("a.journal", (this.boot_id, UP_SECONDS, "quiet", this.now))
@@ -468,7 +470,7 @@ def test_a_ring_older_than_a_day_is_found_for_its_last_day_only(this: Machine) -
     assert [e.sector for e in value.baseline] == [2]
 
 
-def test_what_the_ring_lost_while_nobody_looked_comes_from_the_journal(this: Machine) -> None:
+def test_what_the_ring_lost_while_nobody_looked_comes_from_the_journal(this: FakeMachine) -> None:
     """Each line once, although ring buffer and journal overlap, wherever the overlap begins."""
     start = this.now - 100
     at = [UP_SECONDS - 100 + n / 4 for n in range(40)]
@@ -484,7 +486,7 @@ def test_what_the_ring_lost_while_nobody_looked_comes_from_the_journal(this: Mac
         assert value.gaps == 0
 
 
-def test_the_end_of_the_boot_before_comes_from_the_journal(this: Machine) -> None:
+def test_the_end_of_the_boot_before_comes_from_the_journal(this: FakeMachine) -> None:
     """The disk's last messages before a crash are reported after the next boot; none twice."""
     this.journal.write(
         "a.journal",
@@ -504,7 +506,7 @@ def test_the_end_of_the_boot_before_comes_from_the_journal(this: Machine) -> Non
         assert value.cursor.journal != journal
 
 
-def test_live_lines_are_told_while_the_journal_hangs(this: Machine) -> None:
+def test_live_lines_are_told_while_the_journal_hangs(this: FakeMachine) -> None:
     """The cursor waits for it: after a kill until then, all of it is reported again."""
     this.kernel.say(record(9, BAD.format("sdb", 9)))
     this.journal.write("a.journal", (OTHER_BOOT, 103.0, BAD.format("sdb", 8), this.now - 9))
@@ -524,7 +526,7 @@ def test_live_lines_are_told_while_the_journal_hangs(this: Machine) -> None:
     assert (third.cursor.boot_id, third.cursor.sequence) == (this.boot_id, 10)
 
 
-def test_a_journal_that_does_not_answer_is_a_gap(this: Machine) -> None:
+def test_a_journal_that_does_not_answer_is_a_gap(this: FakeMachine) -> None:
     """The lines of the previous boot are unknown: that is reported, like the live ones."""
     this.kernel.say(record(9, BAD.format("sdb", 9)))
     value = this.look(this.started(Cursor("", OTHER_BOOT, 77, 102.0, this.now)))
@@ -533,7 +535,7 @@ def test_a_journal_that_does_not_answer_is_a_gap(this: Machine) -> None:
     assert value.gaps == 1
 
 
-def test_a_journal_without_the_lines_that_the_ring_lost_is_a_gap(this: Machine) -> None:
+def test_a_journal_without_the_lines_that_the_ring_lost_is_a_gap(this: FakeMachine) -> None:
     """It was deleted, or journald did not run."""
     this.journal.write("a.journal", (this.boot_id, 1.0, "quiet", this.now - 1000))
     this.kernel.say(record(500, BAD.format("sdb", 9)))
@@ -541,7 +543,9 @@ def test_a_journal_without_the_lines_that_the_ring_lost_is_a_gap(this: Machine) 
     assert told(this.look(this.started(cursor))).count(("log_gap", "")) == 1
 
 
-def test_a_day_without_iowarden_and_without_a_place_in_the_journal_is_a_gap(this: Machine) -> None:
+def test_a_day_without_iowarden_and_without_a_place_in_the_journal_is_a_gap(
+    this: FakeMachine,
+) -> None:
     """The journal is then read for one day only."""
     this.journal.write("a.journal", (OTHER_BOOT, 1.0, "quiet", this.now - 1000))
     this.kernel.say(record(0, "Linux version", 0.0))
@@ -549,7 +553,7 @@ def test_a_day_without_iowarden_and_without_a_place_in_the_journal_is_a_gap(this
     assert told(this.look(this.started(cursor))) == [("log_gap", "")]
 
 
-def test_lines_of_earlier_boots_are_not_told_again(this: Machine) -> None:
+def test_lines_of_earlier_boots_are_not_told_again(this: FakeMachine) -> None:
     """The journal still has them; the cursor is in this boot, the ring buffer has lost some."""
     this.journal.write(
         "a.journal",
@@ -562,7 +566,7 @@ def test_lines_of_earlier_boots_are_not_told_again(this: Machine) -> None:
     assert (sectors(value), value.gaps) == ([3], 0)
 
 
-def test_a_sense_that_ends_a_boot_is_told_once(this: Machine) -> None:
+def test_a_sense_that_ends_a_boot_is_told_once(this: FakeMachine) -> None:
     """The line that would follow was never written."""
     this.journal.write(
         "a.journal",
@@ -574,7 +578,7 @@ def test_a_sense_that_ends_a_boot_is_told_once(this: Machine) -> None:
     assert told(value) == [("scsi_not_ready", "sdb"), ("block_medium_error", "sdb")]
 
 
-def test_without_a_place_in_the_journal_the_time_tells_which_boot_is_new(this: Machine) -> None:
+def test_without_a_place_in_the_journal_the_time_tells_which_boot_is_new(this: FakeMachine) -> None:
     """Three boots in a day, the journal was not read in the second."""
     third = "11111111-9a6f-44d1-99ad-824270d0ef01"
     this.journal.write(
@@ -588,7 +592,7 @@ def test_without_a_place_in_the_journal_the_time_tells_which_boot_is_new(this: M
     assert (sectors(value), value.gaps) == ([3], 0)
 
 
-def test_records_of_two_processors_out_of_order_are_told_once(this: Machine) -> None:
+def test_records_of_two_processors_out_of_order_are_told_once(this: FakeMachine) -> None:
     """The oldest record of the ring buffer has a slightly later time stamp than the next one."""
     at = (UP_SECONDS - 50, UP_SECONDS - 50.2, UP_SECONDS - 49)
     texts = [BAD.format("sdb", n) for n in range(3)]
@@ -600,7 +604,7 @@ def test_records_of_two_processors_out_of_order_are_told_once(this: Machine) -> 
     assert sorted(n or 0 for n in sectors(value)) == [0, 1, 2, 9]
 
 
-def test_what_was_deleted_of_the_journal_is_a_gap_only_where_it_was_news(this: Machine) -> None:
+def test_what_was_deleted_of_the_journal_is_a_gap_only_where_it_was_news(this: FakeMachine) -> None:
     """After months it no longer holds its position, but all entries since the cursor."""
     for name, first in (("a", 0), ("b", 10)):
         lines = range(first, first + 10)
@@ -617,7 +621,7 @@ def test_what_was_deleted_of_the_journal_is_a_gap_only_where_it_was_news(this: M
         assert value.gaps == gaps
 
 
-def test_after_a_journal_that_did_not_answer_a_day_is_asked_for(this: Machine) -> None:
+def test_after_a_journal_that_did_not_answer_a_day_is_asked_for(this: FakeMachine) -> None:
     """Its old position would bring back boots that were reported already."""
     this.kernel.say(record(9, "quiet"))
     value = this.look(this.started(Cursor(PLACE, OTHER_BOOT, 77, 102.0, this.now)))
@@ -701,7 +705,7 @@ def test_a_recording_without_a_log_has_none(machine: MachineMaker) -> None:
         KernelLogPoller(None, lambda: 10.0).read(machine({"/proc": None}))
 
 
-def test_a_live_log_is_recorded_and_played_again(this: Machine, machine: MachineMaker) -> None:
+def test_a_live_log_is_recorded_and_played_again(this: FakeMachine, machine: MachineMaker) -> None:
     """A replay reports the same events for the same lines."""
     reader = this.running()
     seen: dict[str, bytes] = {}

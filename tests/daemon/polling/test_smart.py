@@ -104,7 +104,7 @@ def test_what_never_came_is_played_as_well(machine: MachineMaker) -> None:
     played.later(0.0, {NAME: output()})
     disk = only(played.later(900.0, {NAME: json.dumps({"cover": "stuck", "reason": "it hangs"})}))
     assert (disk.key, disk.polled.cover, disk.polled.reason) == (
-        *("WD-WCC130123456", Cover.STUCK, "it hangs"),
+        *("WD-WCC130123456", Cover.HUNG, "it hangs"),
     )
     assert disk.polled.drive is not None
 

@@ -214,7 +214,7 @@ def test_a_drive_that_hangs_keeps_no_other(bench: Bench) -> None:
     while covers(poller.read(bench.root)).get("SERIAL-1-1") is not Cover.READ:
         assert time.monotonic() < deadline
         poller.settled(0.1)
-    assert covers(poller.read(bench.root))["/dev/bus/0 -d megaraid,0"] is Cover.NOT_YET
+    assert covers(poller.read(bench.root))["/dev/bus/0 -d megaraid,0"] is Cover.NOT_POLLED_YET
     bench.now += 1.5 * 3600.0
     while bench.runs()["1-1"] < 2:
         assert time.monotonic() < deadline
@@ -292,11 +292,11 @@ def test_a_drive_is_woken_only_after_what_is_configured(bench: Bench) -> None:
     ("text", "cover", "reason"),
     [
         ("exit 1", Cover.UNPARSED, "status 1"),
-        ("kill -SEGV $$", Cover.FAILED, "signal 11"),
+        ("kill -SEGV $$", Cover.UNREADABLE, "signal 11"),
         ("printf '\\377\\376\\0\\1'; exit 0", Cover.UNPARSED, "expected"),
         ("printf '{\"smartctl\":'; exit 0", Cover.UNPARSED, ""),
-        ("head -c 9000000 /dev/zero | tr '\\0' x; exit 0", Cover.FAILED, "at most"),
-        (ASLEEP.replace("STANDBY", "SLEEP"), Cover.FAILED, "for a disk that fails its query"),
+        ("head -c 9000000 /dev/zero | tr '\\0' x; exit 0", Cover.UNREADABLE, "at most"),
+        (ASLEEP.replace("STANDBY", "SLEEP"), Cover.UNREADABLE, "for a disk that fails its query"),
     ],
     ids=["nothing", "a crash", "binary", "cut off", "too much", "fails every command"],
 )

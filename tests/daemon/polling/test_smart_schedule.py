@@ -17,7 +17,7 @@ SDA = Target("/dev/sda", "sat", "sda", "host0", "ahci")
 OPTIONS = Options()
 READ = Answer(Cover.READ, drive=Drive(Protocol.ATA, serial="S1"))
 LATE = Answer(Cover.TIMEOUT, "killed", late=True)
-NOBODY = Answer(Cover.FAILED, "the probe is busy", ran=False, passing=True)
+NOBODY = Answer(Cover.UNREADABLE, "the probe is busy", ran=False, passing=True)
 
 
 def method(target: Target = SDA) -> AccessMethod:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.daemon.probe import allowed
-from iowarden.daemon.probe.programs import MissingError, Programs, RefusedError
+from iowarden.daemon.probe.programs import NotInstalledError, Programs, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -416,7 +416,7 @@ def test_any_garbage_is_refused_with_a_reason(arguments: list[str]) -> None:
         allowed.match(tuple(arguments))
 
 
-class Machine:
+class FakeMachine:
     """A directory with programs, devices and kernel files, owned by the user who runs the tests."""
 
     def __init__(self, root: Path) -> None:
@@ -479,9 +479,9 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
+def machine(tmp_path: Path) -> FakeMachine:
     """A machine with a few programs in their usual places."""
-    made = Machine(tmp_path)
+    made = FakeMachine(tmp_path)
     tmp_path.chmod(0o755)
     for name in ("smartctl", "mdadm", "debugfs", "xfs_io", "cli64", "tw_cli"):
         made.program(f"/usr/sbin/{name}")
@@ -490,7 +490,7 @@ def machine(tmp_path: Path) -> Machine:
     return made
 
 
-def test_programs_are_found_at_their_places_and_started_as_asked(machine: Machine) -> None:
+def test_programs_are_found_at_their_places_and_started_as_asked(machine: FakeMachine) -> None:
     """'storcli64' is where its vendor installs it; the command has its path and all arguments."""
     programs = machine.programs()
     assert programs.found()["storcli64"] == "/opt/MegaRAID/storcli/storcli64"
@@ -503,49 +503,53 @@ def test_programs_are_found_at_their_places_and_started_as_asked(machine: Machin
     assert (command.controllers, command.devices) == (frozenset({"sda"}), ("sda",))
 
 
-def test_a_program_that_is_not_installed_is_missing_and_not_forbidden(machine: Machine) -> None:
+def test_a_program_that_is_not_installed_is_missing_and_not_forbidden(machine: FakeMachine) -> None:
     """The daemon treats a missing ssacli as absent; the text has the searched paths."""
     with pytest.raises(
-        MissingError, match=r"'ssacli': not found at /opt/smartstorageadmin/.*install"
+        NotInstalledError, match=r"'ssacli': not found at /opt/smartstorageadmin/.*install"
     ):
         machine.programs().resolve(["ssacli", "version"])
 
 
-def test_a_program_that_is_not_on_the_list_is_refused_though_it_is_there(machine: Machine) -> None:
+def test_a_program_that_is_not_on_the_list_is_refused_though_it_is_there(
+    machine: FakeMachine,
+) -> None:
     """A shell next to smartctl is not run."""
     machine.program("/usr/sbin/sh")
     with pytest.raises(RefusedError, match="expected a program that root may run, got 'sh'"):
         machine.programs().resolve(["sh", "-c", "id"])
 
 
-def test_the_environment_decides_nothing(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_decides_nothing(
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A PATH with another mdadm in front is ignored."""
     machine.program("/tmp/mdadm")
     monkeypatch.setenv("PATH", str(machine.root / "tmp"))
     assert machine.programs().found()["mdadm"] == "/usr/sbin/mdadm"
 
 
-def writable_by_group(machine: Machine) -> None:
+def writable_by_group(machine: FakeMachine) -> None:
     """The program's group may change it."""
     (machine.root / "usr/sbin/smartctl").chmod(0o775)
 
 
-def in_an_open_directory(machine: Machine) -> None:
+def in_an_open_directory(machine: FakeMachine) -> None:
     """Any user may replace the program."""
     (machine.root / "usr/sbin").chmod(0o757)
 
 
-def in_an_open_root(machine: Machine) -> None:
+def in_an_open_root(machine: FakeMachine) -> None:
     """Any user may replace '/usr'."""
     machine.root.chmod(0o777)
 
 
-def below_an_open_directory(machine: Machine) -> None:
+def below_an_open_directory(machine: FakeMachine) -> None:
     """Any user may rename its directory, sticky bit or not."""
     (machine.root / "usr").chmod(0o1777)
 
 
-def a_link_into_an_open_directory(machine: Machine) -> None:
+def a_link_into_an_open_directory(machine: FakeMachine) -> None:
     """The link's target is where any user may change it."""
     (machine.root / "usr/sbin/smartctl").unlink()
     machine.program("/tmp/x/smartctl")
@@ -553,7 +557,7 @@ def a_link_into_an_open_directory(machine: Machine) -> None:
     (machine.root / "usr/sbin/smartctl").symlink_to("/tmp/x/smartctl")
 
 
-def a_link_through_an_open_directory(machine: Machine) -> None:
+def a_link_through_an_open_directory(machine: FakeMachine) -> None:
     """The target is safe, but the link to it is not."""
     machine.program("/opt/real/smartctl")
     (machine.root / "usr/sbin/smartctl").unlink()
@@ -562,24 +566,24 @@ def a_link_through_an_open_directory(machine: Machine) -> None:
     (machine.root / "usr/sbin/smartctl").symlink_to("../../srv/hop/smartctl")
 
 
-def not_a_program(machine: Machine) -> None:
+def not_a_program(machine: FakeMachine) -> None:
     """A text file with that name."""
     (machine.root / "usr/sbin/smartctl").chmod(0o644)
 
 
-def a_pipe(machine: Machine) -> None:
+def a_pipe(machine: FakeMachine) -> None:
     """Something that would block a process that opens it."""
     (machine.root / "usr/sbin/smartctl").unlink()
     os.mkfifo(machine.root / "usr/sbin/smartctl", 0o755)
 
 
-def a_circle(machine: Machine) -> None:
+def a_circle(machine: FakeMachine) -> None:
     """A link to itself."""
     (machine.root / "usr/sbin/smartctl").unlink()
     (machine.root / "usr/sbin/smartctl").symlink_to("smartctl")
 
 
-UNSAFE: list[Callable[[Machine], None]] = [
+UNSAFE: list[Callable[[FakeMachine], None]] = [
     *(writable_by_group, in_an_open_directory, in_an_open_root, below_an_open_directory),
     *(not_a_program, a_pipe),
     *(a_link_into_an_open_directory, a_link_through_an_open_directory, a_circle),
@@ -588,7 +592,7 @@ UNSAFE: list[Callable[[Machine], None]] = [
 
 @pytest.mark.parametrize("spoil", UNSAFE, ids=lambda spoil: spoil.__name__)
 def test_a_program_that_others_may_change_is_refused(
-    machine: Machine, spoil: Callable[[Machine], None]
+    machine: FakeMachine, spoil: Callable[[FakeMachine], None]
 ) -> None:
     """Before iowarden starts or while it runs: the reason is stored, and reported once."""
     programs = machine.programs()
@@ -596,7 +600,7 @@ def test_a_program_that_others_may_change_is_refused(
     for _ in range(2):
         with pytest.raises(RefusedError, match="'/usr/sbin/smartctl' is not used: ") as refusal:
             programs.resolve(["smartctl", "-V"])
-        assert not isinstance(refusal.value, MissingError)
+        assert not isinstance(refusal.value, NotInstalledError)
     assert len(programs.changes()) == 1
     assert programs.changes() == []
     assert "smartctl" not in programs.found()
@@ -606,14 +610,14 @@ def test_a_program_that_others_may_change_is_refused(
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
-def test_a_program_of_somebody_else_is_refused(machine: Machine) -> None:
+def test_a_program_of_somebody_else_is_refused(machine: FakeMachine) -> None:
     """Its owner may change it at any moment, whatever its mode is."""
     os.chown(machine.root / "usr/sbin/smartctl", 1, 0)
     with pytest.raises(RefusedError, match="got owner 1 and mode 0755"):
         machine.programs().resolve(["smartctl", "-V"])
 
 
-def test_a_safe_program_behind_an_unsafe_one_is_taken(machine: Machine) -> None:
+def test_a_safe_program_behind_an_unsafe_one_is_taken(machine: FakeMachine) -> None:
     """The vendor's directory is writable by all, the packaged program is not: that one is run."""
     (machine.root / "opt/MegaRAID").chmod(0o777)
     machine.program("/usr/local/sbin/storcli64")
@@ -622,7 +626,7 @@ def test_a_safe_program_behind_an_unsafe_one_is_taken(machine: Machine) -> None:
     assert "'/opt/MegaRAID'" in programs.problems()["storcli64"]
 
 
-def test_an_updated_program_is_taken_and_told_once(machine: Machine) -> None:
+def test_an_updated_program_is_taken_and_told_once(machine: FakeMachine) -> None:
     """A package installs a new smartctl while iowarden runs; then one comes as a link."""
     programs = machine.programs()
     programs.resolve(["smartctl", "-V"])
@@ -640,14 +644,14 @@ def test_an_updated_program_is_taken_and_told_once(machine: Machine) -> None:
     assert programs.resolve(["smartctl", "-V"]).path == str(machine.root / "opt/smart/smartctl-8")
 
 
-def test_a_program_that_is_installed_later_is_found(machine: Machine) -> None:
+def test_a_program_that_is_installed_later_is_found(machine: FakeMachine) -> None:
     """The user is told that ssacli is missing, installs it, and needs no restart."""
     programs = machine.programs()
     machine.program("/usr/sbin/ssacli")
     assert programs.resolve(["ssacli", "version"]).path.endswith("/usr/sbin/ssacli")
 
 
-def test_a_device_that_is_none_is_refused(machine: Machine) -> None:
+def test_a_device_that_is_none_is_refused(machine: FakeMachine) -> None:
     """A link to the passwords, a file, a directory, nothing at all: none of it is a disk."""
     machine.at("/etc/shadow").write_text("root:*")
     machine.at("/dev/sda").symlink_to("/etc/shadow")
@@ -668,7 +672,7 @@ def test_a_device_that_is_none_is_refused(machine: Machine) -> None:
             programs.resolve(["smartctl", *device.split()])
 
 
-def test_disks_of_a_simple_adapter_go_on_beside_each_other(machine: Machine) -> None:
+def test_disks_of_a_simple_adapter_go_on_beside_each_other(machine: FakeMachine) -> None:
     """Each disk is its own controller, by whichever of its names it is given."""
     machine.host(0, "ahci")
     machine.disk("sda", "0:0:0:0")
@@ -687,7 +691,7 @@ def test_disks_of_a_simple_adapter_go_on_beside_each_other(machine: Machine) -> 
 
 
 def test_two_areca_cards_are_asked_beside_each_other_and_the_vendors_program_waits_for_both(
-    machine: Machine,
+    machine: FakeMachine,
 ) -> None:
     """smartctl names a controller by its generic device; cli64 may access any, so it runs alone."""
     machine.host(4, "arcmsr")
@@ -705,13 +709,13 @@ def test_two_areca_cards_are_asked_beside_each_other_and_the_vendors_program_wai
     assert programs.resolve("smartctl -a -d areca,1 /dev/sg2".split()).devices == ()
 
 
-def test_a_vendors_program_without_its_adapter_has_a_name_to_wait_for(machine: Machine) -> None:
+def test_a_vendors_program_without_its_adapter_has_a_name_to_wait_for(machine: FakeMachine) -> None:
     """Two cli64 on a machine whose driver shows no host still do not run at the same time."""
     assert machine.controllers("cli64 event info") == {"areca"}
     assert machine.controllers("tw_cli info") == {"3ware"}
 
 
-def test_disks_behind_a_raid_controller_share_it(machine: Machine) -> None:
+def test_disks_behind_a_raid_controller_share_it(machine: FakeMachine) -> None:
     """MegaRAID, 3ware and Adaptec: whichever device names the controller, it is the one locked."""
     for number, driver in enumerate(("megaraid_sas", "3w-9xxx", "3w-9xxx", "aacraid", "hpsa")):
         machine.host(number, driver)
@@ -731,7 +735,7 @@ def test_disks_behind_a_raid_controller_share_it(machine: Machine) -> None:
     assert machine.controllers("smartctl -V") == set()
 
 
-def test_an_array_waits_for_all_its_disks(machine: Machine) -> None:
+def test_an_array_waits_for_all_its_disks(machine: FakeMachine) -> None:
     """mdadm and debugfs read the members: if one of them hangs, only that one counts as hung."""
     machine.host(0, "ahci")
     machine.host(1, "megaraid_sas")
@@ -757,7 +761,7 @@ def test_an_array_waits_for_all_its_disks(machine: Machine) -> None:
     assert (set(command.controllers), command.devices) == ({"sda"}, ("sda",))
 
 
-def test_xfs_is_asked_at_its_mount_point_and_nowhere_else(machine: Machine) -> None:
+def test_xfs_is_asked_at_its_mount_point_and_nowhere_else(machine: FakeMachine) -> None:
     """A directory of root's, a bound file, ext4: root opens nothing but a mounted XFS."""
     machine.disk("sda", "0:0:0:0")
     machine.program("/usr/bin/find")
@@ -787,7 +791,7 @@ def test_xfs_is_asked_at_its_mount_point_and_nowhere_else(machine: Machine) -> N
             programs.resolve(["find", path, *"-xdev -inum 9 -printf %y:%s:%p\\0 -quit".split()])
 
 
-def test_btrfs_is_asked_where_any_of_its_subvolumes_is_mounted(machine: Machine) -> None:
+def test_btrfs_is_asked_where_any_of_its_subvolumes_is_mounted(machine: FakeMachine) -> None:
     """Its number is no device's: the disk in the mount table is the one that may hang."""
     machine.disk("sda", "0:0:0:0")
     machine.program("/usr/bin/btrfs")
@@ -818,7 +822,7 @@ def test_btrfs_is_asked_where_any_of_its_subvolumes_is_mounted(machine: Machine)
     assert programs.resolve(tree).devices == ("dm-0",)
 
 
-def test_no_areca_is_asked_while_smartd_runs(machine: Machine) -> None:
+def test_no_areca_is_asked_while_smartd_runs(machine: FakeMachine) -> None:
     """The controller has one buffer for answers; other disks are polled all the same."""
     machine.host(4, "arcmsr")
     machine.generic("sg2", "4:0:16:0")

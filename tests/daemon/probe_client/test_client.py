@@ -18,7 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.smtp import DEADLINE_SECONDS
 
-from iowarden.collectors.model import AbsentError, LateError, MissingError, ReadError, StuckError
+from iowarden.collectors.model import (
+    AbsentError,
+    DeadlineError,
+    ProgramNotFoundError,
+    ReadError,
+    StuckError,
+)
 from iowarden.daemon.probe.children import look
 from iowarden.daemon.probe.protocol import (
     LENGTH_BYTES,
@@ -422,10 +428,10 @@ def test_a_probe_that_hears_and_says_nothing_is_left(peers: Peers) -> None:
 @pytest.mark.parametrize(
     ("outcome", "error", "expected"),
     [
-        (Outcome.MISSING, MissingError, "install it"),
+        (Outcome.MISSING, ProgramNotFoundError, "install it"),
         (Outcome.STUCK, StuckError, "after SIGKILL"),
         (Outcome.BUSY, ReadError, "the controller was busy until the deadline: "),
-        (Outcome.TIMEOUT, LateError, "': timed out: "),
+        (Outcome.TIMEOUT, DeadlineError, "': timed out: "),
         (Outcome.OVERFLOW, ReadError, "at most 8388608 bytes"),
         (Outcome.REFUSED, ReadError, "the probe refused the request: "),
         (Outcome.FAILED, ReadError, "': failed: "),

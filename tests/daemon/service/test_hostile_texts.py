@@ -390,7 +390,7 @@ def changed(kind: str, fault: Fault) -> str:
 def silent(told: Explanation) -> bool:
     """Return whether there is no reason why a text is not healthy."""
     reasons = [each.state for each in told.objects if each.state not in {"ok", "busy", "absent"}]
-    return not (reasons or told.alerts or told.events or told.unread)
+    return not (reasons or told.alerts or told.events or told.unparsed)
 
 
 def test_there_is_a_healthy_text_and_a_fault_of_each_kind() -> None:
@@ -405,7 +405,7 @@ def test_where_nothing_is_wrong_nothing_is_said_to_be(kind: str) -> None:
     """Also during background activity: a check, a resync, a learn cycle of a battery."""
     told = {name: read(text, kind) for name, text in HEALTHY[kind].items()}
     assert {name: each.status for name, each in told.items()} == dict.fromkeys(told, WELL)
-    assert [each.unread for each in told.values() if each.unread] == []
+    assert [each.unparsed for each in told.values() if each.unparsed] == []
 
 
 @pytest.mark.parametrize("kind", FAULTS)

@@ -108,7 +108,7 @@ class Lines:
         self.lines.append(message)
 
 
-class Machine:
+class FakeMachine:
     """Three disks behind two RAID controllers; a clock that the test advances."""
 
     def __init__(self, directory: Path) -> None:
@@ -236,14 +236,14 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
+def machine(tmp_path: Path) -> Iterator[FakeMachine]:
     """A machine with a probe."""
-    found = Machine(tmp_path)
+    found = FakeMachine(tmp_path)
     yield found
     found.close()
 
 
-def test_scheduled_tests_run_one_after_the_other_at_a_controller(machine: Machine) -> None:
+def test_scheduled_tests_run_one_after_the_other_at_a_controller(machine: FakeMachine) -> None:
     """Three disks are due at once: of the two at one controller one waits for the other."""
     machine.tests.groups = (WEEKLY,)
     machine.later(1800)
@@ -266,7 +266,7 @@ def test_scheduled_tests_run_one_after_the_other_at_a_controller(machine: Machin
     assert f"{name}_last_passed_timestamp_seconds" in {metric for metric, _ in told}
 
 
-def test_a_failed_test_names_the_sector(machine: Machine) -> None:
+def test_a_failed_test_names_the_sector(machine: FakeMachine) -> None:
     """It is in the drive's log; it is logged, and shown."""
     machine.later(60)
     assert "answer" in machine.ask("selftest start", disk="SERIAL-disk2", kind="long")
@@ -280,7 +280,7 @@ def test_a_failed_test_names_the_sector(machine: Machine) -> None:
     )
 
 
-def test_a_sleeping_disk_is_not_woken_by_the_schedule_but_by_a_person(machine: Machine) -> None:
+def test_a_sleeping_disk_is_not_woken_by_the_schedule_but_by_a_person(machine: FakeMachine) -> None:
     """It is in standby since its last poll: the test is postponed, no '-t' reaches it."""
     machine.tests.groups = (Group(("SERIAL-disk2",), WEEKLY.calendars),)
     machine.later(3540)
@@ -295,7 +295,7 @@ def test_a_sleeping_disk_is_not_woken_by_the_schedule_but_by_a_person(machine: M
     assert machine.told("-t") == ["disk2"]
 
 
-def test_a_busy_disk_is_tested_when_it_has_less_to_do(machine: Machine) -> None:
+def test_a_busy_disk_is_tested_when_it_has_less_to_do(machine: FakeMachine) -> None:
     """80 % for an hour, then little."""
     machine.tests.groups = (Group(("SERIAL-disk2",), WEEKLY.calendars),)
     machine.later(7200, busy_ratio=0.8)
@@ -306,7 +306,7 @@ def test_a_busy_disk_is_tested_when_it_has_less_to_do(machine: Machine) -> None:
     assert machine.told("-t") == ["disk2"]
 
 
-def test_what_a_drive_refuses_is_said_once_with_what_reads_it_instead(machine: Machine) -> None:
+def test_what_a_drive_refuses_is_said_once_with_what_reads_it_instead(machine: FakeMachine) -> None:
     """Behind a controller that translates: no retry before the next date."""
     machine.tests.groups = (Group(("SERIAL-disk2",), WEEKLY.calendars),)
     machine.does("disk2", "refuse")
@@ -325,7 +325,7 @@ def test_what_a_drive_refuses_is_said_once_with_what_reads_it_instead(machine: M
     assert refused(machine.tests.runs.get("SERIAL-disk0", {})) == ()
 
 
-def test_a_person_cannot_test_two_that_may_be_one_array_by_mistake(machine: Machine) -> None:
+def test_a_person_cannot_test_two_that_may_be_one_array_by_mistake(machine: FakeMachine) -> None:
     """Refused with the reason, unless '--force'; a second one on a disk is refused always."""
     machine.later(60)
     machine.ask("selftest start", disk="SERIAL-disk0", kind="long")
@@ -347,7 +347,7 @@ def test_a_person_cannot_test_two_that_may_be_one_array_by_mistake(machine: Mach
         assert "error" in machine.ask("selftest start", **arguments)
 
 
-def test_a_test_is_aborted_by_whom_and_not_begun_again(machine: Machine) -> None:
+def test_a_test_is_aborted_by_whom_and_not_begun_again(machine: FakeMachine) -> None:
     """One that iowarden started; then one that another program started; then none runs."""
     machine.tests.groups = (Group(("SERIAL-disk2",), WEEKLY.calendars),)
     machine.later(3600 + 300)
@@ -371,7 +371,7 @@ def test_a_test_is_aborted_by_whom_and_not_begun_again(machine: Machine) -> None
     assert "answer" in machine.ask("selftest abort", disk="SERIAL-disk2")
 
 
-def test_a_running_test_is_followed_over_a_restart(machine: Machine) -> None:
+def test_a_running_test_is_followed_over_a_restart(machine: FakeMachine) -> None:
     """iowarden restarts meanwhile: the result is found, no test starts twice."""
     machine.tests.groups = (Group(("SERIAL-disk2",), WEEKLY.calendars),)
     machine.later(3600 + 300)
@@ -386,7 +386,7 @@ def test_a_running_test_is_followed_over_a_restart(machine: Machine) -> None:
     assert machine.told("-t") == ["disk2"]
 
 
-def test_without_what_was_kept_nothing_begins(machine: Machine) -> None:
+def test_without_what_was_kept_nothing_begins(machine: FakeMachine) -> None:
     """state.db cannot be read: whether a test was run is unknown."""
     machine.tests = machine._start()
     machine.tests.groups = (WEEKLY,)
@@ -394,7 +394,7 @@ def test_without_what_was_kept_nothing_begins(machine: Machine) -> None:
     assert machine.told("-t") == []
 
 
-def test_the_command_line_waits_for_the_result(machine: Machine, tmp_path: Path) -> None:
+def test_the_command_line_waits_for_the_result(machine: FakeMachine, tmp_path: Path) -> None:
     """'selftest start --wait' over a real socket: 0 passed, 1 failed, 2 refused or unknown disk."""
     machine.later(60)
     commands: queue.SimpleQueue[control_socket.Command] = queue.SimpleQueue()
@@ -448,7 +448,7 @@ def test_the_command_line_waits_for_the_result(machine: Machine, tmp_path: Path)
         server.close()
 
 
-def test_a_machine_without_a_schedule_is_advised_of_one(machine: Machine) -> None:
+def test_a_machine_without_a_schedule_is_advised_of_one(machine: FakeMachine) -> None:
     """The proposed line is valid in the configuration; with a schedule there is no proposal."""
     machine.observe()
     (finding,) = findings.of_self_tests(parse_config("", "c.yaml"), machine.engine)

@@ -76,6 +76,8 @@ def test_where_nobody_can_tell_who_it_is(tmp_path: Path, monkeypatch: pytest.Mon
     """A container may hide '/proc/locks'; the directory is in use all the same."""
     monkeypatch.setattr(claim, "_LOCKS", str(tmp_path / "absent"))
     held = claim.claim(str(tmp_path))
-    with pytest.raises(claim.TakenError, match=re.escape("by another iowarden; stop it first")):
+    with pytest.raises(
+        claim.AlreadyClaimedError, match=re.escape("by another iowarden; stop it first")
+    ):
         claim.claim(str(tmp_path))
     held.close()

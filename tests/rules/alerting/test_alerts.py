@@ -39,7 +39,7 @@ THERMOMETER = Source(
 )
 
 
-class Machine:
+class FakeMachine:
     """A machine with one thermometer per device, and rules about them."""
 
     def __init__(self, rules: str = RULES) -> None:
@@ -81,7 +81,7 @@ class Machine:
 
 def test_an_alert_waits_for_its_time_and_then_fires() -> None:
     """`for: 3s`: pending when first true, firing three seconds later, with the current value."""
-    host = Machine()
+    host = FakeMachine()
     assert host.seconds(3, {"a": 60.0}) == ["pending"]
     assert host.seconds(1, {"a": 61.0}) == ["firing"]
     assert host.only().annotation("summary") == "a has 61"
@@ -89,7 +89,7 @@ def test_an_alert_waits_for_its_time_and_then_fires() -> None:
 
 def test_a_condition_that_ends_before_its_time_was_nothing() -> None:
     """A pending alert disappears without a notification."""
-    host = Machine()
+    host = FakeMachine()
     host.seconds(3, {"a": 60.0})
     assert host.seconds(1, {"a": 40.0}) == []
     assert host.engine.rules.alerts() == []
@@ -97,7 +97,7 @@ def test_a_condition_that_ends_before_its_time_was_nothing() -> None:
 
 def test_a_firing_alert_is_kept_for_its_time_and_then_resolves() -> None:
     """`keep_firing_for: 2s`: a short dip below the threshold does not resolve it."""
-    host = Machine()
+    host = FakeMachine()
     host.seconds(5, {"a": 60.0})
     assert host.seconds(1, {"a": 40.0}) == []
     assert host.seconds(1, {"a": 60.0}) == []
@@ -107,7 +107,7 @@ def test_a_firing_alert_is_kept_for_its_time_and_then_resolves() -> None:
 
 def test_each_device_is_an_alert_of_its_own() -> None:
     """Two hot disks are two alerts; one that cools down resolves alone."""
-    host = Machine()
+    host = FakeMachine()
     host.seconds(5, {"a": 60.0, "b": 70.0})
     host.seconds(4, {"a": 60.0, "b": 40.0})
     states = {alert.label("device"): alert.state for alert in host.engine.rules.alerts()}
@@ -116,7 +116,7 @@ def test_each_device_is_an_alert_of_its_own() -> None:
 
 def test_a_source_that_falls_silent_resolves_nothing() -> None:
     """Valid for three periods, then unknown, until valid data arrive."""
-    host = Machine()
+    host = FakeMachine()
     host.seconds(5, {"a": 60.0})
     assert host.seconds(3, None) == []
     assert host.seconds(1, None) == ["unknown"]
@@ -128,7 +128,7 @@ def test_a_source_that_falls_silent_resolves_nothing() -> None:
 
 def test_a_source_that_comes_back_with_good_data_resolves_what_is_over() -> None:
     """Unknown, then below the threshold: resolved, after keep_firing_for."""
-    host = Machine()
+    host = FakeMachine()
     host.seconds(5, {"a": 60.0})
     host.seconds(10, None)
     assert host.seconds(4, {"a": 40.0}) == ["firing", "resolved"]
@@ -136,14 +136,14 @@ def test_a_source_that_comes_back_with_good_data_resolves_what_is_over() -> None
 
 def test_nothing_fires_anew_on_a_source_that_is_silent() -> None:
     """Pending when the cable was pulled: its time does not count without data."""
-    host = Machine()
+    host = FakeMachine()
     host.seconds(2, {"a": 60.0})
     assert host.seconds(60, None) == []
 
 
 def test_a_broken_source_is_not_a_source_without_series() -> None:
     """A pressure file that never existed is absent; its rule has no series."""
-    host = Machine()
+    host = FakeMachine()
     for _ in range(10):
         assert host.second(None, Outcome.ABSENT) == []
     assert host.engine.rules.alerts() == []
@@ -152,13 +152,13 @@ def test_a_broken_source_is_not_a_source_without_series() -> None:
 def test_a_device_label_that_is_no_block_device_is_the_rules_own_business() -> None:
     """A user's rule labels a pool as device: it need not be in the kernel's list of disks."""
     rules = RULES.replace("severity: warning", "severity: warning, device: tank")
-    host = Machine(rules)
+    host = FakeMachine(rules)
     assert host.seconds(8, {"": 60.0}) == ["pending", "firing"]
 
 
 def test_firings_of_two_hours_are_counted() -> None:
     """Three warnings in two hours escalate; older ones are dropped."""
-    host = Machine()
+    host = FakeMachine()
     for _ in range(3):
         host.seconds(5, {"a": 60.0})
         host.seconds(5, {"a": 40.0})
@@ -170,10 +170,10 @@ def test_firings_of_two_hours_are_counted() -> None:
 
 def test_a_restart_keeps_what_was_firing() -> None:
     """The alert continues with its own start time, and does not fire a second time."""
-    host = Machine()
+    host = FakeMachine()
     host.seconds(5, {"a": 60.0})
     kept = host.engine.rules.alerts()
-    again = Machine()
+    again = FakeMachine()
     again.now = host.now
     assert again.engine.rules.restore(kept) == []
     assert again.seconds(2, {"a": 60.0}) == []
@@ -182,9 +182,9 @@ def test_a_restart_keeps_what_was_firing() -> None:
 
 def test_what_cleared_during_a_restart_resolves_after_it() -> None:
     """A minute without observation loses nothing."""
-    host = Machine()
+    host = FakeMachine()
     host.seconds(5, {"a": 60.0})
-    again = Machine()
+    again = FakeMachine()
     again.now = host.now + 60
     again.engine.rules.restore(host.engine.rules.alerts())
     assert again.seconds(4, {"a": 40.0}) == ["resolved"]
@@ -192,15 +192,15 @@ def test_what_cleared_during_a_restart_resolves_after_it() -> None:
 
 def test_an_alert_whose_rule_is_gone_is_handed_back() -> None:
     """A reload without the rule: the caller must end its alerts."""
-    host = Machine()
+    host = FakeMachine()
     host.seconds(5, {"a": 60.0})
-    other = Machine(RULES.replace("Hot", "Cold"))
+    other = FakeMachine(RULES.replace("Hot", "Cold"))
     assert [a.name for a in other.engine.rules.restore(host.engine.rules.alerts())] == ["Hot"]
 
 
 def test_two_results_with_the_same_labels_are_an_error_that_is_told() -> None:
     """As in Prometheus; the rule is named, and no partial result fires."""
-    host = Machine(RULES.replace("severity: warning", "severity: warning, device: one"))
+    host = FakeMachine(RULES.replace("severity: warning", "severity: warning, device: one"))
     host.seconds(5, {"a": 60.0, "b": 60.0})
     ((rule, text),) = host.engine.rules.problems.items()
     assert rule == "Hot"
@@ -209,7 +209,7 @@ def test_two_results_with_the_same_labels_are_an_error_that_is_told() -> None:
 
 def test_one_second_of_a_rule_in_error_is_counted_for_metrics() -> None:
     """`iowarden_rule_evaluation_failures_total` exists at 0 and rises."""
-    host = Machine(RULES.replace("severity: warning", "severity: warning, device: one"))
+    host = FakeMachine(RULES.replace("severity: warning", "severity: warning, device: one"))
 
     def failures() -> float:
         return next(
@@ -255,7 +255,7 @@ groups:
 
 def test_a_rule_may_read_what_fires() -> None:
     """Hysteresis as Prometheus users write it: on above 55, off at 50, and the duration."""
-    host = Machine(HYSTERESIS)
+    host = FakeMachine(HYSTERESIS)
     assert host.seconds(2, {"a": 53.0}) == []
     assert host.seconds(2, {"a": 56.0}) == ["firing"]
     assert host.seconds(1, {"a": 53.0}) == []
@@ -267,7 +267,7 @@ def test_a_rule_may_read_what_fires() -> None:
 
 def test_what_fires_is_not_shown_under_prometheus_own_names() -> None:
     """A second ALERTS of a host would break the rules of a fleet; a query includes it."""
-    host = Machine()
+    host = FakeMachine()
     host.seconds(5, {"a": 60.0})
     shown = {family.name for chunk in host.engine.hub.chunks() for family, _ in chunk.families}
     assert "iowarden_alerts" in shown
@@ -281,7 +281,7 @@ def test_what_fires_is_not_shown_under_prometheus_own_names() -> None:
 
 def test_a_group_with_a_limit_fails_beyond_it_and_ends_no_alert() -> None:
     """Two hot disks are one too many: the rule is in error, and its alert is not resolved."""
-    host = Machine(RULES.replace("    interval: 1s", "    interval: 1s\n    limit: 1"))
+    host = FakeMachine(RULES.replace("    interval: 1s", "    interval: 1s\n    limit: 1"))
     assert host.seconds(4, {"a": 60.0})[-1:] == ["firing"]
     assert host.seconds(5, {"a": 60.0, "b": 60.0}) == []
     assert [*host.engine.rules.problems.values()] == ["exceeded limit of 1 with 2 alerts"]
@@ -304,7 +304,7 @@ groups:
       - alert: Always
         expr: "1"
 """
-    host = Machine(rules)
+    host = FakeMachine(rules)
     host.seconds(2, {"a": 60.0})
     assert {a.name: a.value for a in host.engine.rules.alerts()} == {"Known": 60.0, "Always": 1.0}
 

@@ -59,7 +59,7 @@ MACHINE = topology(
 
 
 @dataclass
-class Machine:
+class FakeMachine:
     """A host whose log events are created by the test."""
 
     known: Map = field(default_factory=lambda: Map(topology=MACHINE))
@@ -166,14 +166,14 @@ VOLUME = Controller(
 """Two disks behind the block device sdc."""
 
 
-def behind(*controllers: Controller) -> Machine:
+def behind(*controllers: Controller) -> FakeMachine:
     """A machine with RAID controllers."""
-    return Machine(Map(topology=MACHINE, controllers=controllers or (VOLUME,)))
+    return FakeMachine(Map(topology=MACHINE, controllers=controllers or (VOLUME,)))
 
 
 def test_errors_of_a_disk_are_one_incident_with_the_first_and_the_last_line() -> None:
     """Whatever the number of lines: the alert counts them."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.tell(*(machine.medium_error(sector=8 * n) for n in range(40)))
     (found,) = machine.open
     assert (found.key, found.severity) == (identity(MACHINE, "sda").key, Severity.CRITICAL)
@@ -185,7 +185,7 @@ def test_errors_of_a_disk_are_one_incident_with_the_first_and_the_last_line() ->
 
 def test_a_second_disk_is_a_second_incident_and_a_third_is_the_adapter() -> None:
     """Three disks of one adapter within a minute have one cause."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.tell(machine.medium_error("sda"), machine.medium_error("sdb", 16))
     assert len(machine.open) == 2
     machine.tell(machine.medium_error("sdc", 24))
@@ -196,14 +196,14 @@ def test_a_second_disk_is_a_second_incident_and_a_third_is_the_adapter() -> None
 def test_the_array_that_gave_a_sick_disk_up_is_the_disks_incident() -> None:
     """Its degraded array adds nothing; without an error of a disk it is an incident."""
     degraded = about_array("ArrayDegraded", "raid_array")
-    machine = Machine()
+    machine = FakeMachine()
     machine.tell(machine.medium_error("sdb"))
     machine.alerts = [degraded]
     machine.look()
     (found,) = machine.open
     assert found.key == identity(MACHINE, "sdb").key
     assert {m.name for m in found.members} == {"block_medium_error", "ArrayDegraded"}
-    alone = Machine()
+    alone = FakeMachine()
     alone.alerts = [degraded]
     alone.look()
     assert [i.object for i in alone.open] == ["md0"]
@@ -211,7 +211,7 @@ def test_the_array_that_gave_a_sick_disk_up_is_the_disks_incident() -> None:
 
 def test_an_array_that_degrades_ahead_of_its_disks_error_is_folded() -> None:
     """In any order of reading it is one thread of mails."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.alerts = [about_array("ArrayDegraded", "raid_array")]
     machine.look()
     machine.now += 10
@@ -225,7 +225,7 @@ def test_an_array_that_degrades_ahead_of_its_disks_error_is_folded() -> None:
 
 def test_a_setting_of_a_volume_is_no_matter_of_its_sick_disk() -> None:
     """Its read-ahead was too small for months: unrelated."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.tell(machine.medium_error("sdb"))
     machine.alerts = [about_array("ReadAheadSmall", "read_ahead_below_stripe")]
     machine.look()
@@ -325,7 +325,7 @@ def test_what_a_log_held_at_first_sight_is_told_by_the_mail_of_arrival() -> None
 
 def test_what_is_read_twice_counts_once() -> None:
     """From the ring buffer and the journal, or again after a kill."""
-    machine = Machine()
+    machine = FakeMachine()
     event = machine.medium_error()
     machine.tell(event)
     machine.tell(event, machine.medium_error(sector=16))
@@ -334,7 +334,7 @@ def test_what_is_read_twice_counts_once() -> None:
 
 def test_an_error_now_and_then_is_told_again_at_most_hourly() -> None:
     """A sector every 20 minutes, for six hours."""
-    machine = Machine()
+    machine = FakeMachine()
     for number in range(18):
         machine.tell(machine.medium_error(sector=number))
         machine.wait(20 * 60)
@@ -350,7 +350,7 @@ BY_COMMAND = "The kernel log has no error of sdb in the 5 minutes before"
 FAILS = "md/raid1:md0: Disk failure on sdb, disabling device."
 
 
-def unknown_of_failure(machine: Machine) -> str:
+def unknown_of_failure(machine: FakeMachine) -> str:
     """Return the unknown facts in the mail about the failed member."""
     members = (m for i in machine.open for m in i.members if m.name == "md_disk_failure")
     return next(members).unknown
@@ -366,7 +366,7 @@ def unknown_of_failure(machine: Machine) -> str:
 )
 def test_a_member_that_failed_without_an_error_may_be_failed_by_command(text: str) -> None:
     """Another event of md, or another disk, is no cause: it may have been failed by hand."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.tell(*lines(machine, FAILS, text))
     assert unknown_of_failure(machine).startswith(BY_COMMAND)
     assert "mdadm --fail" in unknown_of_failure(machine)
@@ -396,7 +396,7 @@ def test_a_member_that_an_error_preceded_was_not_failed_by_command(
 
     md's line may come before that of the block layer, and in another poll.
     """
-    machine = Machine()
+    machine = FakeMachine()
     for each in (FAILS, text) if later else (text, FAILS):
         machine.tell(*lines(machine, each))
         machine.wait(1.0, 1.0)
@@ -405,7 +405,7 @@ def test_a_member_that_an_error_preceded_was_not_failed_by_command(
 
 def test_an_error_of_an_hour_ago_does_not_explain_why_a_member_failed() -> None:
     """That error was over long before."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.tell(machine.medium_error("sdb"))
     machine.wait(HOUR, 600.0)
     machine.tell(*lines(machine, FAILS))
@@ -457,7 +457,7 @@ def test_the_kernels_error_on_a_volume_that_its_controller_does_not_tell() -> No
     assert "the log of areca 1" not in machine.open[0].members[0].unknown
     machine.wait(200)
     assert "the log of areca 1" in machine.open[0].members[0].unknown
-    other = Machine()
+    other = FakeMachine()
     other.state = replace(other.state, clocks={"areca 1": Clock()})
     other.tell(other.medium_error("sda"))
     other.wait(400)
@@ -485,7 +485,7 @@ def test_a_clock_that_follows_daylight_saving_is_told() -> None:
 
 def test_a_file_that_is_found_after_the_mail_is_told_with_another() -> None:
     """Once; finding the owners on a large file system takes minutes."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.tell(*(machine.medium_error(sector=8 * n) for n in range(5)))
     assert [reason for reason, _ in machine.mails] == [Reason.OPENED]
     machine.wait(120)
@@ -550,7 +550,7 @@ def test_a_disk_and_its_virtual_drive_in_one_second_are_the_disk() -> None:
 
 def test_an_acknowledgement_lasts_while_errors_come_again() -> None:
     """A disk is not known to be healthy between two errors, so there is no new notification."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.tell(machine.medium_error())
     machine.wait(90.0)
     (found,) = machine.open
@@ -623,14 +623,14 @@ def test_errors_hours_apart_are_no_fault_of_the_adapter() -> None:
 def test_a_superblock_that_could_not_be_written_is_the_failing_members() -> None:
     """The kernel's line names no device; with two failing disks it is not assigned."""
 
-    def superblock(machine: Machine) -> Event:
+    def superblock(machine: FakeMachine) -> Event:
         text = "md: super_written gets error=-5"
         return Event("kernel", "md_super_error", text, realtime_seconds=machine.now)
 
-    machine = Machine()
+    machine = FakeMachine()
     machine.tell(machine.medium_error("sdb"), superblock(machine))
     assert [i.key for i in machine.open] == [identity(MACHINE, "sdb").key]
-    machine = Machine()
+    machine = FakeMachine()
     machine.tell(machine.medium_error("sda"), machine.medium_error("sdb", 9), superblock(machine))
     assert len(machine.open) == 3
 
@@ -671,7 +671,7 @@ SRV = "20 1 8:0 / /srv rw - ext4 /dev/sda rw\n"
 )
 def test_a_line_tells_the_end_of_what_another_one_began(begins: str, ends: str) -> None:
     """Until then the fault lasts, although its own line is hours old; then it is resolved."""
-    machine = Machine()
+    machine = FakeMachine()
     first, second = lines(machine, begins, ends)[-2:]
     machine.tell(first)
     machine.wait(2 * HOUR, 600.0)
@@ -697,7 +697,7 @@ TWO_PATHS = topology(
 @pytest.mark.parametrize("order", [("8:0", "8:16"), ("8:16", "8:0")])
 def test_two_paths_of_a_lun_are_well_when_both_are_used_again(order: tuple[str, str]) -> None:
     """Same serial number, one incident: the first path that returns does not resolve it."""
-    machine = Machine(known=Map(topology=TWO_PATHS))
+    machine = FakeMachine(known=Map(topology=TWO_PATHS))
     head = "device-mapper: multipath: 253:0:"
     failed = [f"{head} Failing path {path}." for path in ("8:0", "8:16")]
     returned = [f"{head} Reinstating path {path}." for path in order]
@@ -711,7 +711,7 @@ def test_two_paths_of_a_lun_are_well_when_both_are_used_again(order: tuple[str, 
 
 def test_a_member_that_was_left_out_belongs_to_the_array_that_is_started_next() -> None:
     """Two mirrors at boot, in the order of their lines; the array of a third is unknown."""
-    machine = Machine()
+    machine = FakeMachine()
     texts = (
         (0.0, "md: kicking non-fresh sdc1 from array!"),
         (0.1, "md/raid1:md0: active with 1 out of 2 mirrors"),
@@ -731,7 +731,7 @@ def test_a_member_that_was_left_out_belongs_to_the_array_that_is_started_next() 
     }
 
 
-def lines(machine: Machine, *texts: str) -> tuple[Event, ...]:
+def lines(machine: FakeMachine, *texts: str) -> tuple[Event, ...]:
     """Return the events of lines of the kernel's log."""
     state, found = Classifier(), []
     for number, text in enumerate(texts):
@@ -753,12 +753,12 @@ def test_an_error_of_what_is_made_of_a_file_or_a_network_is_told_if_it_is_in_use
         f"I/O error, dev {device}, sector 8 op 0x1:(WRITE) flags 0x800 phys_seg 1 prio class 2",
         f"Buffer I/O error on dev {device}, logical block 1, lost async page write",
     )
-    idle = Machine(known=Map(topology=BACKED), mounts=parse_mountinfo(SRV))
+    idle = FakeMachine(known=Map(topology=BACKED), mounts=parse_mountinfo(SRV))
     idle.tell(*lines(idle, *told))
     idle.wait(120.0)
     assert (idle.news, idle.open) == ((), [])
     used = SRV + f"30 1 {number} / /mnt rw - ext4 /dev/{device} rw\n"
-    busy = Machine(known=Map(topology=BACKED), mounts=parse_mountinfo(used))
+    busy = FakeMachine(known=Map(topology=BACKED), mounts=parse_mountinfo(used))
     busy.tell(*lines(busy, *told))
     busy.wait(120.0)
     assert [each.object for each in busy.open] == [device]
@@ -768,7 +768,7 @@ def test_an_error_of_what_is_made_of_a_file_or_a_network_is_told_if_it_is_in_use
 def test_an_error_of_an_image_is_a_consequence_of_the_disk_that_has_its_file() -> None:
     """/srv/images/vm.img is on sda, which cannot be read: one incident, of sda."""
     used = SRV + "30 1 7:0 / /mnt rw - ext4 /dev/loop0 rw\n"
-    machine = Machine(known=Map(topology=BACKED), mounts=parse_mountinfo(used))
+    machine = FakeMachine(known=Map(topology=BACKED), mounts=parse_mountinfo(used))
     machine.tell(
         *lines(
             machine,
@@ -782,9 +782,9 @@ def test_an_error_of_an_image_is_a_consequence_of_the_disk_that_has_its_file() -
     assert {m.name for m in incident.members} >= {"block_medium_error", "block_io_error"}
 
 
-def seen(*alerts: tuple[float, Alert], log: tuple[tuple[float, str, str], ...]) -> Machine:
+def seen(*alerts: tuple[float, Alert], log: tuple[tuple[float, str, str], ...]) -> FakeMachine:
     """A machine with firing rules and log lines (seconds, kind, device)."""
-    machine = Machine()
+    machine = FakeMachine()
     for second in range(300):
         machine.now = START + second
         machine.alerts = [alert for at, alert in alerts if at <= second]

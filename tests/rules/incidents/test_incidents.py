@@ -55,7 +55,7 @@ WORSE = alert("WriteStall", "critical")
 HANG = alert("DeviceStall", "warning", device="sda", condition="device_hang")
 
 
-class Machine:
+class FakeMachine:
     """A host whose alerts are set by hand, second by second."""
 
     def __init__(self) -> None:
@@ -158,7 +158,7 @@ class Machine:
 
 def test_a_warning_waits_a_minute_for_others() -> None:
     """One mail after 60 s, not one an alert."""
-    host = Machine()
+    host = FakeMachine()
     assert host.run(60, STALL) == []
     assert host.run(5, STALL, alert("WriteLull", condition="writeback_no_progress")) == ["opened"]
     assert host.run(HOUR, STALL) == []
@@ -166,19 +166,19 @@ def test_a_warning_waits_a_minute_for_others() -> None:
 
 def test_critical_is_told_at_once() -> None:
     """A dying disk does not wait a minute."""
-    assert Machine().run(5, WORSE) == ["opened"]
+    assert FakeMachine().run(5, WORSE) == ["opened"]
 
 
 def test_information_opens_nothing() -> None:
     """A healthy copy at the limit is a line in the journal."""
-    host = Machine()
+    host = FakeMachine()
     assert host.run(HOUR, alert("WriteThrottle", "info")) == []
     assert not host.state.by_key
 
 
 def test_a_warning_that_becomes_critical_is_told_again_in_its_thread() -> None:
     """The second mail answers the first."""
-    host = Machine()
+    host = FakeMachine()
     host.run(90, STALL)
     assert host.run(60, STALL, WORSE) == ["worse"]
     incident = host.only()
@@ -188,7 +188,7 @@ def test_a_warning_that_becomes_critical_is_told_again_in_its_thread() -> None:
 
 def test_severity_never_falls_while_the_incident_is_open() -> None:
     """Critical and back to warning is still the critical incident."""
-    host = Machine()
+    host = FakeMachine()
     host.run(60, WORSE)
     host.run(60, STALL)
     assert host.only().severity is Severity.CRITICAL
@@ -196,7 +196,7 @@ def test_severity_never_falls_while_the_incident_is_open() -> None:
 
 def test_all_clear_comes_after_ten_quiet_minutes_and_once() -> None:
     """Not in the first pause between two stalls."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, STALL)
     assert host.run(595) == []
     assert host.run(20) == ["all clear"]
@@ -205,7 +205,7 @@ def test_all_clear_comes_after_ten_quiet_minutes_and_once() -> None:
 
 def test_a_pause_of_nine_minutes_is_the_same_stall() -> None:
     """Not resolved, not opened a second time."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, STALL)
     host.run(9 * MINUTE)
     assert host.run(120, STALL) == []
@@ -213,7 +213,7 @@ def test_a_pause_of_nine_minutes_is_the_same_stall() -> None:
 
 def test_a_short_warning_is_told_although_it_is_over() -> None:
     """A freeze of 20 s happened: its mail is sent when the minute of grouping has passed."""
-    host = Machine()
+    host = FakeMachine()
     host.run(20, STALL)
     assert host.run(60) == ["opened"]
     assert host.run(10 * MINUTE) == ["all clear"]
@@ -221,7 +221,7 @@ def test_a_short_warning_is_told_although_it_is_over() -> None:
 
 def test_a_stall_that_comes_and_goes_is_five_mails_and_no_all_clear_for_a_day() -> None:
     """Every 20 minutes: the third time the mail has the number; resolved after a quiet day."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, STALL)
     reasons = []
     for _ in range(9):
@@ -234,7 +234,7 @@ def test_a_stall_that_comes_and_goes_is_five_mails_and_no_all_clear_for_a_day() 
 
 def test_a_recurrence_that_is_worse_does_not_wait_for_its_hour() -> None:
     """The limit is for repetition, not for bad news."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, STALL)
     host.run(18 * MINUTE)
     assert host.run(2 * MINUTE, STALL) == ["again"]
@@ -243,7 +243,7 @@ def test_a_recurrence_that_is_worse_does_not_wait_for_its_hour() -> None:
 
 def test_an_incident_closes_after_a_quiet_day_and_its_thread_goes_on_for_a_week() -> None:
     """Back after three days: the same thread; back after two weeks: a new one."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, STALL)
     first = host.only().identifier
     host.run(2 * DAY, step=60)
@@ -259,13 +259,13 @@ def test_an_incident_closes_after_a_quiet_day_and_its_thread_goes_on_for_a_week(
 
 def test_nothing_is_repeated_for_a_week_and_then_once() -> None:
     """A warning that stays: one mail, one reminder."""
-    host = Machine()
+    host = FakeMachine()
     assert host.run(20 * DAY, STALL, step=600) == ["opened", "still"]
 
 
 def test_a_source_that_falls_silent_is_told_and_clears_nothing() -> None:
     """Unknown is not OK: the incident stays open while its data are unavailable."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, STALL)
     silent = replace(STALL, state=State.UNKNOWN, unknown_reason="vmstat failed")
     assert host.run(DAY, silent, step=60) == ["unreadable"]
@@ -275,7 +275,7 @@ def test_a_source_that_falls_silent_is_told_and_clears_nothing() -> None:
 
 def test_two_hung_disks_are_two_incidents() -> None:
     """Each with its own thread."""
-    host = Machine()
+    host = FakeMachine()
     other = alert("DeviceStall", device="sdb", condition="device_hang")
     assert host.run(90, HANG, other) == ["opened", "opened"]
     assert len({i.identifier for i in host.state.by_key.values()}) == 2
@@ -283,7 +283,7 @@ def test_two_hung_disks_are_two_incidents() -> None:
 
 def test_a_stall_that_a_hung_disk_causes_is_that_disks_incident() -> None:
     """Both begin together: one mail, about the disk."""
-    host = Machine()
+    host = FakeMachine()
     assert host.run(90, HANG, STALL, alert("WriteLull", condition="writeback_no_progress")) == [
         "opened"
     ]
@@ -293,7 +293,7 @@ def test_a_stall_that_a_hung_disk_causes_is_that_disks_incident() -> None:
 
 def test_an_open_host_incident_is_folded_into_the_disk_that_explains_it() -> None:
     """The stall was mailed first; its thread goes on under the disk's name."""
-    host = Machine()
+    host = FakeMachine()
     host.run(90, STALL)
     thread = host.only().identifier
     assert host.run(60, STALL, HANG) == ["worse"]
@@ -308,7 +308,7 @@ def test_an_open_host_incident_is_folded_into_the_disk_that_explains_it() -> Non
 
 def test_what_vanished_unread_gets_no_all_clear() -> None:
     """The disk is away for a day and its alert dropped: it is not known to be healthy."""
-    host = Machine()
+    host = FakeMachine()
     host.run(60, HANG)
     host.run(DAY, replace(HANG, state=State.UNKNOWN, unknown_reason="not listed"), step=600)
     assert host.run(2 * DAY, step=600) == []
@@ -318,7 +318,7 @@ def test_what_vanished_unread_gets_no_all_clear() -> None:
 def test_a_disk_that_vanished_and_came_back_to_hang_is_told_again() -> None:
     """Its last mail was 'unreadable'; another must follow."""
     for quiet in (1, 3):
-        host = Machine()
+        host = FakeMachine()
         host.run(60, HANG)
         host.run(DAY, replace(HANG, state=State.UNKNOWN, unknown_reason="not listed"), step=600)
         host.run(quiet * DAY, step=600)
@@ -327,7 +327,7 @@ def test_a_disk_that_vanished_and_came_back_to_hang_is_told_again() -> None:
 
 def test_an_all_clear_that_nobody_can_vouch_for_is_none() -> None:
     """The stall ended, then its data source failed: the ten quiet minutes start when it is back."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, STALL)
     host.run(120, replace(STALL, state=State.RESOLVED))
     host.blind = True
@@ -339,13 +339,13 @@ def test_an_all_clear_that_nobody_can_vouch_for_is_none() -> None:
 
 def test_what_flaps_is_told_although_it_never_fires_for_a_minute() -> None:
     """35 s on, 15 s off: one incident, its minute counts from the first."""
-    host = Machine()
+    host = FakeMachine()
     assert host.run(35, STALL) + host.run(15) + host.run(35, STALL) == ["opened"]
 
 
 def test_a_host_is_not_clear_while_its_writers_stall_in_a_disks_incident() -> None:
     """The host's stall ended; the next one is a hung disk's: not resolved in between."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, STALL)
     host.run(300)
     assert "all clear" not in host.run(1200, HANG, STALL)
@@ -353,7 +353,7 @@ def test_a_host_is_not_clear_while_its_writers_stall_in_a_disks_incident() -> No
 
 def test_a_stall_folded_into_a_disks_older_incident_is_news() -> None:
     """The disk had hung and recovered; the host was mailed; the disk hangs again: notified."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, HANG)
     host.run(200)
     host.run(120, STALL)
@@ -362,7 +362,7 @@ def test_a_stall_folded_into_a_disks_older_incident_is_news() -> None:
 
 def test_members_that_are_over_are_not_kept_for_ever() -> None:
     """A rule whose labels change with each firing must not fill the mail."""
-    host = Machine()
+    host = FakeMachine()
     for number in range(80):
         host.run(5, alert(f"Rule{number}"), STALL)
     assert len(host.only().members) <= members.MOST_CLEARED + 2
@@ -370,7 +370,7 @@ def test_members_that_are_over_are_not_kept_for_ever() -> None:
 
 def test_what_was_unreadable_and_is_well_again_gets_its_all_clear() -> None:
     """Valid data came back and ended the alert: reported as resolved."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, HANG)
     host.run(600, replace(HANG, state=State.UNKNOWN, unknown_reason="diskstats failed"))
     assert host.run(900, replace(HANG, state=State.RESOLVED)) == ["all clear"]
@@ -378,7 +378,7 @@ def test_what_was_unreadable_and_is_well_again_gets_its_all_clear() -> None:
 
 def test_a_value_that_changes_is_not_written_to_the_stalled_disk() -> None:
     """A summary counts seconds; state.db is for what a restart needs."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, STALL)
     host.run(1, replace(STALL, annotations=(("summary", "now 61 s"),)))
     assert host.state.changed == frozenset()
@@ -386,7 +386,7 @@ def test_a_value_that_changes_is_not_written_to_the_stalled_disk() -> None:
 
 def test_a_host_incident_folded_into_an_open_disk_incident_keeps_both_threads_together() -> None:
     """The disk had hung an hour before; the stall began on its own."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, HANG)
     host.run(5 * MINUTE)
     host.run(120, STALL)
@@ -399,7 +399,7 @@ def test_a_host_incident_folded_into_an_open_disk_incident_keeps_both_threads_to
 
 def test_a_lost_state_makes_the_same_identifier_again() -> None:
     """Killed before anything was written: the repeat has the same Message-ID."""
-    one, two = Machine(), Machine()
+    one, two = FakeMachine(), FakeMachine()
     one.run(5, WORSE)
     two.run(5, WORSE)
     assert one.only().identifier == two.only().identifier
@@ -407,7 +407,7 @@ def test_a_lost_state_makes_the_same_identifier_again() -> None:
 
 def test_only_changes_are_to_be_written() -> None:
     """A firing incident does not write state.db each second."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, STALL)
     host.run(5, STALL)
     assert host.state.changed == frozenset()
@@ -419,7 +419,7 @@ def test_only_changes_are_to_be_written() -> None:
 
 def test_what_is_critical_at_once_opens_critical() -> None:
     """Evaluated late, warning and critical fire in the same step: the journal has the severity."""
-    host = Machine()
+    host = FakeMachine()
     host.run(10, STALL, WORSE)
     assert host.opened == [Severity.CRITICAL]
 
@@ -430,7 +430,7 @@ def test_every_thread_opens_first_and_ends_in_an_all_clear(
     phases: list[tuple[int, bool, bool]],
 ) -> None:
     """Whatever fires when: 'opened' is first, no number is missing, 'all clear' is last."""
-    host = Machine()
+    host = FakeMachine()
     for seconds, stalled, critical in phases:
         host.run(seconds, *([STALL] if stalled else []), *([WORSE] if critical else []))
     host.run(25 * HOUR, step=60)
@@ -444,7 +444,7 @@ def test_every_thread_opens_first_and_ends_in_an_all_clear(
 
 def test_a_stall_of_the_host_explains_what_single_disks_seem_to_suffer_from() -> None:
     """While all writers are blocked, a starved disk is not new; it is once the host recovers."""
-    host = Machine()
+    host = FakeMachine()
     starved = alert("AdapterStarvesDisks", device="sdb", condition="queue_starvation")
     host.run(300, STALL, starved)
     assert list(host.state.by_key) == ["host"]
@@ -454,7 +454,7 @@ def test_a_stall_of_the_host_explains_what_single_disks_seem_to_suffer_from() ->
 
 def test_what_was_told_before_the_host_stalled_is_not_over() -> None:
     """A disk starved first: its incident goes on through the stall of the host."""
-    host = Machine()
+    host = FakeMachine()
     starved = alert("AdapterStarvesDisks", device="sdb", condition="queue_starvation")
     host.run(90, starved)
     host.run(1000, starved, STALL)
@@ -463,7 +463,7 @@ def test_what_was_told_before_the_host_stalled_is_not_over() -> None:
 
 def test_a_hanging_disk_explains_that_its_attributes_cannot_be_read() -> None:
     """One mail about the disk, none about the collector that is stuck with it."""
-    host = Machine()
+    host = FakeMachine()
     silent = replace(alert("CollectorSilent", condition="collector_stale"), subject="iowarden")
     host.run(300, HANG, silent)
     assert list(host.state.by_key) == ["disk sda"]
@@ -471,7 +471,7 @@ def test_a_hanging_disk_explains_that_its_attributes_cannot_be_read() -> None:
 
 def test_what_was_so_at_first_sight_is_told_by_the_arrival_mail() -> None:
     """A degraded array at installation: no mail of its own; its resolution replies to that one."""
-    host = Machine()
+    host = FakeMachine()
     host.arrival = model.Arrival("arrivalx")
     degraded = alert("ArrayDegraded", "critical", device="md0", condition="raid_array")
     host.run(60, degraded)
@@ -488,9 +488,9 @@ def of_first_sight(each: Alert) -> Alert:
     return replace(each, annotations=(*each.annotations, ("first_sight", "true")))
 
 
-def arrived(first: Alert) -> Machine:
+def arrived(first: Alert) -> FakeMachine:
     """A host whose initial report, sent after a minute, contained an alert."""
-    host = Machine()
+    host = FakeMachine()
     host.arrival = model.Arrival("arrivalx")
     host.run(MINUTE, first)
     host.arrival = model.Arrival("arrivalx", MINUTE)
@@ -524,7 +524,7 @@ def test_what_the_arrival_mail_told_and_has_doubled_is_mailed() -> None:
 
 def test_what_is_learnt_of_first_sight_makes_no_mail_ahead_of_the_arrival_mail() -> None:
     """An old error whose file was found within a second was mailed as escalated from nothing."""
-    host = Machine()
+    host = FakeMachine()
     host.arrival = model.Arrival("arrivalx")
     first = of_first_sight(alert("Found", "critical", device="sda", condition="smart_errors"))
     host.run(5, first)
@@ -547,7 +547,7 @@ def test_an_incident_that_the_arrival_mail_told_is_not_written_each_second() -> 
 
 def test_a_disk_that_hangs_at_first_sight_is_told_at_once() -> None:
     """The first minute is no excuse: what happens now is no baseline."""
-    host = Machine()
+    host = FakeMachine()
     host.arrival = model.Arrival("arrivalx")
     host.run(5, alert("DeviceStall", "critical", device="sda", condition="device_hang"))
     assert [reason for _, reason, *_ in host.mails] == [Reason.OPENED]
@@ -555,7 +555,7 @@ def test_a_disk_that_hangs_at_first_sight_is_told_at_once() -> None:
 
 def test_a_source_whose_silence_leaves_an_incident_unknown_is_told_with_it() -> None:
     """One mail 'unreadable', none about the collector; another collector's silence is news."""
-    host = Machine()
+    host = FakeMachine()
     host.run(90, STALL)
     reason = "vmstat unparsed: expected lines"
     unknown = replace(STALL, state=State.UNKNOWN, unknown_seconds=90.0, unknown_reason=reason)
@@ -571,7 +571,7 @@ def test_a_source_whose_silence_leaves_an_incident_unknown_is_told_with_it() -> 
 
 def test_what_held_before_the_arrival_mail_and_fires_after_it_was_told_by_it() -> None:
     """A rule that waits for an hour: its baseline alert is not a mail of its own."""
-    host = Machine()
+    host = FakeMachine()
     host.arrival = model.Arrival("arrivalx", 60.0)
     host.now = 3600.0
     early, late = (
@@ -586,7 +586,7 @@ def test_what_held_before_the_arrival_mail_and_fires_after_it_was_told_by_it() -
 
 def test_an_array_that_stops_while_it_waits_for_a_new_disk_is_told() -> None:
     """Degraded for a week, critical and notified; then it fails, which must not be hidden."""
-    host = Machine()
+    host = FakeMachine()
     degraded = alert("ArrayDegraded", "critical", device="md0", condition="raid_array")
     assert host.run(3 * DAY, degraded, step=60.0) == ["opened"]
     stopped = alert(
@@ -598,7 +598,7 @@ def test_an_array_that_stops_while_it_waits_for_a_new_disk_is_told() -> None:
 
 def test_a_file_system_that_fails_does_not_wait_for_what_was_mailed() -> None:
     """A disk hangs, goes offline and takes its file system along, all in two minutes."""
-    host = Machine()
+    host = FakeMachine()
     hang = alert("DeviceStall", "critical", device="sda", condition="device_hang")
     assert host.run(60, hang) == ["opened"]
     offline = alert(
@@ -618,7 +618,7 @@ def test_a_file_system_that_fails_does_not_wait_for_what_was_mailed() -> None:
 
 def test_a_warning_of_another_kind_is_told_while_an_old_one_stays() -> None:
     """Old errors of a file system stay for a year; a disk limited by its read-ahead is new."""
-    host = Machine()
+    host = FakeMachine()
     old = alert("FileSystemHadErrors", device="sda", condition="filesystem_error")
     assert host.run(DAY, old, step=60.0) == ["opened"]
     slow = alert(
@@ -634,7 +634,7 @@ def test_a_warning_of_another_kind_is_told_while_an_old_one_stays() -> None:
 
 def test_a_second_failure_is_told_although_the_first_member_was_never_taken_out() -> None:
     """A spare took over and the failed member stays listed; months later the next one fails."""
-    host = Machine()
+    host = FakeMachine()
     faulty = alert("ArrayMemberFaulty", device="md0", condition="raid_array")
     degraded = alert("ArrayDegraded", "critical", device="md0", condition="raid_array")
     assert host.run(HOUR, faulty, degraded) == ["opened"]
@@ -650,7 +650,7 @@ def test_an_array_that_is_whole_for_a_moment_again_and_again_comes_and_goes() ->
     The failed member stays listed, so that the incident stays open. After a quiet day it is
     complete, and the next time is reported like the first.
     """
-    host = Machine()
+    host = FakeMachine()
     faulty = alert("ArrayMemberFaulty", device="md0", condition="raid_array")
     degraded = alert("ArrayDegraded", "critical", device="md0", condition="raid_array")
     mails = []
@@ -669,7 +669,7 @@ def test_an_array_that_is_whole_for_a_moment_again_and_again_comes_and_goes() ->
 
 def test_a_full_disk_that_is_mounted_each_night_does_not_nag() -> None:
     """Mounted for its backup, unmounted in the morning: unreadable, which was reported."""
-    host = Machine()
+    host = FakeMachine()
     full = alert("FileSystemFull", "critical", device="sdb", condition="space_low")
     gone = replace(
         full, state=State.UNKNOWN, unknown_reason="no longer listed", unknown_seconds=1.0
@@ -690,7 +690,7 @@ def disk_alert(number: int, condition: str = "device_hang", since: float = 0.0) 
 
 def test_three_disks_of_an_adapter_that_fail_within_a_minute_are_one_incident() -> None:
     """A cable of 24 disks: one mail about the adapter, and later failures join it."""
-    host = Machine()
+    host = FakeMachine()
     disks = [disk_alert(n) for n in range(24)]
     assert host.run(300, *disks) == ["opened"]
     assert host.mails[0][2] == "host3 (SCSI host adapter)"
@@ -700,7 +700,7 @@ def test_three_disks_of_an_adapter_that_fail_within_a_minute_are_one_incident() 
 
 def test_that_a_disk_is_gone_is_the_news_and_not_that_its_counters_cannot_be_read() -> None:
     """It hung, and was pulled: its counters are unreadable."""
-    host = Machine()
+    host = FakeMachine()
     hang = alert("DeviceStall", "critical", device="sda")
     host.run(20, hang)
     gone = alert("DeviceGone", "critical", device="sda", since=20.0)
@@ -710,7 +710,7 @@ def test_that_a_disk_is_gone_is_the_news_and_not_that_its_counters_cannot_be_rea
 
 def test_what_is_critical_for_the_first_time_waits_for_no_other_mail() -> None:
     """The adapter's driver reported a lost device; 5 s later the disk is missing."""
-    host = Machine()
+    host = FakeMachine()
     lost = replace(alert("hba_device_removed", since=0.0, device="sda"), count=1)
     host.run(61, lost)
     gone = alert("DeviceGone", "critical", device="sda", since=host.now)
@@ -722,7 +722,7 @@ def test_disks_that_are_lost_one_after_another_share_mails() -> None:
 
     The second one still opens its own: what they have in common shows with the third.
     """
-    host = Machine()
+    host = FakeMachine()
     disks: list[Alert] = []
     for number in range(24):
         gone = alert("DeviceGone", "critical", device=f"sd{number}", since=host.now)
@@ -740,7 +740,7 @@ def test_disks_that_are_lost_one_after_another_share_mails() -> None:
 
 def test_a_disk_that_hung_alone_before_the_others_is_their_cause() -> None:
     """One bad disk makes the driver reset the adapter: that disk is named, and it is one thread."""
-    host = Machine()
+    host = FakeMachine()
     first = disk_alert(0, since=0.0)
     host.run(20, first)
     reset = replace(
@@ -757,7 +757,7 @@ def test_a_disk_that_hung_alone_before_the_others_is_their_cause() -> None:
 def test_two_disks_are_an_adapter_only_if_it_has_no_more() -> None:
     """Both of two: their adapter. Two of eight at the same moment: two disks."""
     for count, keys in ((2, ["adapter host3"]), (8, ["disk sd0", "disk sd1"])):
-        host = Machine()
+        host = FakeMachine()
         host.around = Around(disks={"host3": count})
         host.run(60, disk_alert(0), disk_alert(1, since=2.0))
         assert list(host.state.by_key) == keys
@@ -767,14 +767,14 @@ def test_disks_that_fail_on_different_days_or_of_something_else_are_their_own_in
     """Three broken disks in a month, and old errors on each of three file systems."""
     month = [disk_alert(n, since=-n * 10 * DAY) for n in range(3)]
     for alerts in (month, [disk_alert(n, "filesystem_error") for n in range(3)]):
-        host = Machine()
+        host = FakeMachine()
         host.run(60, *alerts)
         assert len(host.state.by_key) == 3
 
 
 def test_warnings_of_an_adapters_disks_wait_for_each_other() -> None:
     """The first two were not mailed yet: they are reported with the third."""
-    host = Machine()
+    host = FakeMachine()
     slow = [
         replace(alert("ScsiTimeouts", device=f"sd{n}", since=n * 5.0), adapter="host3")
         for n in range(3)
@@ -787,7 +787,7 @@ def test_warnings_of_an_adapters_disks_wait_for_each_other() -> None:
 
 def test_what_is_silenced_is_tracked_and_brings_no_mail() -> None:
     """A disk that is on order hangs for nine days: an incident, no mail, not even a reminder."""
-    host = Machine()
+    host = FakeMachine()
     host.silence("device=sda", seconds=30 * DAY)
     critical = alert("DeviceStall", "critical", device="sda", condition="device_hang")
     assert host.run(9 * DAY, HANG, critical, step=600) == []
@@ -797,7 +797,7 @@ def test_what_is_silenced_is_tracked_and_brings_no_mail() -> None:
 
 def test_what_still_holds_when_its_silence_ends_is_told_once() -> None:
     """The silence ran out before the stall did."""
-    host = Machine()
+    host = FakeMachine()
     host.silence("WriteStall", seconds=HOUR)
     assert host.run(HOUR, STALL) == []
     assert host.run(DAY, STALL) == ["opened"]
@@ -806,7 +806,7 @@ def test_what_still_holds_when_its_silence_ends_is_told_once() -> None:
 
 def test_a_silence_that_is_expired_by_hand_ends_at_once() -> None:
     """The maintenance was over early."""
-    host = Machine()
+    host = FakeMachine()
     silence = host.silence("WriteStall")
     host.run(HOUR, STALL)
     host.expire(silence)
@@ -815,7 +815,7 @@ def test_a_silence_that_is_expired_by_hand_ends_at_once() -> None:
 
 def test_what_began_and_ended_silenced_is_never_told() -> None:
     """A planned stall ends before its silence: neither opened nor resolved."""
-    host = Machine()
+    host = FakeMachine()
     host.silence("WriteStall", seconds=HOUR)
     host.run(20 * MINUTE, STALL)
     assert host.run(3 * DAY, step=60) == []
@@ -824,7 +824,7 @@ def test_what_began_and_ended_silenced_is_never_told() -> None:
 
 def test_what_began_silenced_and_comes_again_in_the_open_is_told() -> None:
     """The maintenance caused one stall, the next day brings another."""
-    host = Machine()
+    host = FakeMachine()
     host.silence("WriteStall", seconds=HOUR)
     host.run(20 * MINUTE, STALL)
     host.run(2 * HOUR)
@@ -833,7 +833,7 @@ def test_what_began_silenced_and_comes_again_in_the_open_is_told() -> None:
 
 def test_a_short_warning_before_the_silence_is_told() -> None:
     """It ended within its minute, and the silence was added after it."""
-    host = Machine()
+    host = FakeMachine()
     host.run(20, STALL)
     host.silence("WriteStall")
     assert host.run(60) == ["opened"]
@@ -841,7 +841,7 @@ def test_a_short_warning_before_the_silence_is_told() -> None:
 
 def test_what_was_told_before_its_silence_gets_its_all_clear() -> None:
     """A resolution is not delayed."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, STALL)
     host.silence("WriteStall")
     assert host.run(HOUR, STALL, WORSE) == []
@@ -850,7 +850,7 @@ def test_what_was_told_before_its_silence_gets_its_all_clear() -> None:
 
 def test_what_comes_again_silenced_after_its_all_clear_has_no_second_one() -> None:
     """Opened, clear; then it comes and goes in the silence, and later in the open."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, STALL)
     host.run(HOUR)
     host.silence("WriteStall", seconds=HOUR)
@@ -862,7 +862,7 @@ def test_what_comes_again_silenced_after_its_all_clear_has_no_second_one() -> No
 
 def test_a_silence_over_what_was_told_ends_without_a_word() -> None:
     """The same warning, notified before: it is not new after the silence."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, STALL)
     host.silence("WriteStall", seconds=HOUR)
     assert host.run(2 * HOUR, STALL) == []
@@ -870,7 +870,7 @@ def test_a_silence_over_what_was_told_ends_without_a_word() -> None:
 
 def test_what_got_worse_in_the_silence_is_told_as_worse_after_it() -> None:
     """A warning was mailed; it became critical during the silence."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, STALL)
     host.silence("WriteStall", seconds=HOUR)
     assert host.run(HOUR, STALL, WORSE) == []
@@ -879,7 +879,7 @@ def test_what_got_worse_in_the_silence_is_told_as_worse_after_it() -> None:
 
 def test_what_was_silenced_beside_what_was_mailed_is_told_when_its_silence_ends() -> None:
     """The mail about the one listed the other as silenced, which is no notification of it."""
-    host = Machine()
+    host = FakeMachine()
     host.silence("DiskErrorsGrow", seconds=2 * HOUR)
     errors = alert("DiskErrorsGrow", "warning", device="sda", condition="smart_errors")
     assert host.run(2 * HOUR, HANG, errors) == ["opened"]
@@ -889,7 +889,7 @@ def test_what_was_silenced_beside_what_was_mailed_is_told_when_its_silence_ends(
 
 def test_an_alert_that_is_not_silenced_is_told_with_its_own_severity() -> None:
     """A silenced critical alert on the same disk does not make the warning a critical mail."""
-    host = Machine()
+    host = FakeMachine()
     host.silence("DiskOffline")
     offline = alert("DiskOffline", "critical", device="sda", condition="device_unavailable")
     host.run(10 * MINUTE, offline)
@@ -900,7 +900,7 @@ def test_an_alert_that_is_not_silenced_is_told_with_its_own_severity() -> None:
 
 def test_an_incident_is_opened_by_what_is_told_of_it() -> None:
     """The silenced alert is first in the list; the critical one does not wait a minute."""
-    host = Machine()
+    host = FakeMachine()
     host.silence("DeviceStall")
     critical = alert(
         "FileSystemReadOnly", "critical", device="sda", condition="filesystem_read_only"
@@ -911,7 +911,7 @@ def test_an_incident_is_opened_by_what_is_told_of_it() -> None:
 
 def test_a_further_alert_that_is_silenced_is_no_news() -> None:
     """Another fault of the disk, an hour later, silenced in advance."""
-    host = Machine()
+    host = FakeMachine()
     old = alert("FileSystemHadErrors", device="sda", condition="filesystem_error")
     host.run(2 * HOUR, old)
     host.silence("ReadAheadTooSmall", seconds=HOUR)
@@ -924,7 +924,7 @@ def test_a_further_alert_that_is_silenced_is_no_news() -> None:
 
 def test_a_silenced_alert_that_cannot_be_read_any_more_is_no_mail() -> None:
     """The disk is pulled, as announced, while another warning of it stays."""
-    host = Machine()
+    host = FakeMachine()
     other = alert("ReadAheadTooSmall", device="sda", condition="read_ahead_too_small")
     host.run(120, HANG, other)
     host.silence("DeviceStall")
@@ -934,7 +934,7 @@ def test_a_silenced_alert_that_cannot_be_read_any_more_is_no_mail() -> None:
 
 def test_a_silenced_disk_does_not_unleash_the_stalls_that_it_causes() -> None:
     """It hangs, as is known; that the host's writers wait for it is the same matter."""
-    host = Machine()
+    host = FakeMachine()
     host.silence("DeviceStall", "device=sda", seconds=2 * HOUR)
     reads = replace(alert("CollectorSilent", condition="collector_stale"), subject="iowarden")
     starved = alert("AdapterStarvesDisks", device="sdb", condition="queue_starvation")
@@ -946,7 +946,7 @@ def test_a_silenced_disk_does_not_unleash_the_stalls_that_it_causes() -> None:
 
 def test_stalls_are_told_once_the_silenced_disk_hangs_no_more() -> None:
     """Then it is something else that holds the writers."""
-    host = Machine()
+    host = FakeMachine()
     host.silence("DeviceStall")
     host.run(HOUR, HANG, STALL)
     assert host.run(HOUR, STALL) == ["opened"]
@@ -954,7 +954,7 @@ def test_stalls_are_told_once_the_silenced_disk_hangs_no_more() -> None:
 
 def test_a_stall_is_told_with_the_hanging_disk_that_is_not_silenced() -> None:
     """Two disks hang; the one that hung first is known."""
-    host = Machine()
+    host = FakeMachine()
     host.silence("device=sda")
     other = alert("DeviceStall", device="sdb", condition="device_hang", since=30.0)
     assert host.run(120, HANG, other, STALL) == ["opened"]
@@ -965,7 +965,7 @@ def test_a_stall_is_told_with_the_hanging_disk_that_is_not_silenced() -> None:
 
 def test_an_acknowledged_incident_says_nothing_until_its_all_clear() -> None:
     """No reminder, no further warning, no unreadable data; then the resolution."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, HANG)
     host.acknowledge("disk sda")
     slow = alert(
@@ -985,7 +985,7 @@ def test_an_acknowledged_incident_says_nothing_until_its_all_clear() -> None:
 
 def test_an_acknowledged_recurrence_is_over_when_its_all_clear_would_be_due() -> None:
     """The stall that returned is acknowledged: nothing to report, nothing remains."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, STALL)
     host.run(11 * MINUTE)
     host.run(5, STALL)
@@ -997,7 +997,7 @@ def test_an_acknowledged_recurrence_is_over_when_its_all_clear_would_be_due() ->
 
 def test_what_is_acknowledged_before_its_first_mail_has_none() -> None:
     """Seen on the screen within its minute; it ends, and is not reported afterwards."""
-    host = Machine()
+    host = FakeMachine()
     host.run(30, STALL)
     host.acknowledge()
     assert host.run(HOUR, STALL) == []
@@ -1008,7 +1008,7 @@ def test_what_is_acknowledged_before_its_first_mail_has_none() -> None:
 
 def test_an_acknowledgement_ends_when_it_gets_worse() -> None:
     """A warning was acknowledged; that it is critical was not. The journal has both."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, STALL)
     host.acknowledge()
     host.run(HOUR, STALL)
@@ -1019,7 +1019,7 @@ def test_an_acknowledgement_ends_when_it_gets_worse() -> None:
 
 def test_a_silenced_alert_does_not_end_an_acknowledgement() -> None:
     """It does when its silence has ended."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, STALL)
     host.acknowledge()
     host.silence("severity=critical", seconds=HOUR)
@@ -1029,7 +1029,7 @@ def test_a_silenced_alert_does_not_end_an_acknowledgement() -> None:
 
 def test_what_was_shown_silenced_when_it_was_acknowledged_is_known() -> None:
     """Its severity was on the screen."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, STALL)
     host.silence("severity=critical", seconds=HOUR)
     host.run(60, STALL, WORSE)
@@ -1040,7 +1040,7 @@ def test_what_was_shown_silenced_when_it_was_acknowledged_is_known() -> None:
 
 def test_what_was_acknowledged_and_is_lost_is_not_told_as_worse() -> None:
     """The disk was pulled permanently; its critical state was on the screen."""
-    host = Machine()
+    host = FakeMachine()
     critical = alert("DeviceStall", "critical", device="sda", condition="device_hang")
     host.run(120, HANG)
     host.silence("severity=critical", seconds=HOUR)
@@ -1055,7 +1055,7 @@ def test_what_was_acknowledged_and_is_lost_is_not_told_as_worse() -> None:
 
 def test_a_further_disk_ends_an_acknowledgement() -> None:
     """The cable of 24 disks was known; the first disk of the next cable is not."""
-    host = Machine()
+    host = FakeMachine()
     disks = [disk_alert(n) for n in range(4)]
     host.run(100, *disks)
     host.acknowledge("adapter host3")
@@ -1067,7 +1067,7 @@ def test_a_further_disk_ends_an_acknowledgement() -> None:
 
 def test_a_known_stall_that_turns_out_to_be_a_hanging_disk_is_news() -> None:
     """The host's incident becomes the disk's, and its acknowledgement ends."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, STALL)
     host.acknowledge()
     assert host.run(5, STALL, HANG) == ["worse"]
@@ -1076,7 +1076,7 @@ def test_a_known_stall_that_turns_out_to_be_a_hanging_disk_is_news() -> None:
 
 def test_an_acknowledgement_ends_with_an_incident_that_goes_on_in_another() -> None:
     """The disk had an incident of its own: the host's identifier is no more."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, HANG)
     host.run(5 * MINUTE)
     host.run(120, STALL)
@@ -1088,7 +1088,7 @@ def test_an_acknowledgement_ends_with_an_incident_that_goes_on_in_another() -> N
 
 def test_stalls_of_the_host_do_not_end_the_acknowledgement_of_the_disk_that_causes_them() -> None:
     """That the disk hangs is known, and so is what follows."""
-    host = Machine()
+    host = FakeMachine()
     host.run(120, HANG)
     host.acknowledge("disk sda")
     assert host.run(HOUR, HANG, STALL) == []
@@ -1115,7 +1115,7 @@ def test_whatever_is_silenced_and_acknowledged_what_was_told_ends_in_one_all_cle
     phases: list[tuple[int, set[Alert], str]],
 ) -> None:
     """No thread stays open, none is opened by a silenced alert (see `_check`)."""
-    host = Machine()
+    host = FakeMachine()
     wanted = {
         "stall": "WriteStall",
         "critical": "severity=critical",
@@ -1153,7 +1153,7 @@ def growing(value: float, *, since: float = 0.0) -> Alert:
 
 def test_twice_as_much_is_news_and_as_much_again_is_not() -> None:
     """1 -> 5000 sectors is reported at once; a constant value is not repeated."""
-    machine = Machine()
+    machine = FakeMachine()
     assert machine.run(2 * HOUR, growing(1)) == ["opened"]
     assert machine.run(HOUR, growing(5000)) == ["worse"]
     assert machine.run(HOUR, growing(5000)) == []
@@ -1165,7 +1165,7 @@ def test_twice_as_much_is_news_and_as_much_again_is_not() -> None:
 
 def test_an_acknowledgement_ends_when_it_doubles() -> None:
     """Known with 40 bad sectors; 79 are known as well, 80 are not."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.run(HOUR, growing(40))
     machine.acknowledge("disk sda")
     assert machine.run(DAY, growing(79), step=60.0) == []
@@ -1175,7 +1175,7 @@ def test_an_acknowledgement_ends_when_it_doubles() -> None:
 
 def test_what_was_acknowledged_before_any_mail_counts_from_then() -> None:
     """It was acknowledged in the status first: no mail, until it is twice that value."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.run(10, growing(4))
     machine.acknowledge("disk sda")
     assert machine.run(HOUR, growing(4)) == []
@@ -1185,14 +1185,14 @@ def test_what_was_acknowledged_before_any_mail_counts_from_then() -> None:
 
 def test_a_number_that_may_double_is_no_news_without_the_annotation() -> None:
     """Percent full, or the seconds of a stall: they double all the time."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.run(HOUR, STALL)
     assert machine.run(HOUR, replace(STALL, value=1000.0)) == []
 
 
 def test_what_nobody_can_read_does_not_double() -> None:
     """Unknown, and then the same count: not escalated."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.run(HOUR, growing(5))
     machine.run(HOUR, replace(growing(5), state=State.UNKNOWN, unknown_reason="gone"))
     assert "worse" not in machine.run(HOUR, growing(5))
@@ -1200,7 +1200,7 @@ def test_what_nobody_can_read_does_not_double() -> None:
 
 def test_what_was_known_survives_a_restart_and_what_was_not_is_no_news() -> None:
     """The value is stored with the member; for a member without one it is unknown."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.run(HOUR, growing(5))
     texts = documents(Kept(incidents=dict(machine.state.by_key)))
     kept = read(texts, machine.now)[0].incidents
@@ -1216,7 +1216,7 @@ def test_what_was_known_survives_a_restart_and_what_was_not_is_no_news() -> None
 def test_old_errors_of_a_disk_are_told_by_the_arrival_mail() -> None:
     """Old errors of a disk at baseline: no mail of their own."""
     found = of_first_sight(alert("Found", device="sda", condition="smart_errors"))
-    machine = Machine()
+    machine = FakeMachine()
     machine.arrival = model.Arrival("arrival", None)
     assert machine.run(DAY, found, step=60.0) == []
     hang = replace(HANG, active_seconds=machine.now, fired_seconds=machine.now)
@@ -1225,7 +1225,7 @@ def test_old_errors_of_a_disk_are_told_by_the_arrival_mail() -> None:
 
 def test_a_count_that_changes_a_little_is_not_written_to_the_disk() -> None:
     """What is known is durable; what is measured now is not, nor worth a write."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.run(HOUR, growing(40))
     machine.run(10, growing(41))
     assert machine.state.changed == frozenset()
@@ -1236,7 +1236,7 @@ def test_a_count_that_changes_a_little_is_not_written_to_the_disk() -> None:
 def test_a_users_critical_alert_beside_a_stall_is_mailed_whatever_its_label_says() -> None:
     """The label is compared nowhere for a user's rule, also if its text is one of ours."""
     for condition in ("Database-down", "reclaim_stall", "device_hang", "write_stall"):
-        host = Machine()
+        host = FakeMachine()
         own = alert("DatabaseDown", "critical", device="pg", condition=condition)
         assert host.run(120, STALL, own) == ["opened", "opened"]
         assert set(host.state.by_key) == {"host", "disk pg"}
@@ -1247,7 +1247,7 @@ def test_a_line_and_the_counter_of_one_fact_are_one_member() -> None:
     counter = alert("HungTask", "critical", condition="hung_task")
     line = replace(alert("hung_task", "critical", condition="hung_task"), count=1, last_seconds=0.0)
     for first, second in ((counter, line), (line, counter)):
-        host = Machine()
+        host = FakeMachine()
         assert host.run(5, first) == ["opened"]
         assert host.run(HOUR, first, second) == []
         assert [m.name for m in host.only().members] == [first.name]
@@ -1255,7 +1255,7 @@ def test_a_line_and_the_counter_of_one_fact_are_one_member() -> None:
 
 def test_a_symptom_of_what_was_mailed_is_no_mail() -> None:
     """The disk hangs; then writers stall, tasks hang, commands time out: all in its incident."""
-    host = Machine()
+    host = FakeMachine()
     assert host.run(60, HANG) == ["opened"]
     hung = alert("HungTask", "critical", condition="hung_task", since=130.0)
     timeouts = alert("ScsiTimeouts", device="sda", condition="command_timeout", since=60.0)
@@ -1268,7 +1268,7 @@ def test_a_symptom_of_what_was_mailed_is_no_mail() -> None:
 
 def test_a_second_member_that_is_lost_is_told_at_once_in_the_thread_of_the_first() -> None:
     """raid5: 7 s after the mail about the first disk, not 607 s, the array does not run."""
-    host = Machine()
+    host = FakeMachine()
     host.around = Around({f"disk {name}": frozenset({"device md0"}) for name in ("sda", "sdb")})
     first = alert("DeviceGone", "critical", device="sda")
     degraded = replace(alert("ArrayDegraded", "critical", since=2.0), subject="device md0")
@@ -1292,7 +1292,7 @@ def test_what_comes_of_a_lost_disk_is_told_with_it_if_it_comes_within_8_s(lost: 
     hang = alert("DeviceStall", "critical", device="sda")
     degraded = replace(alert("ArrayDegraded", since=104.0), subject="device md0")
     for comes, at in ((lost,), 108.0), ((lost, degraded), 104.0):
-        host = Machine()
+        host = FakeMachine()
         host.around = Around({"disk sda": frozenset({"device md0"})})
         host.run(100, hang, step=1)
         host.run(4, hang, lost, step=1)
@@ -1305,7 +1305,7 @@ def test_what_comes_of_a_lost_disk_is_told_with_it_if_it_comes_within_8_s(lost: 
 
 def test_what_is_urgent_has_its_all_clear_a_minute_after_its_true_end() -> None:
     """The disk responds again at 100 s; its alert stays for 60 s more, and delays nothing."""
-    host = Machine()
+    host = FakeMachine()
     host.run(100, HANG, step=1)
     kept = replace(HANG, missed_seconds=100.0)
     assert host.run(60, kept, step=1) == []
@@ -1316,7 +1316,7 @@ def test_what_is_urgent_has_its_all_clear_a_minute_after_its_true_end() -> None:
 
 def test_what_comes_back_has_its_all_clear_later_each_time() -> None:
     """A minute, then ten, then a day; the third time within a day the mail says that it flaps."""
-    host = Machine()
+    host = FakeMachine()
     seen = []
     for number in range(4):
         host.run(20, replace(HANG, active_seconds=host.now, fired_seconds=host.now), step=5)
@@ -1334,7 +1334,7 @@ def test_what_comes_back_has_its_all_clear_later_each_time() -> None:
 
 def test_a_restart_in_the_middle_of_a_hang_reports_nothing_of_the_past() -> None:
     """All mailed alerts are stored with object and kind: no mail is sent twice."""
-    host = Machine()
+    host = FakeMachine()
     hung = alert("HungTask", "critical", condition="hung_task", since=130.0)
     failed = alert("FileSystemReadOnly", "critical", device="sda", since=140.0)
     host.run(200, HANG, hung, failed)
@@ -1345,7 +1345,7 @@ def test_a_restart_in_the_middle_of_a_hang_reports_nothing_of_the_past() -> None
 
 def test_what_is_over_is_not_worse() -> None:
     """Errors of a disk began and ended within the 30 s that mails share: none is 'escalated'."""
-    host = Machine()
+    host = FakeMachine()
     host.run(10, HANG)
     errors = alert("DiskErrorsGrow", device="sda", condition="smart_errors", since=10.0)
     host.run(10, HANG, errors)
@@ -1354,7 +1354,7 @@ def test_what_is_over_is_not_worse() -> None:
 
 def test_symptoms_do_not_end_an_acknowledgement() -> None:
     """The hang is known; that tasks hang for it is critical, and follows from it."""
-    host = Machine()
+    host = FakeMachine()
     host.run(60, HANG)
     host.acknowledge("disk sda")
     hung = alert("HungTask", "critical", condition="hung_task", since=130.0)
@@ -1364,10 +1364,10 @@ def test_symptoms_do_not_end_an_acknowledgement() -> None:
 
 def test_what_becomes_known_later_follows_once_and_only_where_it_is_critical() -> None:
     """Which file was hit, is found after the mail: a warning is not worth a second one."""
-    host = Machine()
+    host = FakeMachine()
     host.run(70, STALL)
     assert not host.only().awaits_details
-    host = Machine()
+    host = FakeMachine()
     host.run(5, WORSE)
     assert host.only().awaits_details
 
@@ -1388,7 +1388,7 @@ def test_a_line_of_the_log_hours_after_the_hang_that_it_began_with_is_news() -> 
 
     The first line outlasts its hang by its window, and the incident is not closed for a day.
     """
-    machine = Machine()
+    machine = FakeMachine()
     line = replace(alert("hba_dead", "critical", device="sda"), count=1, last_seconds=0.0)
     assert machine.run(30, line, HANG) == ["opened"]
     assert machine.run(600, line) == ["all clear"]

@@ -31,7 +31,7 @@ def stall(severity: str = "warning", name: str = "DeviceStall") -> Alert:
     )
 
 
-class Machine:
+class FakeMachine:
     """A host whose alerts are set by the test, evaluated every few seconds."""
 
     def __init__(self) -> None:
@@ -85,9 +85,9 @@ def reasons(mails: list[tuple[str, str]]) -> list[str]:
     return [reason for reason, _ in mails]
 
 
-def known(*, hour: float = NIGHT) -> Machine:
+def known(*, hour: float = NIGHT) -> FakeMachine:
     """A host whose backup stalls its disk, which the third mail has reported."""
-    host = Machine()
+    host = FakeMachine()
     for day in range(3):
         host.night(day, stall(), at=hour)
     return host
@@ -95,7 +95,7 @@ def known(*, hour: float = NIGHT) -> Machine:
 
 def test_the_third_night_says_so_and_later_ones_are_no_mail() -> None:
     """The backup stalls the disk at two each night, for five minutes or less."""
-    host = Machine()
+    host = FakeMachine()
     assert reasons(host.night(0, stall())) == ["opened", "all clear"]
     assert reasons(host.night(1, stall())) == ["again", "all clear"]
     third = host.night(2, stall())
@@ -136,7 +136,7 @@ def test_another_hour_is_not_usual() -> None:
 
 def test_an_hour_earlier_or_later_is_the_same_hour_also_over_midnight() -> None:
     """Daylight saving, or a job that waits for another: five to midnight, half past."""
-    host = Machine()
+    host = FakeMachine()
     late = 24 * HOUR - 5 * MINUTE
     host.night(0, stall(), at=late)
     host.night(1, stall(), at=late + 35 * MINUTE)
@@ -148,7 +148,7 @@ def test_an_hour_earlier_or_later_is_the_same_hour_also_over_midnight() -> None:
 def test_what_threatens_data_is_never_usual() -> None:
     """A disk that is lost each night at two, a file system that fails."""
     for name in ("DeviceGone", "ArrayStopped", "ArrayDegradedFurther", "FileSystemErrors"):
-        host = Machine()
+        host = FakeMachine()
         for day in range(5):
             mails = host.night(day, stall("critical", name), at=NIGHT + day * 10 * MINUTE)
             assert mails, (name, day)

@@ -58,7 +58,7 @@ BAYS = "  # Ch# ModelName             Capacity  Usage\n"
 Fired = set[tuple[str, str]]
 
 
-class Machine:
+class FakeMachine:
     """The engine with the shipped rules, with the data of controllers."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class Machine:
 
 def told(*found: Controller) -> Fired:
     """Return the alerts of a lasting state, without informational ones."""
-    return {(name, level) for name, level in Machine().look(*found) if level != "info"}
+    return {(name, level) for name, level in FakeMachine().look(*found) if level != "info"}
 
 
 def areca_of(name: str) -> Controller:
@@ -282,7 +282,7 @@ def array(word: str, vendor: str) -> Array:
 )
 def test_each_word_for_an_array_has_its_alert(vendor: str, word: str, expected: Fired) -> None:
     """An unknown state is not left out, and is shown."""
-    machine = Machine()
+    machine = FakeMachine()
     name = "areca 1" if vendor == "areca" else "c0"
     fired = machine.look(Controller(name, vendor, arrays=(array(word, vendor),)))
     assert {each for each in fired if each[1] != "info"} == expected
@@ -332,7 +332,7 @@ def test_only_what_is_well_busy_or_absent_is_silent(what: str, health: Health) -
 
 def test_a_degraded_array_stays_critical_until_it_is_rebuilt() -> None:
     """One alert from the first to the last; the rebuild is additional information."""
-    machine = Machine()
+    machine = FakeMachine()
     for word in ("Degraded", "Rebuilding(1.0%)", "Rebuilding(99.9%)"):
         fired = machine.look(Controller("areca 1", "areca", arrays=(array(word, "areca"),)))
         assert ("ControllerArrayDegraded", "critical") in fired
@@ -348,7 +348,7 @@ def test_a_degraded_array_stays_critical_until_it_is_rebuilt() -> None:
 def test_a_disk_that_failed_is_told_although_a_spare_took_its_place() -> None:
     """'Normal' of the raid set does not mean that no disk is dead."""
     disk = PhysicalDisk("channel 2", State(Health.FAILED, "Failed"), "ACME DISK-9", "S2")
-    machine = Machine()
+    machine = FakeMachine()
     sets = (array("Normal", "areca"),)
     fired = machine.look(Controller("areca 1", "areca", arrays=sets, disks=(disk,)))
     assert fired == {("ControllerDiskFailed", "critical")}
@@ -372,7 +372,7 @@ def test_what_may_say_anything_cannot_break_a_rule() -> None:
         batteries=(Battery(odd, state, ready=False),),
         sensors=(Sensor(odd, state),),
     )
-    machine = Machine()
+    machine = FakeMachine()
     machine.look(card)
     worse = replace(card, disks=(replace(card.disks[0], errors_total={odd: 3}),))
     assert {name for name, _ in machine.look(worse)} == {
@@ -452,7 +452,7 @@ def test_an_adaptec_whose_module_was_never_bought_is_no_alarm_at_night(
 
 def test_a_module_of_an_adaptec_that_is_gone_is_an_alarm() -> None:
     """It was present before, which is stored over a restart."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.look(caching(battery(Health.OK, ready=True), "adaptec", write_back=True, forced=True))
     before = machine.engine
     sources = [source for source in registry.SOURCES if source.name == "controllers"]
@@ -479,7 +479,7 @@ def test_disks_that_cache_writes_defeat_the_battery_that_was_paid_for(
     found = caching(own, vendor, write_back=write_back)
     disks = replace(found, arrays=tuple(replace(a, disk_cache=True) for a in found.arrays))
     assert told(disks) == expected
-    fired = Machine().look(disks)
+    fired = FakeMachine().look(disks)
     assert (("ControllerDiskCacheOn", "info") in fired) == (vendor == "adaptec")
     off = replace(found, arrays=tuple(replace(a, disk_cache=False) for a in found.arrays))
     assert told(off) == told(found) == set()
@@ -487,7 +487,7 @@ def test_disks_that_cache_writes_defeat_the_battery_that_was_paid_for(
 
 def test_a_write_cache_that_goes_off_is_a_warning_and_a_learn_cycle_is_none() -> None:
     """Policy from write-back to write-through by itself, with a battery in order, or busy."""
-    machine = Machine()
+    machine = FakeMachine()
     well = battery(Health.OK, ready=True)
     busy = battery(Health.BUSY, ready=False)
     assert machine.look(caching(well, write_back=True)) == set()
@@ -502,7 +502,7 @@ def test_a_write_cache_that_goes_off_is_a_warning_and_a_learn_cycle_is_none() ->
 
 def test_a_battery_that_is_never_done_with_charging_is_a_warning() -> None:
     """Two days; a charge takes one at most."""
-    machine = Machine()
+    machine = FakeMachine()
     busy = caching(battery(Health.BUSY, ready=False), write_back=False)
     assert machine.look(busy, seconds=1.9 * DAY, every=900.0) == {("ControllerBatteryBusy", "info")}
     assert ("ControllerBatteryBusy", "warning") in machine.look(
@@ -515,7 +515,7 @@ def test_a_battery_that_is_never_done_with_charging_is_a_warning() -> None:
 
 def test_a_controller_that_nobody_reads_is_told_after_half_an_hour() -> None:
     """Whatever the reason is by then: the alert stays the same one."""
-    machine = Machine()
+    machine = FakeMachine()
     missing = Problem("areca 1", "'cli64': expected at '/usr/sbin', got none", "areca")
     assert machine.look(problems=(missing,), seconds=1700.0) == set()
     late = replace(missing, reason="killed after 60 s")
@@ -529,7 +529,7 @@ def test_a_controller_that_nobody_reads_is_told_after_half_an_hour() -> None:
 
 def test_controllers_that_cannot_even_be_listed_are_told() -> None:
     """Their names are unknown: the alert is about the adapter that the kernel lists."""
-    machine = Machine()
+    machine = FakeMachine()
     nobody = Problem("", "3ware controller at host3: 'tw_cli': install it", "3ware", "host3")
     assert machine.look(problems=(nobody,), seconds=1900.0) == {("ControllerNotRead", "warning")}
     alert = machine.alert("ControllerNotRead")
@@ -543,7 +543,7 @@ def test_who_is_not_read_is_told_the_program_that_is_missing_and_where_it_belong
     maker: Backend,
 ) -> None:
     """A program that the probe may run, in a directory that it searches."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.look(problems=(Problem("", "missing", maker.vendor, "host0"),), seconds=1900.0)
     advice = machine.alert("ControllerNotRead").annotation("advice")
     assert any(f"\n  {program} " in advice for program in maker.programs)
@@ -574,7 +574,7 @@ def test_megacli_is_named_only_where_it_is_what_was_asked(program: str) -> None:
         batteries=(battery(Health.FAILED, ready=False),),
         sensors=(Sensor("enclosure 252", bad),),
     )
-    machine = Machine()
+    machine = FakeMachine()
     machine.look(found)
     advice = "\n".join(alert.annotation("advice") for alert in machine.alerts())
     assert len(machine.alerts()) == 11
@@ -587,13 +587,13 @@ def test_a_part_that_is_not_read_is_no_mail() -> None:
     """Old firmware has no hardware monitor: for the digest."""
     card = Controller("areca 1", "areca", unread=("'cli64 hw info': expected no error",))
     part = Problem("areca 1", card.unread[0], "areca")
-    fired = Machine().look(card, problems=(part,), seconds=1900.0)
+    fired = FakeMachine().look(card, problems=(part,), seconds=1900.0)
     assert fired == {("ControllerPartNotRead", "notice")}
 
 
 def test_what_was_wrong_with_a_controller_that_falls_silent_is_unknown_and_not_over() -> None:
     """It hangs; the alert resolves only when the controller reports the array as healthy."""
-    machine = Machine()
+    machine = FakeMachine()
     degraded = Controller("areca 1", "areca", arrays=(array("Degraded", "areca"),))
     machine.look(degraded)
     hangs = (Problem("areca 1", "killed after 60 s", "areca"),)
@@ -607,7 +607,7 @@ def test_what_was_wrong_with_a_controller_that_falls_silent_is_unknown_and_not_o
 
 def test_a_controller_that_is_gone_is_told_and_what_was_wrong_with_it_is_unknown() -> None:
     """Two controllers, of which one is no longer listed."""
-    machine = Machine()
+    machine = FakeMachine()
     one = Controller("c0", "3ware")
     two = Controller("c1", "3ware", arrays=(array("DEGRADED", "3ware"),))
     machine.look(one, two)
@@ -618,7 +618,7 @@ def test_a_controller_that_is_gone_is_told_and_what_was_wrong_with_it_is_unknown
 
 def test_a_spare_that_fell_out_of_sight_is_told_and_stays_so_over_a_restart() -> None:
     """Two polls later, because a disk may just be replaced; until another one is in its slot."""
-    machine = Machine()
+    machine = FakeMachine()
     ok = State(Health.OK, "OK")
     disks = tuple(PhysicalDisk(f"bay {n}", ok, serial=f"S{n}") for n in (1, 2, 3))
     hp, less = (Controller("hp slot 0", "hp", disks=some) for some in (disks, disks[:2]))
@@ -644,7 +644,7 @@ def test_a_spare_that_fell_out_of_sight_is_told_and_stays_so_over_a_restart() ->
 
 def test_before_controllers_are_asked_nothing_is_said_of_them() -> None:
     """A restart: that a sick card takes a minute to answer makes no alert unknown or new."""
-    machine = Machine()
+    machine = FakeMachine()
     degraded = Controller("c0", "3ware", arrays=(array("DEGRADED", "3ware"),))
     machine.look(degraded)
     before = machine.engine
@@ -730,7 +730,7 @@ def test_an_areca_loses_a_disk_and_a_spare_takes_its_place() -> None:
 
 def test_what_has_no_place_of_its_own_is_the_matter_of_the_controller() -> None:
     """Its battery, its sensors, itself: of the adapter that the kernel has, where that is known."""
-    machine = Machine()
+    machine = FakeMachine()
     bad = battery(Health.FAILED, ready=False)
     machine.look(Controller("areca 1", "areca", "ARC-1210", host="host2", batteries=(bad,)))
     assert machine.alert("ControllerBatteryBad").subject == "adapter host2"

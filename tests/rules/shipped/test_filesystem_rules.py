@@ -17,7 +17,7 @@ HEALTHY = "rw,errors=remount-ro"
 UUID = "0b1c2d3e-0000-4000-8000-000000000001"
 
 
-class Machine(Looks):
+class FakeMachine(Looks):
     """A host with '/' on sda1 (ext4), as files; time passes in polls."""
 
     def __init__(self) -> None:
@@ -77,15 +77,15 @@ class Machine(Looks):
 
 
 @pytest.fixture
-def machine() -> Machine:
+def machine() -> FakeMachine:
     """A healthy host, observed for a minute."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.look(4)
     assert machine.fired == []
     return machine
 
 
-def test_a_healthy_day_is_silent(machine: Machine) -> None:
+def test_a_healthy_day_is_silent(machine: FakeMachine) -> None:
     """Half full, varying, no errors: no alert and no mail."""
     for number in range(24 * 4):
         machine.used(0.5 + 0.01 * (number % 3))
@@ -94,7 +94,7 @@ def test_a_healthy_day_is_silent(machine: Machine) -> None:
     assert machine.host.mails == []
 
 
-def test_an_error_of_ext4_is_critical_until_e2fsck_has_cleared_it(machine: Machine) -> None:
+def test_an_error_of_ext4_is_critical_until_e2fsck_has_cleared_it(machine: FakeMachine) -> None:
     """From a virtual machine: one error, the count survives unmounting, e2fsck sets it to 0."""
     machine.errors(1)
     machine.look(2)
@@ -117,7 +117,7 @@ def test_an_error_of_ext4_is_critical_until_e2fsck_has_cleared_it(machine: Machi
 
 def test_errors_from_before_are_a_warning() -> None:
     """Errors at baseline are reported, but as older ones."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.errors(3)
     machine.look(3)
     assert machine.fired == [("FileSystemHadErrors", "warning")]
@@ -126,7 +126,7 @@ def test_errors_from_before_are_a_warning() -> None:
     assert machine.fired[-1] == ("FileSystemErrors", "critical")
 
 
-def test_an_error_in_a_crash_is_new_after_the_restart(machine: Machine) -> None:
+def test_an_error_in_a_crash_is_new_after_the_restart(machine: FakeMachine) -> None:
     """The count was 0 when the program was stopped; the host booted with 1."""
     machine.now += 2 * HOUR
     machine.errors(1)
@@ -136,7 +136,7 @@ def test_an_error_in_a_crash_is_new_after_the_restart(machine: Machine) -> None:
     assert ("FileSystemErrors", "critical") in machine.fired
 
 
-def test_another_disk_under_the_name_brings_old_errors(machine: Machine) -> None:
+def test_another_disk_under_the_name_brings_old_errors(machine: FakeMachine) -> None:
     """Device names may change at boot: errors of last year are not new ones."""
     machine.now -= 3e7
     machine.errors(5)
@@ -152,7 +152,7 @@ def test_another_disk_under_the_name_brings_old_errors(machine: Machine) -> None
     ids=["6.15 and later", "up to 6.11", "shut down"],
 )
 def test_a_file_system_the_kernel_turned_read_only_is_critical(
-    machine: Machine, superblock: str
+    machine: FakeMachine, superblock: str
 ) -> None:
     """The mount still says rw; what the file system reports depends on the kernel."""
     machine.mount(superblock=superblock)
@@ -164,7 +164,7 @@ def test_a_file_system_the_kernel_turned_read_only_is_critical(
     assert machine.host.reasons() == ["opened", "all clear"]
 
 
-def test_errors_and_read_only_are_one_incident(machine: Machine) -> None:
+def test_errors_and_read_only_are_one_incident(machine: FakeMachine) -> None:
     """One cause, one thread: the disk's."""
     machine.errors(1)
     machine.mount(superblock="rw,emergency_ro")
@@ -173,7 +173,9 @@ def test_errors_and_read_only_are_one_incident(machine: Machine) -> None:
     assert len({mail.due.incident.identifier for mail in machine.host.mails}) == 1
 
 
-def test_a_remount_by_the_administrator_is_a_warning_after_five_minutes(machine: Machine) -> None:
+def test_a_remount_by_the_administrator_is_a_warning_after_five_minutes(
+    machine: FakeMachine,
+) -> None:
     """A command turns the mount and the file system; '/etc/fstab' wants it writable."""
     machine.mount("ro", "ro")
     machine.look(19)
@@ -187,7 +189,7 @@ def test_a_remount_by_the_administrator_is_a_warning_after_five_minutes(machine:
 
 def test_what_fstab_has_as_read_only_is_left_alone() -> None:
     """An intended read-only root, a bind mount of a container and an image."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.write({"/etc/fstab": "UUID=1 / ext4 ro,noatime 0 1\n"})
     machine.mount(
         "ro",
@@ -201,7 +203,7 @@ def test_what_fstab_has_as_read_only_is_left_alone() -> None:
 
 def test_a_root_that_was_writable_only_for_an_upgrade_is_left_alone() -> None:
     """'/etc/fstab' has it read-only; it was mounted writable by hand for an hour."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.write({"/etc/fstab": "UUID=1 / ext4 ro,noatime 0 1\n"})
     machine.look(2)
     machine.mount("ro", "ro")
@@ -211,7 +213,7 @@ def test_a_root_that_was_writable_only_for_an_upgrade_is_left_alone() -> None:
 
 def test_a_mount_without_fstab_is_judged_by_what_it_was() -> None:
     """Read-only from the start, as a snapshot: silent. Writable and then not: the kernel did it."""
-    machine = Machine()
+    machine = FakeMachine()
     extra = "30 25 8:2 / /mnt rw,relatime - ext4 /dev/sda2 {}\n"
     machine.used(0.1, where="/mnt")
     machine.mount(more=extra.format("ro"))
@@ -226,7 +228,7 @@ def test_a_mount_without_fstab_is_judged_by_what_it_was() -> None:
 
 def test_a_mount_without_fstab_that_turns_read_only_by_command_is_a_notice() -> None:
     """It is not known how it should be: no mail."""
-    machine = Machine()
+    machine = FakeMachine()
     extra = "30 25 8:2 / /mnt {},relatime - ext4 /dev/sda2 {}\n"
     machine.used(0.1, where="/mnt")
     machine.mount(more=extra.format("rw", "rw"))
@@ -237,7 +239,7 @@ def test_a_mount_without_fstab_that_turns_read_only_by_command_is_a_notice() -> 
     assert machine.host.mails == []
 
 
-def test_an_unmounted_file_system_is_unknown_and_not_well(machine: Machine) -> None:
+def test_an_unmounted_file_system_is_unknown_and_not_well(machine: FakeMachine) -> None:
     """It was forced read-only and then unmounted: only a writable mount resolves the alert."""
     extra = "30 25 8:2 / /mnt rw,relatime - ext4 /dev/sda2 {}\n"
     machine.used(0.1, where="/mnt")
@@ -255,7 +257,7 @@ def test_an_unmounted_file_system_is_unknown_and_not_well(machine: Machine) -> N
 
 
 def test_a_full_file_system_that_is_unmounted_or_turned_read_only_is_not_well(
-    machine: Machine,
+    machine: FakeMachine,
 ) -> None:
     """Neither frees space: unmounted it is unknown, read-only it is as full as before."""
     extra = "30 25 8:2 / /mnt rw,relatime - ext4 /dev/sda2 {}\n"
@@ -270,7 +272,7 @@ def test_a_full_file_system_that_is_unmounted_or_turned_read_only_is_not_well(
     assert machine.states("FileSystemFull") == {"unknown"}
 
 
-def test_a_file_system_that_fills_in_ten_hours(machine: Machine) -> None:
+def test_a_file_system_that_fills_in_ten_hours(machine: FakeMachine) -> None:
     """10 GiB an hour: the forecast comes first, then 80 and 90 %; one incident of its own."""
     for number in range(10 * 12 + 1):
         machine.used(min(number / 120, 1.0))
@@ -291,7 +293,7 @@ def test_a_file_system_that_fills_in_ten_hours(machine: Machine) -> None:
     assert 6 <= hours[0] <= 6.5
 
 
-def test_eighty_per_cent_does_not_flap(machine: Machine) -> None:
+def test_eighty_per_cent_does_not_flap(machine: FakeMachine) -> None:
     """79.9, 80.1, 79.9 ...: one mail; below 78 % it is resolved."""
     for number in range(40):
         machine.used(0.801 if number % 2 else 0.799)
@@ -304,14 +306,16 @@ def test_eighty_per_cent_does_not_flap(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(("tebibytes", "fires"), [(1, False), (0.4, True)])
-def test_a_large_file_system_has_a_floor(machine: Machine, tebibytes: float, fires: bool) -> None:
+def test_a_large_file_system_has_a_floor(
+    machine: FakeMachine, tebibytes: float, fires: bool
+) -> None:
     """85 % of 1 TiB leaves 165 GB, which is enough: no alert. 64 GB left: alert."""
     machine.used(0.85, size=int(tebibytes * 2**40))
     machine.look(30)
     assert bool(machine.fired) is fires
 
 
-def test_the_floor_does_not_hold_where_it_fills(machine: Machine) -> None:
+def test_the_floor_does_not_hold_where_it_fills(machine: FakeMachine) -> None:
     """165 GB are left at 85 %, and 10 GB go every day: that is no month."""
     size = 2**40
     for number in range(5 * 24):
@@ -321,7 +325,7 @@ def test_the_floor_does_not_hold_where_it_fills(machine: Machine) -> None:
     assert ("FileSystemFull", "critical") not in machine.fired
 
 
-def test_inodes_run_out_as_space_does(machine: Machine) -> None:
+def test_inodes_run_out_as_space_does(machine: FakeMachine) -> None:
     """A mail queue of a million files on a disk that is half empty."""
     machine.used(0.5, inodes=0.85)
     machine.look(2)
@@ -331,7 +335,7 @@ def test_inodes_run_out_as_space_does(machine: Machine) -> None:
     assert machine.fired[-1] == ("FileSystemInodesFull", "critical")
 
 
-def test_btrfs_errors_stay_until_they_are_reset(machine: Machine) -> None:
+def test_btrfs_errors_stay_until_they_are_reset(machine: FakeMachine) -> None:
     """Read errors are a warning for a day, corruption is critical until the count is 0 again."""
     path = f"/sys/fs/btrfs/{UUID}"
 
@@ -370,7 +374,7 @@ def test_btrfs_errors_stay_until_they_are_reset(machine: Machine) -> None:
     assert machine.fired[-1] == ("BtrfsDeviceMissing", "critical")
 
 
-def test_access_times_are_information(machine: Machine) -> None:
+def test_access_times_are_information(machine: FakeMachine) -> None:
     """Mounted with strictatime: in the weekly digest, not in a mail of its own."""
     machine.write(
         {"/proc/1/mountinfo": "25 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw,errors=remount-ro\n"}
@@ -380,7 +384,7 @@ def test_access_times_are_information(machine: Machine) -> None:
     assert machine.host.mails == []
 
 
-def test_a_backup_disk_that_is_read_only_by_day_is_no_warning(machine: Machine) -> None:
+def test_a_backup_disk_that_is_read_only_by_day_is_no_warning(machine: FakeMachine) -> None:
     """Mounted by hand (noauto), writable for the backup only; an error is still reported."""
     machine.write({"/etc/fstab": "UUID=1 / ext4 defaults 0 1\n/dev/sda2 /b ext4 noauto 0 0\n"})
     backup = "26 1 8:2 / /b {mount} shared:1 - ext4 /dev/sda2 {super}\n"
@@ -394,7 +398,7 @@ def test_a_backup_disk_that_is_read_only_by_day_is_no_warning(machine: Machine) 
     assert machine.fired[-1] == ("FileSystemReadOnly", "critical")
 
 
-def test_errors_end_with_their_file_system(machine: Machine) -> None:
+def test_errors_end_with_their_file_system(machine: FakeMachine) -> None:
     """Saved, created again as XFS and restored: e2fsck will never clear that count."""
     machine.errors(2)
     machine.look(4)

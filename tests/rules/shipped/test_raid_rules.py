@@ -14,7 +14,7 @@ MOUNTED_ELSEWHERE = {"/proc/1/mountinfo": "25 1 8:1 / / rw,noatime - ext4 /dev/s
 MOUNTED = {"/proc/1/mountinfo": "30 1 9:0 / /srv rw,noatime - ext4 /dev/md0 rw\n"}
 
 
-class Machine(Looks):
+class FakeMachine(Looks):
     """A host with disks and an array 'md0' on their first partitions, as files."""
 
     def __init__(self, level: str = "raid5", members: int = 3) -> None:
@@ -123,15 +123,15 @@ class Machine(Looks):
 
 
 @pytest.fixture
-def machine() -> Machine:
+def machine() -> FakeMachine:
     """A healthy raid5 of three, observed for two minutes."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.look(8)
     assert machine.fired == []
     return machine
 
 
-def test_an_array_that_loses_a_member_is_rebuilt_and_is_well_again(machine: Machine) -> None:
+def test_an_array_that_loses_a_member_is_rebuilt_and_is_well_again(machine: FakeMachine) -> None:
     """One incident of the array: critical at once, the rebuild is mentioned, then resolved."""
     machine.member("sdb1", "faulty")
     machine.array(state="active", degraded=1)
@@ -160,7 +160,7 @@ def test_a_new_array_that_is_built_is_no_failure(level: str) -> None:
 
     Also when a file system is made and mounted meanwhile, and over a restart. Later it is a loss.
     """
-    machine = Machine(level)
+    machine = FakeMachine(level)
     machine.write(MOUNTED_ELSEWHERE)
     machine.member("sdc1", "spare", filled=True)
     machine.array(state="active", degraded=1, action="recover", done="10 / 1000")
@@ -197,7 +197,7 @@ def test_a_rebuild_at_first_sight_is_told(level: str, members: int, spare: str) 
 
     Whatever the level is: where the kernel counts what is missing, there is redundancy to miss.
     """
-    machine = Machine(level, members)
+    machine = FakeMachine(level, members)
     machine.member(spare, "spare", filled=True)
     machine.array(state="active", degraded=1, action="recover", done="10 / 1000")
     machine.look(2)
@@ -206,7 +206,7 @@ def test_a_rebuild_at_first_sight_is_told(level: str, members: int, spare: str) 
 
 def test_a_rebuild_of_an_array_in_use_at_first_sight_is_told() -> None:
     """A raid5 whose last disk was replaced looks like a new one, except that it is mounted."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.write(MOUNTED)
     machine.member("sdc1", "spare", filled=True)
     machine.array(state="active", degraded=1, action="recover", done="10 / 1000")
@@ -216,7 +216,7 @@ def test_a_rebuild_of_an_array_in_use_at_first_sight_is_told() -> None:
 
 def test_an_array_in_a_container_is_not_made_one_short() -> None:
     """IMSM's raid5 is made whole and resynchronised: one that is short lost a disk."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.member("sdc1", "spare", filled=True)
     rebuilt = {"state": "active", "action": "recover", "done": "10 / 1000"}
     machine.array(degraded=1, metadata="external:/md127/0", **rebuilt)
@@ -224,7 +224,7 @@ def test_an_array_in_a_container_is_not_made_one_short() -> None:
     assert machine.fired == [("ArrayDegraded", "critical")]
 
 
-def grow(machine: Machine) -> None:
+def grow(machine: FakeMachine) -> None:
     """'mdadm --grow --raid-devices=3 --add': one short until it is filled, its size as before."""
     machine.look(8)
     machine.raid_disks = 3
@@ -237,7 +237,7 @@ def grow(machine: Machine) -> None:
 
 def test_a_mirror_that_gets_a_third_disk_is_no_failure() -> None:
     """It grew by exactly what is missing; once that is filled, a loss is one."""
-    machine = Machine("raid1", 2)
+    machine = FakeMachine("raid1", 2)
     grow(machine)
     machine.member("sdc1")
     machine.array()
@@ -250,7 +250,7 @@ def test_a_mirror_that_gets_a_third_disk_is_no_failure() -> None:
 
 def test_a_raid0_that_becomes_a_raid5_is_no_failure() -> None:
     """'mdadm --grow --level=5 --add': its parity is what is missing, and is being written."""
-    machine = Machine("raid0", 2)
+    machine = FakeMachine("raid0", 2)
     machine.array()
     for attribute in ("degraded", "sync_action", "sync_completed", "mismatch_cnt"):
         machine.memory.remove(f"/sys/block/md0/md/{attribute}")
@@ -269,7 +269,7 @@ def test_a_raid0_that_becomes_a_raid5_is_no_failure() -> None:
 
 def test_a_mirror_that_loses_a_disk_while_it_grows_is_told() -> None:
     """Also when the third has been filled and the first is replaced: one is missing again."""
-    machine = Machine("raid1", 2)
+    machine = FakeMachine("raid1", 2)
     grow(machine)
     machine.member("sdb1", "faulty")
     machine.array(state="active", degraded=2, action="recover", done="20 / 1000")
@@ -290,7 +290,7 @@ def test_an_array_that_lost_more_than_it_bears_does_not_run(
     level: str, lost: int, state: str
 ) -> None:
     """Its state is as before: of kernels before 5.18, and of later ones while it is not clean."""
-    machine = Machine(level, 4)
+    machine = FakeMachine(level, 4)
     machine.look(8)
     machine.array(state=state, degraded=lost - 1)
     machine.look(2)
@@ -302,7 +302,7 @@ def test_an_array_that_lost_more_than_it_bears_does_not_run(
 
 def test_a_second_member_that_is_lost_is_told_although_the_first_is_known() -> None:
     """raid6, pulled and not failed: no member is listed as faulty, only the count shows it."""
-    machine = Machine("raid6", 4)
+    machine = FakeMachine("raid6", 4)
     machine.look(8)
     for number, name in enumerate(("sdb1", "sdc1"), 1):
         machine.memory.remove(f"/sys/block/md0/md/dev-{name}")
@@ -314,7 +314,7 @@ def test_a_second_member_that_is_lost_is_told_although_the_first_is_known() -> N
 
 def test_a_member_missing_at_first_sight_is_told() -> None:
     """Nothing rebuilds it: that is no creation."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.memory.remove("/sys/block/md0/md/dev-sdc1")
     machine.array(degraded=1)
     machine.look(3)
@@ -323,7 +323,7 @@ def test_a_member_missing_at_first_sight_is_told() -> None:
 
 def test_a_rebuild_at_first_sight_that_leaves_one_missing_is_told() -> None:
     """raid6 of four: one is rebuilt, another one is not there. No array is made so."""
-    machine = Machine("raid6", 4)
+    machine = FakeMachine("raid6", 4)
     machine.memory.remove("/sys/block/md0/md/dev-sdc1")
     machine.member("sdd1", "spare")
     machine.array(state="active", degraded=2, action="recover", done="10 / 1000")
@@ -332,14 +332,16 @@ def test_a_rebuild_at_first_sight_that_leaves_one_missing_is_told() -> None:
 
 
 @pytest.mark.parametrize("state", ["clean", "active", "active-idle", "write-pending", "read-auto"])
-def test_the_states_of_a_healthy_array_are_silent(machine: Machine, state: str) -> None:
+def test_the_states_of_a_healthy_array_are_silent(machine: FakeMachine, state: str) -> None:
     """An array is auto-read-only until the first write."""
     machine.array(state=state)
     machine.look(30)
     assert machine.fired == []
 
 
-def test_an_array_that_could_not_be_started_is_critical_after_a_minute(machine: Machine) -> None:
+def test_an_array_that_could_not_be_started_is_critical_after_a_minute(
+    machine: FakeMachine,
+) -> None:
     """Assembly takes seconds; inactive for a minute is a failure."""
     machine.array(state="inactive")
     machine.look(3)
@@ -352,7 +354,7 @@ def test_an_array_that_could_not_be_started_is_critical_after_a_minute(machine: 
 @pytest.mark.parametrize("kind", ["imsm", "ddf"])
 def test_the_container_of_a_firmware_raid_is_always_inactive(kind: str) -> None:
     """Also one that holds nothing but spares; what is in it is no container, and is to run."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.array(state="inactive", name="md1", metadata=f"external:{kind}")
     machine.write({"/sys/block/md1/md/level": "\n", "/sys/block/md1/md/raid_disks": "0\n"})
     machine.write({"/sys/block/md1/md/dev-sdd1/state": "spare\n"})
@@ -365,7 +367,7 @@ def test_the_container_of_a_firmware_raid_is_always_inactive(kind: str) -> None:
 )
 def test_a_stopped_array_is_no_container(metadata: str) -> None:
     """Two arrays on the same disks (IMSM, 'matrix'), and the second does not start."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.array(metadata="external:/md127/0")
     machine.array(state="inactive", name="md1", metadata=metadata)
     for member in machine.members:
@@ -375,7 +377,7 @@ def test_a_stopped_array_is_no_container(metadata: str) -> None:
     assert machine.summary("ArrayStopped") == "array md1 does not run (inactive)"
 
 
-def test_a_broken_array_is_critical_at_once(machine: Machine) -> None:
+def test_a_broken_array_is_critical_at_once(machine: FakeMachine) -> None:
     """A raid5 that lost two: only '/proc/mdstat' shows it while the array is not clean."""
     machine.array(state="active", degraded=1)
     machine.look(2)
@@ -391,21 +393,21 @@ def test_a_broken_array_is_critical_at_once(machine: Machine) -> None:
     assert machine.summary("ArrayBroken") == "array md0 does not run (broken)"
 
 
-def test_a_member_that_waits_to_record_a_bad_block_has_not_failed(machine: Machine) -> None:
+def test_a_member_that_waits_to_record_a_bad_block_has_not_failed(machine: FakeMachine) -> None:
     """The kernel then lists it as faulty next to 'in_sync', until the superblock is written."""
     machine.member("sdb1", "faulty,in_sync,blocked,write_error,want_replacement")
     machine.look(2)
     assert machine.fired == [("ArrayMemberFailing", "warning")]
 
 
-def test_an_array_that_turns_read_only_is_a_warning(machine: Machine) -> None:
+def test_an_array_that_turns_read_only_is_a_warning(machine: FakeMachine) -> None:
     """It was written a moment ago."""
     machine.array(state="readonly")
     machine.look(25)
     assert machine.fired == [("ArrayReadOnly", "warning")]
 
 
-def test_corrected_read_errors_are_a_warning_for_a_day(machine: Machine) -> None:
+def test_corrected_read_errors_are_a_warning_for_a_day(machine: FakeMachine) -> None:
     """The count at baseline is not new; an increase is reported until a day passes without one."""
     machine.member("sdb1", errors=3)
     machine.look(2)
@@ -419,7 +421,7 @@ def test_corrected_read_errors_are_a_warning_for_a_day(machine: Machine) -> None
 
 def test_errors_from_before_the_first_sight_are_silent() -> None:
     """The array has run for a year."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.member("sdb1", errors=20)
     machine.look(20)
     assert machine.fired == []
@@ -427,7 +429,7 @@ def test_errors_from_before_the_first_sight_are_silent() -> None:
 
 def test_a_counter_that_began_anew_with_its_array_counts_in_full() -> None:
     """20 errors before a reboot, 2 after it: the kernel counts from assembly on."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.member("sdb1", errors=20)
     machine.look(4)
     machine.member("sdb1", errors=2)
@@ -438,7 +440,7 @@ def test_a_counter_that_began_anew_with_its_array_counts_in_full() -> None:
 
 
 def test_bad_blocks_are_a_warning_and_critical_when_they_cannot_be_recorded(
-    machine: Machine,
+    machine: FakeMachine,
 ) -> None:
     """Unacknowledged for a minute: the superblock could not be written."""
     machine.member("sdb1", bad="1024 8\n4096 16\n")
@@ -451,14 +453,14 @@ def test_bad_blocks_are_a_warning_and_critical_when_they_cannot_be_recorded(
     assert machine.fired[-1] == ("ArrayMemberBadBlocks", "critical")
 
 
-def test_a_member_that_wants_to_be_replaced_is_a_warning(machine: Machine) -> None:
+def test_a_member_that_wants_to_be_replaced_is_a_warning(machine: FakeMachine) -> None:
     """The array is whole and goes on with it."""
     machine.member("sdb1", "in_sync,write_error,want_replacement")
     machine.look(2)
     assert machine.fired == [("ArrayMemberFailing", "warning")]
 
 
-def check(machine: Machine, mismatches: int, action: str = "check") -> None:
+def check(machine: FakeMachine, mismatches: int, action: str = "check") -> None:
     """Let a check run and find so many sectors."""
     machine.array(state="active", action=action, done="10 / 1000", mismatches=0)
     machine.look(2)
@@ -468,7 +470,7 @@ def check(machine: Machine, mismatches: int, action: str = "check") -> None:
     machine.look(2)
 
 
-def test_parity_that_does_not_fit_is_critical_once_the_check_is_done(machine: Machine) -> None:
+def test_parity_that_does_not_fit_is_critical_once_the_check_is_done(machine: FakeMachine) -> None:
     """raid5: 128 sectors. Repaired: resolved. The count after a repair is what it corrected."""
     machine.array(state="active", action="check", done="500 / 1000", mismatches=128)
     machine.look(4)
@@ -488,7 +490,7 @@ def test_what_the_first_resync_of_an_array_counts_is_no_difference(
     *, seen: bool, told: bool
 ) -> None:
     """A raid6 just created: all of its parity was wrong and was corrected."""
-    machine = Machine("raid6", 4)
+    machine = FakeMachine("raid6", 4)
     if told:
         machine.write({"/sys/block/md0/md/last_sync_action": "resync\n"})
     if seen:
@@ -502,7 +504,7 @@ def test_what_the_first_resync_of_an_array_counts_is_no_difference(
 
 def test_copies_that_differ_are_a_warning_after_the_second_check() -> None:
     """raid1 with swap: a few sectors are harmless, many in two checks are not."""
-    machine = Machine("raid1", 2)
+    machine = FakeMachine("raid1", 2)
     machine.look(2)
     check(machine, 1024)
     check(machine, 1024)
@@ -514,7 +516,7 @@ def test_copies_that_differ_are_a_warning_after_the_second_check() -> None:
     assert machine.states("ArrayMismatches") == {"resolved"}
 
 
-def test_an_interrupted_check_clears_nothing(machine: Machine) -> None:
+def test_an_interrupted_check_clears_nothing(machine: FakeMachine) -> None:
     """It stopped at a tenth, before the place that differs."""
     check(machine, 128)
     machine.array(state="active", action="check", done="100 / 1000", mismatches=0)
@@ -524,7 +526,7 @@ def test_an_interrupted_check_clears_nothing(machine: Machine) -> None:
     assert machine.states("ArrayMismatches") == {"firing"}
 
 
-def test_five_weeks_without_a_check_are_information(machine: Machine) -> None:
+def test_five_weeks_without_a_check_are_information(machine: FakeMachine) -> None:
     """The clock starts when it is first seen, continues over a restart, and a check resets it."""
     machine.look(34, every=DAY)
     machine.restart()
@@ -536,7 +538,7 @@ def test_five_weeks_without_a_check_are_information(machine: Machine) -> None:
     assert machine.fired == []
 
 
-def test_a_degraded_array_that_is_stopped_is_unknown_and_not_well(machine: Machine) -> None:
+def test_a_degraded_array_that_is_stopped_is_unknown_and_not_well(machine: FakeMachine) -> None:
     """mdadm --stop: the kernel no longer lists it."""
     machine.array(degraded=1)
     machine.look(2)
@@ -548,7 +550,7 @@ def test_a_degraded_array_that_is_stopped_is_unknown_and_not_well(machine: Machi
     assert machine.host.reasons() == ["opened", "unreadable"]
 
 
-def test_an_offline_disk_is_critical_at_once(machine: Machine) -> None:
+def test_an_offline_disk_is_critical_at_once(machine: FakeMachine) -> None:
     """Error recovery failed and the kernel gave it up."""
     machine.disk("sdb", state="offline")
     machine.look(2)
@@ -559,7 +561,7 @@ def test_an_offline_disk_is_critical_at_once(machine: Machine) -> None:
     assert machine.states("DiskOffline") == {"resolved"}
 
 
-def test_a_disk_in_error_recovery_has_a_minute(machine: Machine) -> None:
+def test_a_disk_in_error_recovery_has_a_minute(machine: FakeMachine) -> None:
     """Blocked for 30 s is what a reset takes."""
     machine.disk("sdb", state="blocked")
     machine.look(3)
@@ -571,7 +573,7 @@ def test_a_disk_in_error_recovery_has_a_minute(machine: Machine) -> None:
     assert machine.fired == [("DiskOffline", "critical")]
 
 
-def test_a_disk_that_turns_read_only_is_critical(machine: Machine) -> None:
+def test_a_disk_that_turns_read_only_is_critical(machine: FakeMachine) -> None:
     """An SSD at its end of life; one that was read-only at baseline is so on purpose."""
     machine.disk("sdb", read_only=1)
     machine.look(6)
@@ -583,13 +585,13 @@ def test_a_disk_that_turns_read_only_is_critical(machine: Machine) -> None:
 
 def test_a_write_protected_disk_at_first_sight_is_silent() -> None:
     """It was read-only at baseline."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.disk("sdb", read_only=1)
     machine.look(20)
     assert machine.fired == []
 
 
-def test_a_disk_that_shrinks_is_critical_and_one_that_grows_a_notice(machine: Machine) -> None:
+def test_a_disk_that_shrinks_is_critical_and_one_that_grows_a_notice(machine: FakeMachine) -> None:
     """A failing disk shows 4 MB; a volume enlarged on purpose is as usual after a day."""
     machine.disk("sdb", sectors=8192)
     machine.look(6)
@@ -603,7 +605,7 @@ def test_a_disk_that_shrinks_is_critical_and_one_that_grows_a_notice(machine: Ma
     assert machine.states("DiskGrew") <= {"resolved"}
 
 
-def test_another_disk_of_the_name_has_its_own_size(machine: Machine) -> None:
+def test_another_disk_of_the_name_has_its_own_size(machine: FakeMachine) -> None:
     """Replaced by a smaller one: its serial number shows that it is another disk."""
     machine.disk("sdb", sectors=8192)
     machine.write({"/sys/block/sdb/device/vpd_pg80": b"\0\x80\0\x03NEW"})
@@ -612,7 +614,7 @@ def test_another_disk_of_the_name_has_its_own_size(machine: Machine) -> None:
 
 
 def test_a_disk_without_a_name_of_its_own_is_another_one_once_it_was_away(
-    machine: Machine,
+    machine: FakeMachine,
 ) -> None:
     """A volume of a virtual machine is detached, a smaller one attached: no disk has shrunk."""
     machine.memory.remove("/sys/block/sdb/device/vpd_pg80")
@@ -632,7 +634,7 @@ def test_a_disk_without_a_name_of_its_own_is_another_one_once_it_was_away(
     assert machine.fired == [("DiskSizeChanged", "critical")]
 
 
-def test_a_network_block_device_that_is_disconnected_has_not_shrunk(machine: Machine) -> None:
+def test_a_network_block_device_that_is_disconnected_has_not_shrunk(machine: FakeMachine) -> None:
     """qemu-nbd --disconnect leaves nbd0 without a size."""
     machine.memory.copy("/sys/block/sdd", "/sys/block/nbd0")
     machine.look(8)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from support.asked import Machine, device, direct, disks
+from support.asked import FakeMachine, device, direct, disks
 from support.rack import DAY, HOUR, Rack, ata, attribute
 from support.recordings import CORPUS, cases_of_corpus, corpus
 
@@ -414,7 +414,7 @@ def test_a_drive_not_yet_asked_after_a_restart_is_as_it_was(rack: Rack) -> None:
     before, mails = rack.firing(), list(rack.mails)
     assert before
     rack.restart()
-    rack.lose("A", "it is asked first within two minutes", Cover.NOT_YET)
+    rack.lose("A", "it is asked first within two minutes", Cover.NOT_POLLED_YET)
     rack.wait(590, 10)
     assert (rack.firing(), rack.firing("unknown"), rack.mails) == (before, set(), mails)
     rack.wait(60, 10)
@@ -643,7 +643,7 @@ def test_a_count_that_fell_and_rises_again_within_the_week_is_growth(rack: Rack)
 
 def test_a_mail_about_a_disk_shows_the_attributes_that_matter() -> None:
     """A disk has thirty; at night the reader needs the four that show the severity."""
-    machine = Machine(device("sda", "S1"))
+    machine = FakeMachine(device("sda", "S1"))
     for sectors in (0, 40):
         said = ata("S1", {9: 20_000, 197: sectors, 198: 0, 241: 7})
         polled = direct("sda", "S1", drive=said)

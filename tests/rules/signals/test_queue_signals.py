@@ -38,7 +38,7 @@ CAPPED_SECONDS = "iowarden_device_read_ahead_capped_seconds"
 STARVED_SECONDS = "iowarden_scsi_host_starved_seconds"
 
 
-class Machine:
+class FakeMachine:
     """Groups of signals stepped over counters that the test sets."""
 
     def __init__(self, devices: Topology | None = None, memory: Memory | None = None) -> None:
@@ -120,7 +120,7 @@ class TestActivity:
 
     def test_nothing_is_said_before_a_minute_has_been_seen(self) -> None:
         """The mean of ten seconds is not reliable."""
-        machine = Machine()
+        machine = FakeMachine()
         machine.run(60, CALM)
         assert machine.means() is None
         machine.run(1, CALM)
@@ -128,13 +128,13 @@ class TestActivity:
 
     def test_an_idle_device_has_no_means(self) -> None:
         """And costs nothing to those that read them."""
-        machine = Machine()
+        machine = FakeMachine()
         machine.run(70)
         assert machine.means() == {}
 
     def test_a_gap_begins_a_new_minute(self) -> None:
         """Suspended for half a minute: the mean would be that of a sleeping machine."""
-        machine = Machine()
+        machine = FakeMachine()
         machine.run(70, CALM)
         machine.now += 30
         for _ in range(60):
@@ -145,7 +145,7 @@ class TestActivity:
 
     def test_a_counter_that_fell_belongs_to_another_disk(self) -> None:
         """Replaced under the same name: no means until its own minute is complete."""
-        machine = Machine()
+        machine = FakeMachine()
         machine.run(70, CALM)
         machine.counters["sda"] = [0.0] * 17
         machine.run(60, CALM)
@@ -161,14 +161,14 @@ class TestActivity:
             disk("sdb", holders=("md0",)),
             disk("md0", slaves=("sda", "sdb"), leaf=False, md=Md("raid0", 2, 0, None, 65_536)),
         )
-        machine = Machine(devices)
+        machine = FakeMachine(devices)
         loads = {"sda": CAPPED["sda"], "sdb": CAPPED["sda"], "md0": CAPPED["sda"]}
         machine.timeless = {"md0"}
         machine.run(61, loads, in_flight=4)
         means = machine.means()
         assert means is not None
         assert means["md0"].utilization_ratio == 1.0
-        assert means["md0"].mean_in_flight == 8.0
+        assert means["md0"].mean_requests_in_flight == 8.0
 
     @given(
         st.lists(st.integers(0, 1 << 40), min_size=17, max_size=17),
@@ -194,7 +194,7 @@ class TestPhantomReads:
 
     def test_a_day_of_writing_makes_a_device_write_mostly(self) -> None:
         """24 hours of work, not of time: quiet hours teach nothing."""
-        machine = Machine(memory=WRITTEN_22_HOURS)
+        machine = FakeMachine(memory=WRITTEN_22_HOURS)
         machine.run(3600, CALM, step=5)
         machine.run(2 * 3600, {"sda": (0.0, 0.0, 1000.0, 1.0)}, step=5)
         machine.run(3000, CALM, step=5)
@@ -203,13 +203,13 @@ class TestPhantomReads:
         assert machine.value("phantom_reads", "iowarden_device_write_mostly") == 1.0
         machine.run(3600, PHANTOM, step=5)
         assert machine.value("phantom_reads", "iowarden_device_write_mostly") == 1.0
-        again = Machine(memory=table.remember(machine.state))
+        again = FakeMachine(memory=table.remember(machine.state))
         again.run(70, PHANTOM)
         assert again.value("phantom_reads", "iowarden_device_write_mostly") == 1.0
 
     def test_a_device_that_is_read_every_night_is_not_write_mostly(self) -> None:
         """A backup restarts the day."""
-        machine = Machine(memory=WRITTEN_22_HOURS)
+        machine = FakeMachine(memory=WRITTEN_22_HOURS)
         machine.run(600, PHANTOM, step=5)
         machine.run(2 * 3600 + 600, CALM, step=5)
         assert machine.value("phantom_reads", "iowarden_device_write_mostly") is None
@@ -218,7 +218,7 @@ class TestPhantomReads:
 
     def test_it_holds_from_its_beginning_and_ends_with_a_calm_minute(self) -> None:
         """Seconds count from the step in which it began."""
-        machine = Machine()
+        machine = FakeMachine()
         machine.run(120, CALM)
         machine.run(300, PHANTOM)
         seconds = machine.value("phantom_reads", PHANTOM_SECONDS)
@@ -243,13 +243,13 @@ class TestRestarts:
         self, group: str, metric: str, loads: Mapping[str, tuple[float, float, float, float]]
     ) -> None:
         """Through a restart and a gap: it goes on at once, and ends by a minute of good data."""
-        machine = Machine()
+        machine = FakeMachine()
         machine.extra = {"queue": {"sda": queue()}}
         machine.run(400, loads)
         before = machine.value(group, metric)
         assert before is not None
         assert before >= 300
-        again = Machine(memory=table.remember(machine.state))
+        again = FakeMachine(memory=table.remember(machine.state))
         again.extra, again.now = machine.extra, machine.now + 30
         again.run(1, loads)
         after = again.value(group, metric)
@@ -271,10 +271,10 @@ class TestRestarts:
         self, group: str, loads: Mapping[str, tuple[float, float, float, float]]
     ) -> None:
         """A down-time is no evidence: nothing may begin to fire because of it."""
-        machine = Machine()
+        machine = FakeMachine()
         machine.extra = {"queue": {"sda": queue()}}
         machine.run(200, loads)
-        again = Machine(memory=table.remember(machine.state))
+        again = FakeMachine(memory=table.remember(machine.state))
         again.extra, again.now = machine.extra, machine.now + 600
         again.run(30, loads)
         assert group not in again.told
@@ -284,11 +284,11 @@ class TestRestarts:
 
     def test_the_best_a_volume_has_read_outlives_a_restart(self) -> None:
         """Under the serial number, so that it survives a rename of the disk."""
-        machine = Machine()
+        machine = FakeMachine()
         machine.extra = {"queue": {"sda": queue()}}
         machine.run(70, {"sda": (600.0 * MB, 600.0, 0.0, 0.0)})
         kept = table.remember(machine.state)
-        renamed = Machine(topology(dataclasses.replace(disk("sdz"), serial="SN1")), kept)
+        renamed = FakeMachine(topology(dataclasses.replace(disk("sdz"), serial="SN1")), kept)
         renamed.extra = {"queue": {"sdz": queue(device="sdz")}}
         renamed.run(70, {"sdz": (1.0 * MB, 10.0, 0.0, 0.0)})
         best = renamed.value("read_ahead", "iowarden_device_best_read_bytes_per_second")
@@ -296,10 +296,10 @@ class TestRestarts:
 
     def test_no_larger_read_ahead_is_advised_for_a_day_after_phantoms(self) -> None:
         """Also over a restart: what a night's work reads is not to be made more of by day."""
-        machine = Machine()
+        machine = FakeMachine()
         machine.extra = {"queue": {"sda": queue()}}
         machine.run(120, PHANTOM)
-        again = Machine(memory=table.remember(machine.state))
+        again = FakeMachine(memory=table.remember(machine.state))
         again.extra, again.now = machine.extra, machine.now + 60
         again.run(70)
         short = "iowarden_device_read_ahead_short"
@@ -321,11 +321,11 @@ class TestRestarts:
             for at, name in enumerate(names)
         }
         loads = {"sda": (0.0, 0.0, 50.0 * MB, 400.0), "sdb": (20_000.0, 2.0, 0.0, 0.0)}
-        machine = Machine(disks)
+        machine = FakeMachine(disks)
         machine.extra = {"scsi": Scsi(hosts, found, None)}
         machine.run(100, loads)
         assert (machine.value("starvation", STARVED_SECONDS) or 0) >= 80
-        again = Machine(disks, table.remember(machine.state))
+        again = FakeMachine(disks, table.remember(machine.state))
         again.extra, again.now = machine.extra, machine.now + 30
         again.run(1, loads)
         assert (again.value("starvation", STARVED_SECONDS) or 0) > 100

@@ -52,8 +52,8 @@ def sysctl(
 ) -> VmSysctl:
     """Settings of a kernel."""
     return VmSysctl(
-        dirty_ratio=ratio,
-        dirty_background_ratio=background,
+        dirty_ratio_percent=ratio,
+        dirty_background_ratio_percent=background,
         dirty_bytes=dirty_bytes,
         dirty_background_bytes=None,
         dirty_expire_seconds=30.0,
@@ -211,7 +211,7 @@ class TestWriteback:
         state = writeback.WritebackState()
         state, _ = writeback.step(state, 0.0, 800.0, LIMITS)
         state, value = writeback.step(state, 1.0, 800.0, limits.Limits(800.0, 400.0, 600.0))
-        assert value.threshold_fell_ratio == pytest.approx(0.2)
+        assert value.threshold_drop_ratio == pytest.approx(0.2)
 
 
 class TestBlocked:

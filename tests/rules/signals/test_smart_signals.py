@@ -138,7 +138,7 @@ def test_nothing_is_told_while_nothing_is_read() -> None:
         View(Inputs(START, 1e6, Snapshot(), frozenset()), None),
     )
     assert (state, samples) == (smart.EMPTY, None)
-    silent = Disks({"A": Disk("A", Polled(Target("/dev/sda"), Cover.FAILED))})
+    silent = Disks({"A": Disk("A", Polled(Target("/dev/sda"), Cover.UNREADABLE))})
     assert look(smart.EMPTY, silent, START)[1] == []
 
 

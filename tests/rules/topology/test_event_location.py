@@ -373,7 +373,7 @@ def test_a_disk_that_is_read_later_has_the_key_it_will_have_then() -> None:
     """Before its first reading a disk is named by its access method; its incident is not."""
     card = areca(channel(2, "W2"))
     later = inventory.look(disks(read(2, "W2")), topology())
-    early = inventory.look(disks(read(2, "", drive=None, cover=Cover.NOT_YET)), topology())
+    early = inventory.look(disks(read(2, "", drive=None, cover=Cover.NOT_POLLED_YET)), topology())
     for covered in ({}, early, later):
         known = Map(topology(), covered=covered, controllers=(card,))
         found = place(told("areca 1", "channel 2"), known)
@@ -385,7 +385,7 @@ def test_a_jbod_disk_has_the_key_it_will_have_once_it_is_read() -> None:
     machine = topology(sd("sdb", "2:0:1:0"))
     card = areca(channel(2, "W2", usage="JBOD"))
     later = inventory.look(disks(read(2, "W2")), machine)
-    early = inventory.look(disks(read(2, "", drive=None, cover=Cover.NOT_YET)), machine)
+    early = inventory.look(disks(read(2, "", drive=None, cover=Cover.NOT_POLLED_YET)), machine)
     for covered in (early, later):
         found = place(kernel("sdb"), Map(machine, covered=covered, controllers=(card,)))
         assert (found.identity.key, found.disk) == (later["W2"].identity.key, "W2")

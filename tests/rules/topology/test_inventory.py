@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.asked import MODEL, Machine, device, direct, disks, drive, hidden
+from support.asked import MODEL, FakeMachine, device, direct, disks, drive, hidden
 from support.machine import disk as block_device
 from support.machine import topology
 from support.simulation import START
@@ -36,7 +36,7 @@ def failed(disk: Disk, cover: Cover, reason: str, *, held: bool = False) -> Disk
     return replace(disk, polled=replace(polled, cover=cover, reason=reason, drive=own))
 
 
-def at(machine: Machine, *found: Disk) -> Disks:
+def at(machine: FakeMachine, *found: Disk) -> Disks:
     """These disks, those that are read read just now."""
     return disks(
         *(
@@ -50,7 +50,7 @@ def at(machine: Machine, *found: Disk) -> Disks:
 
 def test_a_machine_whose_disks_are_read_is_silent() -> None:
     """Two disks of the kernel, two behind a controller: a day without an alert."""
-    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     found = (direct("sda", "S1"), direct("sdb", "S2"), hidden(1, "H1"), hidden(2, "H2"))
     for _ in range(48):
         machine.disks = at(machine, *found)
@@ -83,7 +83,7 @@ def test_who_says_that_a_disk_exists_is_known() -> None:
             hidden(2, "H2"),
             written,
             direct("nvme0", "N1", drive=fast),
-            direct("nvme2", "X", cover=Cover.FAILED, drive=None),
+            direct("nvme2", "X", cover=Cover.UNREADABLE, drive=None),
         ),
         topology(*devices),
         (slot,),
@@ -110,12 +110,12 @@ def test_a_disk_of_the_kernel_that_nobody_asks_is_not_left_out() -> None:
     machine = topology(device("sdb", "S2"), block_device("vda"), stick, reader)
     before = inventory.look(Disks({}), machine)
     assert {c.device: c.cover for c in before.values()} == {
-        "sdb": Cover.NOT_YET,
+        "sdb": Cover.NOT_POLLED_YET,
         "vda": Cover.NO_SMART,
         "sdc": Cover.NO_SMART,
     }
     after = inventory.look(disks(), machine)
-    assert after["S2"].cover is Cover.FAILED
+    assert after["S2"].cover is Cover.UNREADABLE
     assert inventory.summary(after.values()) == (
         "SMART: 0 of 1 disk readable (1 read error); plus 2 virtual or removable"
     )
@@ -144,7 +144,7 @@ def test_disks_that_cannot_be_read_have_not_failed() -> None:
         ]
         return inventory.summary(inventory.look(disks(*polled), known).values())
 
-    read, error = Cover.READ, Cover.FAILED
+    read, error = Cover.READ, Cover.UNREADABLE
     assert line(error, error, error, error) == "SMART: 0 of 4 disks readable (4 read errors)"
     assert line(read, read, read, read) == "SMART: 4 of 4 disks readable"
     assert line(read, read, Cover.ASLEEP, error) == (
@@ -152,7 +152,7 @@ def test_disks_that_cannot_be_read_have_not_failed() -> None:
     )
 
 
-@pytest.mark.parametrize("cover", [Cover.FAILED, Cover.NO_PASS_THROUGH])
+@pytest.mark.parametrize("cover", [Cover.UNREADABLE, Cover.NO_PASS_THROUGH])
 def test_a_removable_medium_has_nothing_to_read(cover: Cover) -> None:
     """A stick that was polled, and a disk with the same reply."""
     stick = replace(device("sdb", "S2"), removable=True)
@@ -167,12 +167,12 @@ def test_a_removable_medium_has_nothing_to_read(cover: Cover) -> None:
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize("cover", [Cover.FAILED, Cover.NO_SMART, Cover.NO_PASS_THROUGH])
+@pytest.mark.parametrize("cover", [Cover.UNREADABLE, Cover.NO_SMART, Cover.NO_PASS_THROUGH])
 def test_a_disk_that_was_read_and_tells_nothing_any_more_is_reported(
     cover: Cover, *, restarts: bool
 ) -> None:
     """'SMART Disabled', or only its name: like a failed reading, its alerts are not resolved."""
-    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     failing = direct("sdb", "S2", drive=drive("S2", passed=False))
     machine.disks = at(machine, direct("sda", "S1"), failing)
     machine.look(300.0)
@@ -219,7 +219,7 @@ def test_a_disk_that_a_controller_shows_and_hides_is_found_by_its_number() -> No
 
 def test_a_machine_on_which_nothing_can_be_read_says_so_once() -> None:
     """Smartctl was taken away: one warning about all disks, after a quarter of an hour."""
-    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     found = (direct("sda", "S1"), direct("sdb", "S2"))
     machine.disks = at(machine, *found)
     machine.look(HOUR, 300.0)
@@ -241,7 +241,7 @@ def test_a_machine_on_which_nothing_can_be_read_says_so_once() -> None:
 
 def test_a_poller_that_cannot_be_read_reads_nothing() -> None:
     """The data source 'smart' itself fails: reported for its collector, and as no disk read."""
-    machine = Machine(device("sda", "S1"))
+    machine = FakeMachine(device("sda", "S1"))
     machine.disks = None
     machine.look(HOUR, 300.0)
     assert {"NoDiskRead", "CollectorSilent"} <= {name for name, _ in machine.firing()}
@@ -249,7 +249,7 @@ def test_a_poller_that_cannot_be_read_reads_nothing() -> None:
 
 def test_one_try_that_fails_is_not_told() -> None:
     """A disk times out once, on a host with one disk: its last data are still valid."""
-    machine = Machine(device("sda", "S1"))
+    machine = FakeMachine(device("sda", "S1"))
     machine.disks = at(machine, direct("sda", "S1"))
     machine.look(HOUR / 2, 300.0)
     (own,) = machine.disks.by_key.values()
@@ -262,11 +262,11 @@ def test_one_try_that_fails_is_not_told() -> None:
 
 def test_a_disk_that_is_no_longer_read_is_told_and_so_is_that_it_is_again() -> None:
     """Three polls without a reply: a warning for this disk; read again: resolved."""
-    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     first, second = direct("sda", "S1"), direct("sdb", "S2")
     machine.disks = at(machine, first, second)
     machine.look(HOUR)
-    lost = failed(machine.disks.by_key["S2"], Cover.STUCK, "smartctl hangs in the kernel")
+    lost = failed(machine.disks.by_key["S2"], Cover.HUNG, "smartctl hangs in the kernel")
     machine.disks = at(machine, first, lost)
     machine.look(25 * 60.0)
     assert machine.firing() == set()
@@ -283,7 +283,7 @@ def test_a_disk_that_is_no_longer_read_is_told_and_so_is_that_it_is_again() -> N
 
 def test_a_sleeping_disk_is_not_lost() -> None:
     """It sleeps for a week: its last data are valid, and there is no alert."""
-    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
     asleep = [
@@ -300,7 +300,7 @@ def test_a_sleeping_disk_is_not_lost() -> None:
 
 def test_a_disk_that_slept_from_the_start_is_no_notice() -> None:
     """It must not be woken up to be read; its monitoring state shows that it is unknown."""
-    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     asleep = direct("sdb", "S2", cover=Cover.ASLEEP, drive=None, read_seconds=None)
     for _ in range(4):
         machine.disks = at(machine, direct("sda", "S1"), asleep)
@@ -312,7 +312,7 @@ def test_a_disk_that_slept_from_the_start_is_no_notice() -> None:
 
 def test_a_try_that_fails_after_a_long_stop_is_not_told() -> None:
     """The service was stopped for a week: the first failure may pass, three periods of them not."""
-    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
     machine.now += 7 * DAY
@@ -327,7 +327,7 @@ def test_a_try_that_fails_after_a_long_stop_is_not_told() -> None:
 
 def test_a_disk_that_gets_a_longer_name_is_the_same_disk() -> None:
     """Another disk of its serial number was added: neither is missing by the short name."""
-    machine = Machine(device("sda", "S1"))
+    machine = FakeMachine(device("sda", "S1"))
     machine.disks = at(machine, direct("sda", "S1"))
     machine.look(HOUR, 300.0)
     machine.restart()
@@ -339,7 +339,7 @@ def test_a_disk_that_gets_a_longer_name_is_the_same_disk() -> None:
 
 def test_a_disk_that_was_never_read_is_a_notice() -> None:
     """A USB bridge that passes nothing through: in the digest, no mail."""
-    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     bridge = failed(direct("sdb", "S2"), Cover.NO_PASS_THROUGH, "an unknown USB bridge")
     bridge = replace(bridge, polled=replace(bridge.polled, read_seconds=None))
     for _ in range(4):
@@ -355,7 +355,7 @@ def test_a_disk_that_was_never_read_is_a_notice() -> None:
 @pytest.mark.parametrize("cover", [Cover.NO_SMART, Cover.LUN])
 def test_what_has_no_smart_is_not_missed(cover: Cover) -> None:
     """Volumes of a storage array and virtual disks are none of the disks that count."""
-    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     volume = failed(direct("sdb", "S2"), cover, "a volume")
     volume = replace(volume, polled=replace(volume.polled, read_seconds=None))
     for _ in range(6):
@@ -370,7 +370,7 @@ def test_what_has_no_smart_is_not_missed(cover: Cover) -> None:
 
 def test_a_disk_that_is_not_there_after_a_restart_is_missed_until_it_is_back() -> None:
     """The host was off and a disk did not return: a warning; added again, resolved."""
-    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
     machine.topology = topology(device("sda", "S1"))
@@ -393,7 +393,7 @@ def test_a_disk_that_is_not_there_after_a_restart_is_missed_until_it_is_back() -
 
 def test_a_missing_disk_is_forgotten_after_a_week() -> None:
     """It was not reported as removed; it is missing for seven days, over restarts."""
-    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
     machine.topology = topology(device("sda", "S1"))
@@ -412,7 +412,7 @@ def test_a_missing_disk_is_forgotten_after_a_week() -> None:
 
 def test_a_disk_that_vanishes_while_we_watch_is_told_by_the_kernels_side_alone() -> None:
     """What was on it is reported as DeviceGone; an unplugged backup disk had nothing: no alert."""
-    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
     machine.topology = topology(device("sda", "S1"))
@@ -428,7 +428,7 @@ def test_a_disk_that_vanishes_while_we_watch_is_told_by_the_kernels_side_alone()
 
 def test_a_disk_behind_a_controller_that_its_controller_lost_is_missed() -> None:
     """No block device disappeared with it, so no other alert does; unless listing disks failed."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.disks = at(machine, hidden(1, "H1"), hidden(2, "H2"))
     machine.look(HOUR, 300.0)
     machine.disks = replace(at(machine, hidden(1, "H1")), problems=("smartctl --scan failed",))
@@ -445,7 +445,7 @@ def test_a_disk_behind_a_controller_that_its_controller_lost_is_missed() -> None
 
 def test_a_disk_that_shares_its_serial_number_is_not_missed_under_its_short_name() -> None:
     """After each start the first of two behind a controller is read before the second."""
-    machine = Machine()
+    machine = FakeMachine()
     machine.disks = disks(hidden(1, "S1"))
     machine.look(600.0)
     twins = [
@@ -460,7 +460,7 @@ def test_a_disk_that_shares_its_serial_number_is_not_missed_under_its_short_name
 
 def test_disks_that_one_controller_hides_are_lost_together() -> None:
     """An adapter stops passing commands through: one incident, not one for each of its disks."""
-    machine = Machine(device("sda", "S1"))
+    machine = FakeMachine(device("sda", "S1"))
     members = [hidden(number, f"H{number}") for number in range(1, 5)]
     machine.disks = at(machine, direct("sda", "S1"), *members)
     machine.look(HOUR, 300.0)
@@ -479,10 +479,10 @@ def test_a_mail_about_a_disk_names_what_stands_on_it() -> None:
     """What a disk carries is found by the disk itself, because its label is no name of a device."""
     sdb = device("sdb", "S2", holders=("md0",))
     md0 = block_device("md0", leaf=False, slaves=("sdb",))
-    machine = Machine(device("sda", "S1"), sdb, md0)
+    machine = FakeMachine(device("sda", "S1"), sdb, md0)
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
-    lost = failed(machine.disks.by_key["S2"], Cover.FAILED, "no answer")
+    lost = failed(machine.disks.by_key["S2"], Cover.UNREADABLE, "no answer")
     machine.disks = at(machine, direct("sda", "S1"), lost)
     machine.look(HOUR, 300.0)
     (mail,) = machine.mails
@@ -491,10 +491,10 @@ def test_a_mail_about_a_disk_names_what_stands_on_it() -> None:
 
 def test_a_disk_that_gets_another_name_keeps_its_alert() -> None:
     """Sdb is sdc after a cable was moved: the same alert goes on, about the same disk."""
-    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
-    lost = failed(machine.disks.by_key["S2"], Cover.STUCK, "it hangs")
+    lost = failed(machine.disks.by_key["S2"], Cover.HUNG, "it hangs")
     machine.disks = at(machine, direct("sda", "S1"), lost)
     machine.look(HOUR, 300.0)
     machine.topology = topology(device("sda", "S1"), device("sdc", "S2"))
@@ -507,7 +507,7 @@ def test_a_disk_that_gets_another_name_keeps_its_alert() -> None:
 
 def test_a_disk_that_was_taken_out_is_missed_no_more_once_that_is_said() -> None:
     """'iowarden disk forget' ends the alert, over a restart too; it is not called resolved."""
-    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
     machine.topology = topology(device("sda", "S1"))
@@ -526,7 +526,7 @@ def test_a_disk_that_was_taken_out_is_missed_no_more_once_that_is_said() -> None
 
 def test_a_vanished_disk_is_missed_no_more_once_somebody_has_it() -> None:
     """It disappeared with an array on it, which is reported; then a user confirms the removal."""
-    machine = Machine(device("sda", "S1"), device("sdb", "S2", holders=("md0",)))
+    machine = FakeMachine(device("sda", "S1"), device("sdb", "S2", holders=("md0",)))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
     machine.topology = topology(device("sda", "S1"))
@@ -544,7 +544,7 @@ def test_a_vanished_disk_is_missed_no_more_once_somebody_has_it() -> None:
 @pytest.mark.parametrize("name", ["sdb", "sdc"])
 def test_a_failing_disk_that_was_replaced_and_forgotten_is_no_open_alert(name: str) -> None:
     """It reported a failure, another took its place or its bay: nothing is unknown for a day."""
-    machine = Machine(device("sda", "S1"), device("sdb", "S2", holders=("md0",)))
+    machine = FakeMachine(device("sda", "S1"), device("sdb", "S2", holders=("md0",)))
     failing = direct("sdb", "S2", drive=drive("S2", passed=False))
     machine.disks = at(machine, direct("sda", "S1"), failing)
     machine.look(HOUR / 2, 300.0)
@@ -561,7 +561,7 @@ def test_a_failing_disk_that_was_replaced_and_forgotten_is_no_open_alert(name: s
 
 def test_a_configured_disk_that_is_missing_is_critical() -> None:
     """It is in the configuration: five minutes after the start it is reported."""
-    machine = Machine(device("sda", "S1"))
+    machine = FakeMachine(device("sda", "S1"))
     target = Target("", "", "", "", "", "", "configuration")
     wanted = replace(
         hidden(9, "H9"),
@@ -581,7 +581,7 @@ def test_a_configured_disk_that_is_missing_is_critical() -> None:
 
 def test_a_volume_whose_disks_are_asked_is_no_disk() -> None:
     """Behind a RAID controller: its disks are read, and the volume needs no reading of its own."""
-    machine = Machine(device("sda", "VOLUME"), device("sdb", "S2"))
+    machine = FakeMachine(device("sda", "VOLUME"), device("sdb", "S2"))
     for _ in range(4):
         found = at(machine, hidden(1, "H1"), direct("sdb", "S2"))
         machine.disks = replace(found, volumes=("sda",))
@@ -595,7 +595,7 @@ def test_a_volume_whose_disks_are_asked_is_no_disk() -> None:
 
 def test_many_configured_disks_that_are_missing_are_one_incident() -> None:
     """A shelf that is off, or names that changed: one mail that lists them, not sixty."""
-    machine = Machine(device("sda", "S1"))
+    machine = FakeMachine(device("sda", "S1"))
     wanted = []
     for number in range(60):
         disk = hidden(number, f"H{number}")
@@ -633,13 +633,13 @@ def test_what_a_drive_does_not_say_is_named() -> None:
 def test_every_cover_has_words() -> None:
     """Every result of a poll has a text."""
     assert set(inventory.WORDS) == set(Cover)
-    told = {Cover.READ, Cover.ASLEEP, Cover.NOT_YET, Cover.NO_SMART, Cover.LUN}
+    told = {Cover.READ, Cover.ASLEEP, Cover.NOT_POLLED_YET, Cover.NO_SMART, Cover.LUN}
     assert set(inventory.CURES) == set(Cover) - told
 
 
 def test_when_was_it_last_read_outlives_a_restart() -> None:
     """A disk that cannot be read since a restart was read before it: lost, not never read."""
-    machine = Machine(device("sda", "S1"), device("sdb", "S2"))
+    machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
     machine.restart()

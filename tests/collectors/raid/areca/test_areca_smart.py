@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from support.asked import Machine
+from support.asked import FakeMachine
 from support.attached import said
 from support.recordings import corpus
 
@@ -258,7 +258,7 @@ def test_beside_smartd_no_program_is_run(machine: MachineMaker) -> None:
     name = probe_path("run", smartctl_runner.command(SECOND, "full"))
     disk = Played(machine).only({name: clash, **told()})
     assert (disk.polled.cover, disk.polled.reason) == (
-        *(Cover.FAILED, "'smartd' asks this controller, too"),
+        *(Cover.UNREADABLE, "'smartd' asks this controller, too"),
     )
 
 
@@ -268,7 +268,7 @@ def test_a_disk_whose_controller_hangs_is_not_asked_by_another_program(
     """smartctl is stuck in the kernel: no second program is started."""
     name = probe_path("run", smartctl_runner.command(SECOND, "full"))
     disk = Played(machine).only({name: json.dumps({"cover": "stuck", "reason": "x"}), **told()})
-    assert (disk.polled.cover, disk.polled.reason) == (Cover.STUCK, "x")
+    assert (disk.polled.cover, disk.polled.reason) == (Cover.HUNG, "x")
 
 
 def test_a_disk_behind_another_maker_is_not_asked_by_arecas_program(machine: MachineMaker) -> None:
@@ -308,7 +308,7 @@ def incident(name: str, number: int) -> Files:
 
 def alerts(machine: MachineMaker, name: str, number: int) -> set[tuple[str, str]]:
     """Return alert and attribute of all firing alerts of one disk, polled four times."""
-    played, host = Played(machine, behind(f"areca,{number}")), Machine()
+    played, host = Played(machine, behind(f"areca,{number}")), FakeMachine()
     files = incident(name, number)
     for _ in range(4):
         host.disks = played.look(files, 3600.0)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.memory import Memory
 
 from iowarden.collectors.machine import Root
-from iowarden.collectors.model import AbsentError, LateError, MissingError, ParseError
+from iowarden.collectors.model import AbsentError, DeadlineError, ParseError, ProgramNotFoundError
 from iowarden.collectors.raid.backend import Backend
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.megaraid import megacli, megacli_reader
@@ -552,7 +552,7 @@ MAKER = Backend(
 )
 
 
-class Machine(Root):
+class FakeMachine(Root):
     """The test host with a MegaRAID card, and a probe with canned answers."""
 
     def __init__(self, cards: dict[str, str]) -> None:
@@ -587,7 +587,7 @@ class Machine(Root):
         self.asked.append(command)
         assert command.endswith(" -NoLog")
         found = self.answers.get(
-            command.removesuffix(" -NoLog"), MissingError(f"'{arguments[0]}': install it")
+            command.removesuffix(" -NoLog"), ProgramNotFoundError(f"'{arguments[0]}': install it")
         )
         if isinstance(found, Exception):
             raise found
@@ -608,9 +608,9 @@ LOG = "MegaCli -AdpEventLog -GetLatest 512 -f /dev/stdout -a0"
 
 
 @pytest.fixture
-def machine() -> Machine:
+def machine() -> FakeMachine:
     """Return a machine with a card whose mirror is rebuilding."""
-    found = Machine({CARD: "0x0079"})
+    found = FakeMachine({CARD: "0x0079"})
     found.answers = {
         "MegaCli -AdpGetPciInfo -aALL": ADDRESSES,
         "MegaCli -AdpAllInfo -a0": ADAPTERS,
@@ -633,7 +633,7 @@ def one(value: Controllers) -> Controller:
     return found
 
 
-def test_a_card_is_asked_for_all_it_has(machine: Machine) -> None:
+def test_a_card_is_asked_for_all_it_has(machine: FakeMachine) -> None:
     """The program is the first installed one; the host is that of the PCI address."""
     found = one(machine.look())
     assert (found.name, found.host, found.serial) == ("megaraid c0", "host0", "SV00000001")
@@ -653,15 +653,15 @@ def test_a_card_is_asked_for_all_it_has(machine: Machine) -> None:
 @pytest.mark.parametrize("kind", ["0x10e2", "0x10E6", "", "79"])
 def test_a_card_that_megacli_may_crash_is_never_asked_by_it(kind: str) -> None:
     """Nor one next to it, nor one of an unknown kind."""
-    found = Machine({CARD: "0x0079", f"{PCI}/0000:3b:00.0": kind})
+    found = FakeMachine({CARD: "0x0079", f"{PCI}/0000:3b:00.0": kind})
     (problem,) = found.look().problems
     assert "MegaCli" in problem.reason
     assert found.asked == []
 
 
-def test_a_card_that_is_not_listed_is_a_problem(machine: Machine) -> None:
+def test_a_card_that_is_not_listed_is_a_problem(machine: FakeMachine) -> None:
     """The driver has two hosts, and MegaCli lists one."""
-    two = Machine({CARD: "0x0079", f"{PCI}/0000:af:1f.1": "0x005b"})
+    two = FakeMachine({CARD: "0x0079", f"{PCI}/0000:af:1f.1": "0x005b"})
     two.answers = machine.answers
     value = two.look()
     assert [each.name for each in value.controllers] == ["megaraid c0"]
@@ -694,7 +694,7 @@ Physical Devices  : 4
     ],
 )
 def test_what_an_adapter_counts_and_does_not_list_is_not_known(
-    machine: Machine, counts: dict[str, int], expected: list[str]
+    machine: FakeMachine, counts: dict[str, int], expected: list[str]
 ) -> None:
     """Each answer ends correctly, and one of them lacks what the other counts."""
     told = {"drives": 1, "degraded": 1, "disks": 3, "failed": 1, **counts}
@@ -705,7 +705,7 @@ def test_what_an_adapter_counts_and_does_not_list_is_not_known(
     assert [reason.partition(": ")[2].partition(":")[0] for reason in found.unread] == expected
 
 
-def test_a_part_that_cannot_be_read_leaves_the_others(machine: Machine) -> None:
+def test_a_part_that_cannot_be_read_leaves_the_others(machine: FakeMachine) -> None:
     """What is unknown is reported."""
     machine.answers["MegaCli -LdPdInfo -a0"] = "Segmentation fault\n"
     value = machine.look()
@@ -717,7 +717,7 @@ def test_a_part_that_cannot_be_read_leaves_the_others(machine: Machine) -> None:
 
 @pytest.mark.parametrize("word", ["Failed", "Onlein, Spun Up"])
 def test_a_disk_that_is_listed_twice_is_as_bad_as_the_worse_of_both(
-    machine: Machine, word: str
+    machine: FakeMachine, word: str
 ) -> None:
     """Below its virtual drive it has failed, or has an unknown state; the list of disks is good."""
     tree = f"Adapter #0\n\n{volume('Degraded')}{disk('Rebuild', slot=0)}{disk(word, slot=1)}{DONE}"
@@ -741,7 +741,7 @@ def test_a_virtual_drive_that_lists_fewer_disks_than_it_has_needs_attention() ->
     assert "Number Of Drives: 2, 1 listed" in short.state.word
 
 
-def test_a_card_without_a_battery_is_not_asked_for_one(machine: Machine) -> None:
+def test_a_card_without_a_battery_is_not_asked_for_one(machine: FakeMachine) -> None:
     """Old versions would report a failure. A forced cache is known to be unprotected."""
     without = ADAPTERS.replace("BBU              : Present", "BBU              : Absent")
     machine.answers["MegaCli -AdpAllInfo -a0"] = without
@@ -750,7 +750,7 @@ def test_a_card_without_a_battery_is_not_asked_for_one(machine: Machine) -> None
     assert not any("GetBbuStatus" in command for command in machine.asked)
 
 
-def test_a_card_that_tells_nothing_is_a_problem(machine: Machine) -> None:
+def test_a_card_that_tells_nothing_is_a_problem(machine: FakeMachine) -> None:
     """Neither arrays nor disks."""
     for command in ("MegaCli -LdPdInfo -a0", "MegaCli -PDList -a0"):
         machine.answers[command] = "Exit Code: 0x01\n"
@@ -759,14 +759,14 @@ def test_a_card_that_tells_nothing_is_a_problem(machine: Machine) -> None:
     assert "-PDList" in value.problems[0].reason
 
 
-def test_after_a_question_that_hangs_none_follows(machine: Machine) -> None:
+def test_after_a_question_that_hangs_none_follows(machine: FakeMachine) -> None:
     """The driver may reset the card by then."""
-    machine.answers["MegaCli -LdPdInfo -a0"] = LateError("killed after 60 s")
+    machine.answers["MegaCli -LdPdInfo -a0"] = DeadlineError("killed after 60 s")
     assert [each.reason for each in machine.look().problems] == ["killed after 60 s"]
     assert machine.asked[-1] == "MegaCli -LdPdInfo -a0 -NoLog"
 
 
-def test_without_a_program_or_a_probe_that_is_said(machine: Machine) -> None:
+def test_without_a_program_or_a_probe_that_is_said(machine: FakeMachine) -> None:
     """Each of its possible names is tried; without a probe none is."""
     machine.answers = {}
     (problem,) = machine.look().problems

@@ -10,7 +10,7 @@ import pytest
 from support.memory import Memory
 
 from iowarden.collectors.machine import Root, probe_path
-from iowarden.collectors.model import LateError, MissingError
+from iowarden.collectors.model import DeadlineError, ProgramNotFoundError
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.log_alignment import recalled
 from iowarden.collectors.raid.megaraid.megaraid_sas import EVENTS, MEGARAID, MPI3MR
@@ -127,7 +127,7 @@ def answers(program: str = "storcli64") -> dict[str, str | Exception | Callable[
     return {f"{program} {question}": text for question, text in said.items()}
 
 
-class Machine(Root):
+class FakeMachine(Root):
     """A live machine with PCI drivers of its own, and programs with canned answers."""
 
     def __init__(self, *drivers: str) -> None:
@@ -149,7 +149,7 @@ class Machine(Root):
 
     def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
         """Return the same machine for another thread."""
-        found = Machine.__new__(Machine)
+        found = FakeMachine.__new__(FakeMachine)
         Root.__init__(found, "/", seen=seen, probe=self.answer)
         found.there = self.there
         return found
@@ -168,7 +168,7 @@ class Machine(Root):
         if found is None:
             installed = any(each.startswith(f"{arguments[0]} ") for each in self.answers)
             if not installed:
-                raise MissingError(f"'{arguments[0]}': install it")
+                raise ProgramNotFoundError(f"'{arguments[0]}': install it")
             found = answer({}, 0, "Failure", "Un-supported Command")
         if isinstance(found, Exception):
             raise found
@@ -194,14 +194,14 @@ class Machine(Root):
 
 
 @pytest.fixture
-def machine() -> Machine:
+def machine() -> FakeMachine:
     """Return a machine with one healthy card and storcli."""
-    found = Machine(FIRST)
+    found = FakeMachine(FIRST)
     found.answers = answers()
     return found
 
 
-def test_a_card_is_read_with_its_host_and_its_clock(machine: Machine) -> None:
+def test_a_card_is_read_with_its_host_and_its_clock(machine: FakeMachine) -> None:
     """Array, disks with serial numbers, policy, patrol read; nothing is unread."""
     found = machine.look(machine.poller())
     (own,) = found.controllers
@@ -218,7 +218,7 @@ def test_a_card_is_read_with_its_host_and_its_clock(machine: Machine) -> None:
     assert found.events == ()
 
 
-def test_only_what_runs_is_asked_for(machine: Machine) -> None:
+def test_only_what_runs_is_asked_for(machine: FakeMachine) -> None:
     """A disk with a rebuild, one with a copyback, an array with a check; one more disk alone."""
     rows = [drive(0, "Rbld"), drive(1, "Cpybck"), drive(5, "UGood", "F", " :")]
     task = {"DG": 0, "Arr": "-", "Row": "-", "Type": "RAID1", "State": "Dgrd", "BT": "Y"}
@@ -250,7 +250,7 @@ def test_only_what_runs_is_asked_for(machine: Machine) -> None:
     }
 
 
-def test_the_questions_to_a_healthy_card_are_few(machine: Machine) -> None:
+def test_the_questions_to_a_healthy_card_are_few(machine: FakeMachine) -> None:
     """The log every five minutes, its state every quarter of an hour."""
     poller = machine.poller()
     for _ in range(4):
@@ -267,7 +267,7 @@ def test_the_questions_to_a_healthy_card_are_few(machine: Machine) -> None:
 
 def test_two_cards_are_each_at_their_own_host() -> None:
     """The program's numbers are not the kernel's: the PCI address identifies the host."""
-    found = Machine(FIRST, SECOND)
+    found = FakeMachine(FIRST, SECOND)
     found.answers = {
         **answers(),
         "storcli64 show J nolog": listed(0, 1),
@@ -287,7 +287,7 @@ def test_two_cards_are_each_at_their_own_host() -> None:
 
 def test_a_card_that_the_program_does_not_list_is_a_problem() -> None:
     """Of two hosts one is listed: the other is not monitored, which is reported."""
-    found = Machine(FIRST, SECOND)
+    found = FakeMachine(FIRST, SECOND)
     found.answers = answers()
     value = found.look(found.poller())
     assert [c.name for c in value.controllers] == ["megaraid c0"]
@@ -300,7 +300,7 @@ def test_a_card_that_the_program_does_not_list_is_a_problem() -> None:
 
 def test_the_older_program_is_asked_where_there_is_no_other() -> None:
     """Not together with storcli, and never where it would crash the card."""
-    found = Machine(FIRST)
+    found = FakeMachine(FIRST)
     found.there.write({f"{FIRST.rpartition('/')[0]}/device": "0x005d\n"})
     question = "MegaCli64 -AdpGetPciInfo -aALL -NoLog"
     found.answers = {question: "nothing of use\n"}
@@ -321,7 +321,7 @@ def test_the_older_program_is_asked_where_there_is_no_other() -> None:
 @pytest.mark.parametrize("program", ["perccli64", "perccli", "storcli64", "storcli"])
 def test_whichever_program_is_installed_is_taken(program: str) -> None:
     """Dell's or the other, for 64 bits or not."""
-    found = Machine(FIRST)
+    found = FakeMachine(FIRST)
     found.answers = answers(program)
     (card,) = found.look(found.poller()).controllers
     assert (card.host, card.program) == ("host6", program)
@@ -329,7 +329,7 @@ def test_whichever_program_is_installed_is_taken(program: str) -> None:
 
 def test_a_program_that_sees_no_card_is_not_the_last_word() -> None:
     """Dell's program lists only Dell's cards."""
-    found = Machine(FIRST)
+    found = FakeMachine(FIRST)
     nothing = answer({}, None, "Failure", "No Controller found")
     found.answers = {**answers(), "perccli64 show J nolog": nothing}
     assert [c.host for c in found.look(found.poller()).controllers] == ["host6"]
@@ -341,7 +341,7 @@ def test_a_program_that_sees_no_card_is_not_the_last_word() -> None:
 
 def test_without_a_program_nobody_knows() -> None:
     """The card exists, so that is reported, with the program to install."""
-    found = Machine(FIRST)
+    found = FakeMachine(FIRST)
     found.there.write({f"{FIRST.rpartition('/')[0]}/device": "0x005d\n"})
     value = found.look(found.poller())
     assert value.controllers == ()
@@ -349,15 +349,15 @@ def test_without_a_program_nobody_knows() -> None:
     assert "'storcli': install it" in problem.reason
 
 
-def test_a_program_that_hangs_is_asked_nothing_more(machine: Machine) -> None:
+def test_a_program_that_hangs_is_asked_nothing_more(machine: FakeMachine) -> None:
     """The next query, and the next program, would hang as well."""
-    machine.answers = dict.fromkeys(answers("perccli64"), LateError("killed after 90 s"))
+    machine.answers = dict.fromkeys(answers("perccli64"), DeadlineError("killed after 90 s"))
     value = machine.look(machine.poller())
     assert machine.asked == ["perccli64 show J nolog"]
     assert "killed after 90 s" in value.problems[0].reason
 
 
-def test_json_that_is_damaged_is_asked_for_as_text(machine: Machine) -> None:
+def test_json_that_is_damaged_is_asked_for_as_text(machine: FakeMachine) -> None:
     """A name with a quotation mark in it; the text has the same data."""
     text = (
         f"{DONE}\n\nBasics :\n======\nModel = ACME 9000\nSerial Number = SV7\n"
@@ -368,7 +368,7 @@ def test_json_that_is_damaged_is_asked_for_as_text(machine: Machine) -> None:
     assert [c.serial for c in machine.look(machine.poller()).controllers] == ["SV7"]
 
 
-def test_a_part_that_cannot_be_read_is_told_and_hides_no_other(machine: Machine) -> None:
+def test_a_part_that_cannot_be_read_is_told_and_hides_no_other(machine: FakeMachine) -> None:
     """Without the details of each disk; a card without a patrol read is no problem."""
     for form in ("J nolog", "nolog"):
         machine.answers[f"storcli64 /c0/eall/sall show all {form}"] = "Segmentation fault\n"
@@ -380,7 +380,7 @@ def test_a_part_that_cannot_be_read_is_told_and_hides_no_other(machine: Machine)
     assert "Segmentation fault" in value.problems[0].reason
 
 
-def test_a_cache_whose_word_is_not_known_is_a_part_that_is_not_read(machine: Machine) -> None:
+def test_a_cache_whose_word_is_not_known_is_a_part_that_is_not_read(machine: FakeMachine) -> None:
     """Two arrays with one state are reported once; the alert of the cache would have no data."""
     rows = [
         {"DG/VD": f"0/{n}", "TYPE": "RAID1", "State": "Optl", "Access": "RW", "Cache": "RXWBD"}
@@ -398,7 +398,7 @@ def test_a_cache_whose_word_is_not_known_is_a_part_that_is_not_read(machine: Mac
 EMPTY: dict[str, list[Any]] = {"TOPOLOGY": [], "VD LIST": [], "PD LIST": []}
 
 
-def test_a_card_that_lists_nothing_any_more_is_not_read_for_a_week(machine: Machine) -> None:
+def test_a_card_that_lists_nothing_any_more_is_not_read_for_a_week(machine: FakeMachine) -> None:
     """Its former faults are unknown, not resolved; also after a restart."""
     whole = card()
     poller = machine.poller()
@@ -422,9 +422,9 @@ def test_a_card_that_lists_nothing_any_more_is_not_read_for_a_week(machine: Mach
     assert (own.arrays, own.disks) == ((), ())
 
 
-def test_a_row_of_the_list_that_is_spoilt_hides_no_other_card(machine: Machine) -> None:
+def test_a_row_of_the_list_that_is_spoilt_hides_no_other_card(machine: FakeMachine) -> None:
     """Two cards: one is read, and the other is reported as not read."""
-    other = Machine(FIRST, SECOND)
+    other = FakeMachine(FIRST, SECOND)
     rows = [{"Ctl": 0, "Model": "ACME 9000"}, {"Ctl": "?", "Model": "ACME 9000"}]
     two = answer({"Number of Controllers": 2, "System Overview": rows}, None)
     other.answers = {**machine.answers, "storcli64 show J nolog": two}
@@ -435,7 +435,7 @@ def test_a_row_of_the_list_that_is_spoilt_hides_no_other_card(machine: Machine) 
     assert "expected 2 controllers, got 1 ('storcli show': expected a number" in problem.reason
 
 
-def test_a_card_without_disks_that_had_some_is_not_read_as_a_whole(machine: Machine) -> None:
+def test_a_card_without_disks_that_had_some_is_not_read_as_a_whole(machine: FakeMachine) -> None:
     """Its arrays are reported; another card in its place need not have any."""
     poller = machine.poller()
     machine.look(poller)
@@ -448,7 +448,7 @@ def test_a_card_without_disks_that_had_some_is_not_read_as_a_whole(machine: Mach
 
 
 def test_a_question_that_the_program_does_not_know_is_no_part_that_cannot_be_read(
-    machine: Machine,
+    machine: FakeMachine,
 ) -> None:
     """While a task runs at an array; a query that each card supports is a part."""
     task = {"DG": 0, "Arr": "-", "Row": "-", "Type": "RAID1", "State": "Optl", "BT": "Y"}
@@ -469,7 +469,7 @@ def test_a_question_that_the_program_does_not_know_is_no_part_that_cannot_be_rea
 
 def test_the_second_generation_has_its_own_program() -> None:
     """Another driver; the small build may refuse its log, and its state is read."""
-    found = Machine(NEWER)
+    found = FakeMachine(NEWER)
     found.answers = {
         "storcli2 show J nolog": listed(0),
         "storcli2 /c0 show all J nolog": card(0, "01", "mpi3mr"),
@@ -503,7 +503,7 @@ def test_a_plain_adapter_without_a_program_is_nothing_to_tell() -> None:
         ("dell", shown("9:1:0:0", "DELL", "PERC H965i"), True),
         ("nothing", enclosure, True),
     ):
-        found = Machine(NEWER)
+        found = FakeMachine(NEWER)
         found.there.write(drives)
         value = found.look(found.poller(MPI3MR))
         assert [each.host for each in value.problems] == (["host9"] if told else []), name
@@ -512,7 +512,7 @@ def test_a_plain_adapter_without_a_program_is_nothing_to_tell() -> None:
 
 def test_a_plain_adapter_that_was_read_is_expected_to_be() -> None:
     """The program was removed: that is reported, and the card is not missing; for a week."""
-    found = Machine(NEWER)
+    found = FakeMachine(NEWER)
     found.there.write(SAS)
     found.answers = {
         "storcli2 show J nolog": listed(0),
@@ -532,14 +532,14 @@ def test_volumes_of_a_newer_card_that_is_not_listed_are_told() -> None:
     """The program is too old, or died; a plain adapter next to it need not be listed."""
     plain = "/sys/bus/pci/drivers/mpi3mr/0000:02:00.0/host4"
     drives = shown("4:0:0:0", "ATA", "ACME-4000")
-    nothing = Machine(NEWER, plain)
+    nothing = FakeMachine(NEWER, plain)
     nothing.there.write({**VOLUME, **drives})
     nothing.answers = {"storcli2 show J nolog": listed()}
     (problem,) = nothing.look(nothing.poller(MPI3MR)).problems
     assert problem.controller == "mpi3mr unlisted"
     assert "'storcli2 show': expected the controllers of host9" in problem.reason
     for name, bus, unlisted in (("the other", "02", True), ("itself", "01", False)):
-        found = Machine(NEWER, plain)
+        found = FakeMachine(NEWER, plain)
         found.there.write({**VOLUME, **drives})
         found.answers = {
             "storcli2 show J nolog": listed(0),
@@ -549,7 +549,7 @@ def test_volumes_of_a_newer_card_that_is_not_listed_are_told() -> None:
         assert ("mpi3mr unlisted" in {each.controller for each in problems}) == unlisted, name
 
 
-def test_new_entries_are_told_once_by_their_numbers(machine: Machine) -> None:
+def test_new_entries_are_told_once_by_their_numbers(machine: FakeMachine) -> None:
     """The first listing is a baseline; the numbers are those of the log."""
     poller = machine.poller()
     first = machine.look(poller)
@@ -565,7 +565,7 @@ def test_new_entries_are_told_once_by_their_numbers(machine: Machine) -> None:
     assert machine.look(poller).events == ()
 
 
-def test_events_go_on_where_a_former_run_ended(machine: Machine) -> None:
+def test_events_go_on_where_a_former_run_ended(machine: FakeMachine) -> None:
     """The cursor is stored as JSON."""
     cursors = machine.look(machine.poller()).cursors
     kept = json.loads(json.dumps({n: [c.listing, c.serial] for n, c in cursors.items()}))
@@ -575,7 +575,7 @@ def test_events_go_on_where_a_former_run_ended(machine: Machine) -> None:
     assert [event.sequence for event in machine.look(poller).events] == [9]
 
 
-def test_a_log_whose_numbers_begin_anew_is_a_gap_that_is_told_once(machine: Machine) -> None:
+def test_a_log_whose_numbers_begin_anew_is_a_gap_that_is_told_once(machine: FakeMachine) -> None:
     """A user deleted the events: the first ones after that are reported."""
     machine.answers[f"storcli64 {SHOW_EVENTS}"] = log(entry(700), entry(701))
     poller = machine.poller()
@@ -590,7 +590,7 @@ def test_a_log_whose_numbers_begin_anew_is_a_gap_that_is_told_once(machine: Mach
     assert machine.look(poller).gaps == ()
 
 
-def test_more_entries_than_are_listed_are_a_gap(machine: Machine) -> None:
+def test_more_entries_than_are_listed_are_a_gap(machine: FakeMachine) -> None:
     """A disk that dies writes hundreds in five minutes."""
     poller = machine.poller()
     machine.look(poller)
@@ -600,7 +600,7 @@ def test_more_entries_than_are_listed_are_a_gap(machine: Machine) -> None:
     assert "entries after 8 are missing" in found.gaps[0].reason
 
 
-def test_a_spare_card_brings_its_own_log(machine: Machine) -> None:
+def test_a_spare_card_brings_its_own_log(machine: FakeMachine) -> None:
     """Another serial number: its events are a baseline, whatever their numbers."""
     cursors = machine.look(machine.poller()).cursors
     machine.answers["storcli64 /c0 show all J nolog"] = card().replace("SV0", "SV9")
@@ -612,7 +612,7 @@ def test_a_spare_card_brings_its_own_log(machine: Machine) -> None:
     assert found.cursors["megaraid c0"].serial == "SV9"
 
 
-def test_a_recording_plays_what_was_told(machine: Machine) -> None:
+def test_a_recording_plays_what_was_told(machine: FakeMachine) -> None:
     """A recorder gets enough to reproduce the result, except for the clock."""
     live = machine.look(machine.poller(), STATE_SECONDS)
     assert probe_path("run", ("storcli64", "show", "J", "nolog")) in machine.told

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.memory import Memory
 
 from iowarden.collectors.machine import Root
-from iowarden.collectors.model import AbsentError, LateError, MissingError, ParseError
+from iowarden.collectors.model import AbsentError, DeadlineError, ParseError, ProgramNotFoundError
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.mpt import mpt_status, mptsas, sasircu
@@ -393,7 +393,7 @@ def shown(address: str, *, block: bool = True, kind: int = 0, wwid: str = "") ->
     return files | ({f"{path}/block/sda/size": "1\n"} if block else {})
 
 
-class Machine(Root):
+class FakeMachine(Root):
     """The test host with other adapters, and a probe with canned answers."""
 
     def __init__(self, hosts: Sequence[str], *devices: dict[str, str]) -> None:
@@ -427,7 +427,7 @@ class Machine(Root):
         """Answer like the probe."""
         command = " ".join(arguments)
         self.asked.append(command)
-        found = self.answers.get(command, MissingError(f"'{arguments[0]}': install it"))
+        found = self.answers.get(command, ProgramNotFoundError(f"'{arguments[0]}': install it"))
         if isinstance(found, Exception):
             raise found
         return json.dumps({"status": 1, "signal": None, "stdout": found, "stderr": ""})
@@ -451,14 +451,14 @@ def one(value: Controllers) -> Controller:
 def test_a_plain_adapter_is_not_asked_and_is_no_problem() -> None:
     """24 disks, each with its block device, an enclosure, and no program: no problem."""
     disks = [shown(f"5:0:{number}:0") for number in range(24)]
-    machine = Machine([HBA], *disks, shown("5:0:24:0", block=False, kind=13))
+    machine = FakeMachine([HBA], *disks, shown("5:0:24:0", block=False, kind=13))
     assert machine.look() == controller.Controllers()
     assert machine.asked == []
 
 
 def test_a_mirror_is_asked_for_by_the_name_a_person_uses() -> None:
     """The adapter is found by its PCI address, the volume by its number in the kernel's wwid."""
-    machine = Machine(
+    machine = FakeMachine(
         [HBA, SECOND],
         shown("5:1:0:0", wwid="naa.600508e000000000efcdab8967452301"),
         shown("5:1:1:0", wwid="naa.600508e0000000001111111111111111"),
@@ -479,7 +479,7 @@ def test_a_mirror_is_asked_for_by_the_name_a_person_uses() -> None:
 
 def test_an_adapter_that_both_programs_list_is_read_once() -> None:
     """Both would give two alerts for one fault, and twice the queries."""
-    machine = Machine([HBA], shown("5:1:0:0"))
+    machine = FakeMachine([HBA], shown("5:1:0:0"))
     for program in ("sas2ircu", "sas3ircu"):
         machine.answers |= {
             f"{program} LIST": LIST,
@@ -491,7 +491,7 @@ def test_an_adapter_that_both_programs_list_is_read_once() -> None:
 
 def test_a_volume_that_cannot_be_told_from_another_has_no_address() -> None:
     """A single one is the volume; of two, none is assumed."""
-    machine = Machine([HBA], shown("5:1:0:0"))
+    machine = FakeMachine([HBA], shown("5:1:0:0"))
     machine.answers = {
         "sas2ircu LIST": LIST,
         "sas2ircu 0 DISPLAY": WHOLE,
@@ -504,7 +504,7 @@ def test_a_volume_that_cannot_be_told_from_another_has_no_address() -> None:
 
 def test_a_volume_without_the_program_is_a_problem() -> None:
     """There is a mirror, and its state is unknown."""
-    machine = Machine([HBA], shown("5:1:0:0"))
+    machine = FakeMachine([HBA], shown("5:1:0:0"))
     value = machine.look()
     assert value.controllers == ()
     ((name, reason),) = ((each.controller, each.reason) for each in value.problems)
@@ -513,7 +513,7 @@ def test_a_volume_without_the_program_is_a_problem() -> None:
 
 def test_an_adapter_that_is_not_listed_is_a_problem() -> None:
     """Its program is of another generation."""
-    machine = Machine([HBA], shown("5:1:0:0"))
+    machine = FakeMachine([HBA], shown("5:1:0:0"))
     machine.answers = {"sas3ircu LIST": NO_ADAPTER, "sas2ircu LIST": NO_ADAPTER}
     (problem,) = machine.look().problems
     assert "expected the adapter of host5, got none" in problem.reason
@@ -521,7 +521,7 @@ def test_an_adapter_that_is_not_listed_is_a_problem() -> None:
 
 def test_a_mirror_that_failed_is_seen_by_the_disks_it_leaves() -> None:
     """The kernel removes the volume; its disks remain without block devices."""
-    machine = Machine([HBA], shown("5:0:0:0", block=False))
+    machine = FakeMachine([HBA], shown("5:0:0:0", block=False))
     assert machine.look() == controller.Controllers()  # no program: no volume is known
     machine.answers = {
         "sas2ircu LIST": LIST,
@@ -534,7 +534,7 @@ def test_a_mirror_that_failed_is_seen_by_the_disks_it_leaves() -> None:
 
 def test_a_row_of_the_list_that_is_spoilt_hides_no_other_adapter() -> None:
     """The mirror of the first is read, and that of the second is unknown."""
-    machine = Machine([HBA, SECOND], shown("5:1:0:0"), shown("6:1:0:0"))
+    machine = FakeMachine([HBA, SECOND], shown("5:1:0:0"), shown("6:1:0:0"))
     machine.answers = {
         "sas3ircu LIST": NO_ADAPTER,
         "sas2ircu LIST": LIST.replace("00h:84h:1fh:01h", "00h:84h"),
@@ -548,7 +548,7 @@ def test_a_row_of_the_list_that_is_spoilt_hides_no_other_adapter() -> None:
 
 def test_a_status_that_cannot_be_read_leaves_the_state() -> None:
     """The running task is unknown then, and that is reported."""
-    machine = Machine([HBA], shown("5:1:0:0"))
+    machine = FakeMachine([HBA], shown("5:1:0:0"))
     machine.answers = {
         "sas2ircu LIST": LIST,
         "sas2ircu 0 DISPLAY": WHOLE,
@@ -561,8 +561,8 @@ def test_a_status_that_cannot_be_read_leaves_the_state() -> None:
 
 def test_after_a_program_that_hangs_no_other_is_run() -> None:
     """Nor is the next query started."""
-    machine = Machine([HBA], shown("5:1:0:0"))
-    machine.answers = {"sas3ircu LIST": LateError("killed after 60 s")}
+    machine = FakeMachine([HBA], shown("5:1:0:0"))
+    machine.answers = {"sas3ircu LIST": DeadlineError("killed after 60 s")}
     assert [each.reason for each in machine.look().problems] == [
         "mpt controller at host5: killed after 60 s"
     ]
@@ -571,7 +571,7 @@ def test_after_a_program_that_hangs_no_other_is_run() -> None:
 
 def test_without_a_probe_that_is_said_once() -> None:
     """It is no missing program."""
-    machine = Machine([HBA], shown("5:1:0:0"))
+    machine = FakeMachine([HBA], shown("5:1:0:0"))
     machine.answers = {"sas3ircu LIST": AbsentError("no probe")}
     assert [each.reason for each in machine.look().problems] == [
         "mpt controller at host5: no probe"
@@ -581,7 +581,7 @@ def test_without_a_probe_that_is_said_once() -> None:
 def test_older_adapters_are_asked_for_each_volume_the_kernel_shows() -> None:
     """'-p' would find the first one alone."""
     ids = {"/sys/class/scsi_host/host2/unique_id": "0\n"}
-    machine = Machine([OLD], shown("2:1:0:0"), shown("2:1:4:0"), ids)
+    machine = FakeMachine([OLD], shown("2:1:0:0"), shown("2:1:4:0"), ids)
     first = MPT.format(**WELL)
     second = MPT.format(**{**WELL, "state": "DEGRADED"}).replace("vol_id:0", "vol_id:4")
     second = second.replace("phys_id:1", "phys_id:6").replace("phys_id:0", "phys_id:5")
@@ -607,7 +607,7 @@ def test_parallel_scsi_has_its_volumes_on_channel_0() -> None:
         "/sys/class/scsi_host/host2/unique_id": "0\n",
         "/sys/class/scsi_host/host3/unique_id": "1\n",
     }
-    machine = Machine(
+    machine = FakeMachine(
         [OLD, SPI],
         shown("2:0:0:0"),
         shown("3:0:0:0"),
@@ -625,7 +625,7 @@ def test_parallel_scsi_has_its_volumes_on_channel_0() -> None:
 
 def test_older_adapters_without_the_module_say_so() -> None:
     """iowarden does not load modules."""
-    machine = Machine([OLD], shown("2:1:0:0"))
+    machine = FakeMachine([OLD], shown("2:1:0:0"))
     machine.answers = {"mpt-status -n -i 0": "open /dev/mptctl: No such file or directory\n"}
     (problem,) = machine.look().problems
     assert (problem.controller, "mptctl" in problem.reason) == ("host2", True)

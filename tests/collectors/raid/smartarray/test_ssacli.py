@@ -12,7 +12,7 @@ from support.controllers import DEVICES, DRIVERS, asked, printed
 from support.memory import Memory
 
 from iowarden.collectors.machine import Root
-from iowarden.collectors.model import MissingError, ParseError
+from iowarden.collectors.model import ParseError, ProgramNotFoundError
 from iowarden.collectors.raid.adaptec.aacraid import ADAPTEC
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.smartarray import cciss_vol_status, hpsa, ssacli
@@ -738,7 +738,7 @@ def test_without_the_makers_programs_the_free_one_is_asked() -> None:
     assert len(card.disks) == 2
 
 
-class Machine(Root):
+class FakeMachine(Root):
     """A live machine with one controller of HP's, and programs with answers in turn."""
 
     def __init__(self, answers: dict[str, list[str]]) -> None:
@@ -762,7 +762,7 @@ class Machine(Root):
         allowed.match(tuple(arguments))
         told = self.answers.get(" ".join(arguments), [])
         if verb != "run" or not told:
-            raise MissingError(f"'{arguments[0]}': install it")
+            raise ProgramNotFoundError(f"'{arguments[0]}': install it")
         output = json.loads(printed(told.pop(0) if len(told) > 1 else told[0]))
         return json.dumps({**output, "signal": self.signal})
 
@@ -774,7 +774,7 @@ BUSY = "Another instance of ssacli is running! Stop it first.\n"
 def test_another_program_that_runs_is_waited_for(busy: int, controllers: int) -> None:
     """It is retried for a while; then that is the problem."""
     answers = {**ANSWERS, "ssacli ctrl slot=0 show config": SHORT}
-    machine = Machine({name: [text] for name, text in answers.items()})
+    machine = FakeMachine({name: [text] for name, text in answers.items()})
     machine.answers["ssacli ctrl all show status"][:0] = [BUSY] * busy
     poller = ControllerPoller((hpsa.maker((0.0, 0.0)),), lambda: 0.0)
     poller.read(machine)
@@ -787,7 +787,7 @@ def test_another_program_that_runs_is_waited_for(busy: int, controllers: int) ->
 
 def test_a_program_that_crashed_half_way_shows_no_fewer_disks() -> None:
     """Nothing in its text shows that it is truncated."""
-    machine = Machine({name: [text] for name, text in ANSWERS.items()})
+    machine = FakeMachine({name: [text] for name, text in ANSWERS.items()})
     cut = DETAIL[: DETAIL.index("      physicaldrive 1I:1:3")]
     machine.answers["ssacli ctrl slot=0 show config detail"] = [cut]
     machine.signal = 11
@@ -801,7 +801,7 @@ def test_a_program_that_crashed_half_way_shows_no_fewer_disks() -> None:
 
 def test_no_program_at_all_is_a_problem() -> None:
     """The reason has the program to install."""
-    machine = Machine({})
+    machine = FakeMachine({})
     poller = ControllerPoller((hpsa.maker(()),), lambda: 0.0)
     poller.read(machine)
     assert poller.settled(20.0)
