@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-MOST_DEPTH = 64
+MAX_DEPTH = 64
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"')
 _INNERMOST = re.compile(r"[\[{][^\[\]{}]*+[\]}]")
 
@@ -15,10 +15,10 @@ def is_deep(text: str) -> bool:
     Why: json recurses in C, and before Python 3.14 its own limit is beyond the stack of a thread:
     the process would end by SIGSEGV. Source: cpython issue 107263; seen with 3.12 at 1 MiB.
     """
-    if text.count("[") + text.count("{") <= MOST_DEPTH:
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
         return False
     rest = _STRING.sub("", text)
-    for _ in range(MOST_DEPTH):
+    for _ in range(MAX_DEPTH):
         rest, removed = _INNERMOST.subn("", rest)
         if not removed:
             break

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Probe = Callable[[str, Sequence[str], float], str]
     """Verb, arguments, seconds; returns the answer of the probe as JSON. Errors: as Root.ask."""
 
-LIMIT_BYTES = 4 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
 """Larger than any kernel text that is read: 5,000 lines of '/proc/diskstats' are 0.6 MB."""
 
 _CHUNK_BYTES = 65_536
@@ -37,7 +37,7 @@ class Root:
     Descriptors of files read by `read_kept` stay open: a pread costs a tenth of an open. Not
     thread-safe; each thread uses its own Root. A machine that is no directory overrides
     `read_bytes`, `read_kept`, `names` and `another`; all else is built on them. Limits: a file over
-    `LIMIT_BYTES` is a ReadError, never read further.
+    `MAX_BYTES` is a ReadError, never read further.
     """
 
     def __init__(
@@ -226,9 +226,9 @@ class Root:
                 break
             chunks.append(chunk)
             offset += len(chunk)
-            if offset > LIMIT_BYTES:
+            if offset > MAX_BYTES:
                 raise ReadError(
-                    f"'{path}': expected at most {LIMIT_BYTES} bytes, got more; it is not used;"
+                    f"'{path}': expected at most {MAX_BYTES} bytes, got more; it is not used;"
                     " will retry in its next interval"
                 )
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)

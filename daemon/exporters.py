@@ -14,7 +14,7 @@ PORTS = (9100, 9633)
 """Default ports of node_exporter and smartctl_exporter."""
 TIMEOUT_SECONDS = 2.0
 """Time-out per port: for each step, and for the whole answer."""
-LIMIT_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
 _CHUNK_BYTES = 65_536
 _SIGNS = (("node_exporter", b"\nnode_uname_info{"), ("smartctl_exporter", b"\nsmartctl_"))
 """Metrics that only the '/metrics' of each has."""
@@ -51,7 +51,7 @@ def _ask(host: str, port: int) -> Exporter | None:
         try:
             while chunk := response.read1(_CHUNK_BYTES):
                 content += chunk
-                if len(content) > LIMIT_BYTES or time.monotonic() > end:
+                if len(content) > MAX_BYTES or time.monotonic() > end:
                     answer += ", truncated"
                     break
         except (OSError, http.client.HTTPException):

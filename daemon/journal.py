@@ -255,7 +255,7 @@ class _Writer:
                 return
 
 
-MOST_RETURNS = 2
+MAX_RETURNS = 2
 SETTLED_SECONDS = 600.0
 _COMES_AND_GOES = (
     "this error is intermittent and is logged again only after an absence of"
@@ -294,9 +294,9 @@ class Once:
                 again = last.text == text and self._now() - at < SETTLED_SECONDS
                 returns = last.returns + 1 if again else 0
             self._said[key] = _Said(text, self._now(), 1, returns)
-            if returns > MOST_RETURNS:
+            if returns > MAX_RETURNS:
                 return None
-            return f"{text}; {_COMES_AND_GOES}" if returns == MOST_RETURNS else text
+            return f"{text}; {_COMES_AND_GOES}" if returns == MAX_RETURNS else text
         said.times += 1
         if said.text == text:
             return None
@@ -309,7 +309,7 @@ class Once:
         if said is None:
             return None
         self._ended[key] = (said, self._now())
-        if said.returns >= MOST_RETURNS:
+        if said.returns >= MAX_RETURNS:
             return None
         lasted = duration(self._now() - said.since_seconds)
         times = "once" if said.times == 1 else f"{said.times} times"

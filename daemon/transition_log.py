@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _NO_NEWS = frozenset({model.Change.CLOSED, model.Change.LIFTED})
 """Changes that are no escalation, whatever the severity."""
-MOST_EVENTS = 1000
+MAX_EVENTS = 1000
 """Limit of events held for 'iowarden events'; the journal has them all."""
 
 PRIORITY = {
@@ -75,7 +75,7 @@ class Telling:
     def __init__(self, log: Log, realtime: Callable[[], float], now: Callable[[], float]) -> None:
         """`realtime` is the wall clock time shown to users, Unix seconds; `now` never jumps."""
         self.log = log
-        self.events: deque[EventLine] = deque(maxlen=MOST_EVENTS)
+        self.events: deque[EventLine] = deque(maxlen=MAX_EVENTS)
         self.follow: Callable[[EventLine], object] | None = None
         """Gets each event as it is logged."""
         self._realtime = realtime

@@ -26,7 +26,7 @@ _WORDS = {
     "yearly": "*-01-01 00:00:00",
     "annually": "*-01-01 00:00:00",
 }
-_MOST_CHARACTERS = 200
+_MAX_CHARACTERS = 200
 _HORIZON_DAYS = 366 * 9
 """The longest time without a 29 February is eight years."""
 _LONGEST_MONTHS = {1: 31, 2: 29, 3: 31, 4: 30, 5: 31, 6: 30, 7: 31, 8: 31, 9: 30, 10: 31, 11: 30}
@@ -87,8 +87,8 @@ def parse(text: str) -> Calendar:
 
     Errors: ValueError, with what was expected and got.
     """
-    if len(text) > _MOST_CHARACTERS:
-        raise ValueError(f"expected at most {_MOST_CHARACTERS} characters, got {len(text)}")
+    if len(text) > _MAX_CHARACTERS:
+        raise ValueError(f"expected at most {_MAX_CHARACTERS} characters, got {len(text)}")
     words = _WORDS.get(text.strip().lower(), text).split()
     weekdays = frozenset(range(7))
     months, days = frozenset(range(1, 13)), frozenset(range(1, 32))

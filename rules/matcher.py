@@ -16,7 +16,7 @@ from iowarden.rules.promql.regex import compile_anchored
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-MOST_CHARACTERS = 1000
+MAX_CHARACTERS = 1000
 _OPERATORS = ("=~", "!~", "!=", "=")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _MATCHER = re.compile(rf"\s*({_LABEL.pattern})\s*(?:(=~|!~|!=|=)\s*(.*?)\s*)?", re.DOTALL)
@@ -82,9 +82,9 @@ def predicate(matcher: Matcher) -> Callable[[str], bool]:
             f"matcher: expected a label and one of {', '.join(_OPERATORS)},"
             f" got {label[:80]!r} and {operator[:80]!r}"
         )
-    if len(text) > MOST_CHARACTERS or not text.isprintable():
+    if len(text) > MAX_CHARACTERS or not text.isprintable():
         raise ValueError(
-            f"matcher of '{label}': expected at most {MOST_CHARACTERS} printable characters,"
+            f"matcher of '{label}': expected at most {MAX_CHARACTERS} printable characters,"
             f" got {text[:80]!r}"
         )
     if operator == "=":

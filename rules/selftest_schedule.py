@@ -32,13 +32,13 @@ ROTATIONAL, SOLID_STATE = "rotational", "solid-state"
 BUSY_RATIO = 0.5
 """A device busier than this in the last minutes gets no scheduled test."""
 RETRY_SECONDS = 6 * 3600.0
-MOST_TRIES = 4
+MAX_TRIES = 4
 """Tries of a test that is interrupted each time, until the next due date."""
 SETTLE_SECONDS = 900.0
 """The result may appear in the drive's log so long after the end of the test."""
 UNKNOWN_SECONDS = 3 * 86_400.0
 """Limit for a test of unknown duration: the largest disks take less than two days."""
-MOST_KEPT = 5000
+MAX_KEPT = 5000
 _NAMES = {"short": "short", "long": "extended", "conveyance": "conveyance"}
 """The names of the drive's log."""
 _USUAL_MINUTES = {"short": 10, "conveyance": 10}
@@ -288,7 +288,7 @@ def meet(runs: Runs, groups: Sequence[Group], found: Iterable[Candidate], now: f
 def with_run(runs: Runs, disk: str, kind: str, run: Run) -> Runs:
     """Return the runs with one replaced. Beyond MOST_KEPT disks the oldest are dropped."""
     after = {**runs, disk: {**runs.get(disk, {}), kind: run}}
-    if len(after) > MOST_KEPT:
+    if len(after) > MAX_KEPT:
         newest = {
             d: max(r.begun_seconds or r.seen_seconds for r in after[d].values()) for d in after
         }
@@ -365,7 +365,7 @@ def _since(
         return None
     if run.begun_seconds is None or run.begun_seconds < at:
         return at
-    return at if run.outcome in _AGAIN and run.tries < MOST_TRIES else None
+    return at if run.outcome in _AGAIN and run.tries < MAX_TRIES else None
 
 
 def _in_the_way(

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     _Loader = type[yaml.SafeLoader | yaml.CSafeLoader]
 
-MOST_CHARACTERS = 4_000_000
+MAX_CHARACTERS = 4_000_000
 """Of all nodes that are read; each counts as `NODE_CHARACTERS` plus its text."""
 NODE_CHARACTERS = 20
-MOST_ERRORS = 200
+MAX_ERRORS = 200
 """More would not be read at once."""
 NULL = "tag:yaml.org,2002:null"
 MAX_DEPTH = 64
@@ -147,7 +147,7 @@ class Nodes:
     def wrong(self, index: int, message: str) -> None:
         """Record an error at an offset."""
         self.errors.append((index, f"'{self.file}':{self.place(index)}: {message}"))
-        if len(self.errors) >= MOST_ERRORS:
+        if len(self.errors) >= MAX_ERRORS:
             self.finish()
 
     def place(self, index: int) -> str:
@@ -212,10 +212,10 @@ class Nodes:
         if isinstance(node, yaml.CollectionNode):
             content = NODE_CHARACTERS * len(node.value)
         self._characters += NODE_CHARACTERS + content
-        if self._characters > MOST_CHARACTERS:
+        if self._characters > MAX_CHARACTERS:
             message = (
                 f"'{self.file}':{self.place(start(node))}: expected at most"
-                f" {MOST_CHARACTERS // 1_000_000} MB with what aliases repeat, got more;"
+                f" {MAX_CHARACTERS // 1_000_000} MB with what aliases repeat, got more;"
                 " use fewer aliases ('*') or split the file"
             )
             raise RuleFileError([message])

@@ -18,7 +18,7 @@ PATH = "/proc/diskstats"
 _READS, _READ_SECTORS, _WRITES, _WRITTEN_SECTORS, _IN_FLIGHT = 0, 2, 4, 6, 8
 _DISCARDS, _DISCARDED_SECTORS, _FLUSHES = 11, 13, 15
 _READ_TIME, _WRITE_TIME, _DISCARD_TIME, _FLUSH_TIME = 3, 7, 14, 16
-_MOST_IN_FLIGHT = (1 << 31) - 1
+_MAX_IN_FLIGHT = (1 << 31) - 1
 """A larger value is a negative number printed as unsigned: 4294967295 is -1.
 
 Source: kernel, block/genhd.c, diskstats_show ('%u').
@@ -79,7 +79,7 @@ class BlockIo:
     def in_flight(self) -> int:
         """Requests issued and not completed; 0 if the kernel's own number is negative."""
         number = self.counters[_IN_FLIGHT]
-        return number if number <= _MOST_IN_FLIGHT else 0
+        return number if number <= _MAX_IN_FLIGHT else 0
 
     @property
     def discards_completed_total(self) -> int:

@@ -17,7 +17,7 @@ from iowarden.collectors.program import run_program
 if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
 
-MOST_TARGETS = 10_000
+MAX_TARGETS = 10_000
 _LINE = re.compile(r"(\d{1,18}) (\d{1,18}) (\S{1,64})(?: (.*))?", re.ASCII)
 _NUMBER = re.compile(r"(\d{1,10}:\d{1,10})", re.ASCII)
 
@@ -51,8 +51,8 @@ def parse_dm_table(text: str) -> tuple[Target, ...]:
                 f" {line[:120]!r}"
             )
         targets.append(Target(int(row[1]), int(row[2]), row[3], tuple((row[4] or "").split())))
-        if len(targets) > MOST_TARGETS:
-            raise ParseError(f"'dmsetup table': expected at most {MOST_TARGETS} lines, got more")
+        if len(targets) > MAX_TARGETS:
+            raise ParseError(f"'dmsetup table': expected at most {MAX_TARGETS} lines, got more")
     if not targets:
         raise ParseError("'dmsetup table': expected a target, got none")
     return tuple(targets)

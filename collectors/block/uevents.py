@@ -17,7 +17,7 @@ import pyudev
 
 from iowarden.collectors.model import ParseError
 
-MOST = 1000
+MAX_EVENTS = 1000
 """Maximum of one batch; the others are in the next one."""
 _SUBSYSTEM = "block"
 
@@ -62,7 +62,9 @@ class Uevents:
             return Batch(())
         events: list[Uevent] = []
         try:
-            while len(events) < MOST and (device := self._monitor.poll(timeout=0)) is not None:
+            while (
+                len(events) < MAX_EVENTS and (device := self._monitor.poll(timeout=0)) is not None
+            ):
                 events.append(_uevent(device))
         except OSError as error:
             self._monitor = _subscribed()

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.machine import Root
 
-MOST_DEVICES = 32
+MAX_DEVICES = 32
 """Maximum devices of one file system: the probe's limit."""
-MOST_CHUNKS = 50_000
-MOST_REFERENCES = 10_000
+MAX_CHUNKS = 50_000
+MAX_REFERENCES = 10_000
 """The kernel's answer of 64 KiB has room for 2,700 references; it silently omits further ones."""
 MOUNT_POINT = re.compile(r"/[!-~]{0,255}", re.ASCII)
 """The probe's limit."""
@@ -208,9 +208,9 @@ def parse_chunks(text: str, superblock: Superblock) -> tuple[Chunk, ...]:
                 chunks.append(_chunk(row[3], lines))
             elif row[2] != "DEV_ITEM":
                 raise _refused("dump-tree", "items of devices and chunks", line)
-        if missing < 0 or len(chunks) > MOST_CHUNKS or len(expected) > MOST_CHUNKS:
+        if missing < 0 or len(chunks) > MAX_CHUNKS or len(expected) > MAX_CHUNKS:
             raise _refused(
-                "dump-tree", f"as many items as its header counts, and {MOST_CHUNKS} chunks", line
+                "dump-tree", f"as many items as its header counts, and {MAX_CHUNKS} chunks", line
             )
     if missing or expected or not chunks:
         raise _refused(
@@ -273,7 +273,7 @@ def parse_references(text: str) -> tuple[Reference, ...] | None:
     found: set[Reference] = set()
     for line in lines:
         row = _REFERENCE.fullmatch(line)
-        if row is None or len(found) >= MOST_REFERENCES:
+        if row is None or len(found) >= MAX_REFERENCES:
             raise _refused("logical-resolve", "'inode <n> offset <n> root <n>'", line)
         found.add(Reference(int(row[3]), int(row[1]), int(row[2])))
     return tuple(sorted(found))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MOST_ASKED = 60
 """Maximum blocks or inodes of one query: the probe's limit."""
-MOST_EXTENTS = 1_000_000
+MAX_EXTENTS = 1_000_000
 
 _PAIR = re.compile(r"([A-Z][A-Za-z #]{1,40}):\s+(.*)")
 _BANNER = re.compile(r"debugfs \d\S* \(.*\)")
@@ -166,8 +166,8 @@ def parse_inode(text: str) -> Inode:
             extents.append(Extent(first, last, physical, "[u" in item))
         elif row := _INNER.fullmatch(item.strip()):
             inner.add(int(row[2]))
-        if len(extents) > MOST_EXTENTS:
-            raise _refused("stat", f"at most {MOST_EXTENTS} extents", "more")
+        if len(extents) > MAX_EXTENTS:
+            raise _refused("stat", f"at most {MAX_EXTENTS} extents", "more")
     return Inode(
         int(head[1]),
         head[2],

@@ -19,7 +19,7 @@ from iowarden.collectors.program import run_program
 if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
 
-MOST_EXTENTS = 100_000
+MAX_EXTENTS = 100_000
 HEADING = "EXT,MAJOR,MINOR,PSTART,PEND,OWNER,OSTART,OEND,LENGTH"
 _ROW = re.compile(
     r"\d{1,9},(\d{1,9}),(\d{1,9}),(\d{1,19}),(\d{1,19}),([a-z0-9_:]{1,80}),(\d{0,19}),(\d{0,19}),"
@@ -93,8 +93,8 @@ def parse_fsmap(text: str) -> tuple[Extent, ...]:
                 int(row[6]) if row[6] else None,
             )
         )
-        if len(extents) > MOST_EXTENTS:
-            raise _refused(f"at most {MOST_EXTENTS} lines", "more")
+        if len(extents) > MAX_EXTENTS:
+            raise _refused(f"at most {MAX_EXTENTS} lines", "more")
     return tuple(extents)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
 
 DIRECTORY = "/proc/sys/kernel"
-_LIMIT_CHARACTERS = 4 * 65
+_MAX_CHARACTERS = 4 * 65
 """A name has at most 64 bytes (uname(2)), each of which may be escaped."""
 
 
@@ -50,7 +50,7 @@ def node_samples(value: Uname) -> Iterator[Sample]:
 def parse_name(text: str, path: str) -> str:
     """Parse the one line of a file of '/proc/sys/kernel'."""
     line = text.removesuffix("\n")
-    if not line or "\n" in line or not line.isprintable() or len(line) > _LIMIT_CHARACTERS:
+    if not line or "\n" in line or not line.isprintable() or len(line) > _MAX_CHARACTERS:
         raise ParseError(f"'{path}': expected one line of text, got {text[:80]!r}")
     return line
 

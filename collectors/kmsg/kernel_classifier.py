@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.event import Event
 
 NO_DEVICE = re.compile(r"(?:fd|sr|scd|ram)[0-9]", re.ASCII)
-MOST_PORTS = 256
+MAX_PORTS = 256
 TEXT_CHARACTERS = 1024
 """Maximum characters of a line that are parsed, and stored in its event."""
 _NEXT_OF_FULL = "This should not happen!!"
@@ -83,7 +83,7 @@ def together(scsi: ScsiCommand, line: Line) -> bool:
 
 def added(names: frozenset[str], name: str) -> frozenset[str]:
     """Return names with one added; if there are too many, the new one alone."""
-    return names | {name} if len(names) < MOST_PORTS else frozenset({name})
+    return names | {name} if len(names) < MAX_PORTS else frozenset({name})
 
 
 def shaped(state: Classifier, line: Line, text: str) -> Taken:

@@ -28,7 +28,7 @@ FIRST_SIGHT_SECONDS = 24 * 3600.0
 FIRST_EVENTS = 10
 LAST_EVENTS = 10
 """Events of one kind on one device that are reported per read."""
-MOST_PAIRS = 1000
+MAX_PAIRS = 1000
 """Pairs of kind and device that are counted separately; further ones count without a device."""
 
 _SUPPRESSED = re.compile(r": ([0-9]{1,10}) callbacks suppressed", re.ASCII)
@@ -126,7 +126,7 @@ class Fold:
         pair = (event.kind, event.device)
         row = self.rows.get(pair)
         if row is None:
-            if len(self.rows) >= MOST_PAIRS:
+            if len(self.rows) >= MAX_PAIRS:
                 pair = (event.kind, "")
             row = self.rows.setdefault(pair, _Row())
         if event.kind == "callbacks_suppressed":

@@ -22,7 +22,7 @@ AGAIN_SECONDS = 15.0
 """Interval after which the descriptor is requested again if there was none."""
 RECORD_BYTES = 16 * 1024
 """A record has at most 8 KiB. Source: kernel/printk (CONSOLE_EXT_LOG_MAX, PRINTK_MESSAGE_MAX)."""
-MOST_RECORDS = 200_000
+MAX_RECORDS = 200_000
 """Maximum records of one read; more than any ring contains, so that a read ends."""
 LOOK_SECONDS = 1.0
 """Maximum time of a read even if lines continue: in a storm the lines read so far must be reported
@@ -73,7 +73,7 @@ class Ring:
         first, last, size_bytes = [], deque[bytes](maxlen=_LAST_TOLD), 0
         end = math.inf if all_there else self._clock() + LOOK_SECONDS
         self.cut = True
-        for _ in range(MOST_RECORDS):
+        for _ in range(MAX_RECORDS):
             if self._clock() > end:
                 break
             try:

@@ -19,7 +19,7 @@ USER_HZ = 100
 MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _GUEST_MODES = ("user", "nice")
 """Columns 9 and 10 (2.6.24, 2.6.33); that time is in columns 1 and 2 as well."""
-_FEWEST = 4
+_MIN_FIELDS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _ticks(line: str, name: str) -> tuple[float, ...]:
         seconds = tuple(parse_count(word) / USER_HZ for word in numbers.split())
     except ValueError:
         seconds = ()
-    if found != name or len(seconds) < _FEWEST:
+    if found != name or len(seconds) < _MIN_FIELDS:
         raise ParseError(
             f"'{PATH}': expected '{name} <user> <nice> <system> <idle> ...', got {line[:80]!r}"
         )

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.machine import Root
 
-MOST_TASKS = 64
-MOST_FUNCTIONS = 16
+MAX_TASKS = 64
+MAX_FUNCTIONS = 16
 MOST_LOOKED_AT = 20_000
 """Maximum tasks whose state is read at once: half a second of one processor."""
 DEADLINE_SECONDS = 5.0
@@ -45,7 +45,7 @@ _THREAD_OF = re.compile(
 """Names of kernel threads that belong to one device. Source: kernel, fs/jbd2/journal.c,
 fs/xfs/xfs_trans_ail.c, fs/fs-writeback.c (wb_workfn), drivers/md/dm-crypt.c, fs/f2fs/segment.c.
 """
-_MOST_DESCRIPTOR = 1 << 20
+_MAX_DESCRIPTOR = 1 << 20
 """A larger argument of a system call is no file descriptor."""
 
 WRITEBACK = (
@@ -98,7 +98,7 @@ class Task:
 class Tasks:
     """Result of one read.
 
-    Fields: `tasks` are `MOST_TASKS` at most, those of programs first, oldest first; `count` is
+    Fields: `tasks` are `MAX_TASKS` at most, those of programs first, oldest first; `count` is
     their total number; `unseen` is why they could not be read although tasks wait, '' if they were
     read.
     """
@@ -176,7 +176,7 @@ def look(root: Root) -> Tasks:
     """
     waiting = [status for status in _statuses(root) if status.state == "D"]
     waiting.sort(key=lambda status: (status.kernel, status.start_ticks, status.pid))
-    told = [_task(root, status) for status in waiting[:MOST_TASKS]]
+    told = [_task(root, status) for status in waiting[:MAX_TASKS]]
     tasks = tuple(task for task in told if task is not None)
     return Tasks(tasks, len(waiting) - (len(told) - len(tasks)))
 
@@ -192,7 +192,7 @@ def from_json(text: str) -> Tasks:
         found = json.loads(text)
         tasks = tuple(_parsed(each) for each in found["tasks"])
         count = _count(found["count"])
-        if len(tasks) > min(count, MOST_TASKS):
+        if len(tasks) > min(count, MAX_TASKS):
             raise ValueError(f"{len(tasks)} tasks of {count}")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ParseError(
@@ -204,8 +204,8 @@ def from_json(text: str) -> Tasks:
 
 def _parsed(found: Any) -> Task:  # noqa: ANN401 - whatever the probe sent
     stack = found["stack"]
-    if not isinstance(stack, list) or len(stack) > MOST_FUNCTIONS:
-        raise TypeError(f"'stack': expected up to {MOST_FUNCTIONS} names, got {stack!r:.60}")
+    if not isinstance(stack, list) or len(stack) > MAX_FUNCTIONS:
+        raise TypeError(f"'stack': expected up to {MAX_FUNCTIONS} names, got {stack!r:.60}")
     if not isinstance(found["kernel"], bool):
         raise TypeError(f"'kernel': expected true or false, got {found['kernel']!r:.60}")
     return Task(
@@ -330,7 +330,7 @@ def _file_of(root: Root, status: _Status) -> str:
         descriptor = int(words[1], 16)
     except (ValueError, IndexError):  # 'running'
         return ""
-    if descriptor >= _MOST_DESCRIPTOR or words[0] == "-1":
+    if descriptor >= _MAX_DESCRIPTOR or words[0] == "-1":
         return ""
     opened = root.try_read(f"{status.directory}/fdinfo/{descriptor}") or ""
     mount = next((t.split()[1:] for t in opened.splitlines() if t.startswith("mnt_id:")), [])
@@ -350,7 +350,7 @@ def _functions(text: str) -> tuple[str, ...]:
         function, plus, _ = line.partition("] ")[2].partition("+0x")
         if plus:  # the last line of older kernels is an address without a name
             names.append(function)
-    return tuple(names[:MOST_FUNCTIONS])
+    return tuple(names[:MAX_FUNCTIONS])
 
 
 def _io(text: str) -> dict[str, int]:

@@ -233,7 +233,7 @@ def scsi_address(host: str, address: str) -> str:
 
 LOG_PROBLEM = "its log: "
 """Prefix of the reason why a controller's log could not be read."""
-_MOST_REASON_CHARACTERS = 200
+_MAX_REASON_CHARACTERS = 200
 _TOLD = "1; state, classified and in the vendor's term, of "
 FAMILIES = (
     Family(
@@ -393,7 +393,7 @@ def emit(value: Controllers) -> list[Sample]:
             "controller": problem.controller,
             "vendor": problem.vendor,
             "host": problem.host,
-            "reason": printable(problem.reason[:_MOST_REASON_CHARACTERS]),
+            "reason": printable(problem.reason[:_MAX_REASON_CHARACTERS]),
             "what": "log" if problem.reason.startswith(LOG_PROBLEM) else what,
         }
         if problem.reason:

@@ -29,7 +29,7 @@ class Cursor:
     serial: str = ""
 
 
-MOST_ENTRIES = 4096
+MAX_ENTRIES = 4096
 """Number of the newest entries that are compared: a longer log is treated as a ring of that size.
 """
 
@@ -56,7 +56,7 @@ def align(before: Known | None, entries: Sequence[Entry], capacity: int | None =
     ones, including the time, nor that a log was cleared and got the same lines again within one
     second.
     """
-    listing = tuple(entries[-MOST_ENTRIES:])
+    listing = tuple(entries[-MAX_ENTRIES:])
     if before is None:
         return Aligned(_numbered((), (), listing))
     former = tuple((each[0], each[1]) for each in before)
@@ -90,7 +90,7 @@ def align_numbered(before: Known | None, entries: Known) -> Aligned:
     Limits: it cannot be detected that a log was cleared and its numbers passed the former ones
     before the next poll, unless an entry with a different time is listed.
     """
-    listing = tuple(entries[-MOST_ENTRIES:])
+    listing = tuple(entries[-MAX_ENTRIES:])
     if before is None:
         return Aligned(listing)
     if not listing:
@@ -152,7 +152,7 @@ def _gap(
     capacity: int | None,
     ambiguous: bool,  # noqa: FBT001 - result of _overlap
 ) -> str:
-    full = capacity is None or len(listing) >= min(capacity, MOST_ENTRIES)
+    full = capacity is None or len(listing) >= min(capacity, MAX_ENTRIES)
     if not listing:
         return f"its log of {len(former)} entries is empty: it was cleared or lost"
     if not overlap:

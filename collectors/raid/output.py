@@ -20,8 +20,8 @@ _Read = TypeVar("_Read")
 _CONTROL = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[()][0-9A-Za-z])|[\x00-\x08\x0b-\x1f\x7f]")
 _SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([KMGTP]?)B", re.IGNORECASE)
 _POWERS = " KMGTP"
-_MOST_REASONS = 5
-_MOST_SHOWN = 120
+_MAX_REASONS = 5
+_MAX_SHOWN = 120
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DATE = re.compile(
     r"\s*\w{3}\s+(\w{3})\s+(\d{1,2})\s+(?:(\d{4})\s+)?(\d{1,2}):(\d{2}):(\d{2})(?:\s+(\d{4}))?\s*",
@@ -43,7 +43,7 @@ def printable(text: str) -> str:
 
 def shown(text: str) -> str:
     """Return the beginning of a text, safe to print."""
-    return printable(text[:_MOST_SHOWN])
+    return printable(text[:_MAX_SHOWN])
 
 
 def reason(command: str, expected: str, text: str) -> str:
@@ -80,8 +80,8 @@ def readable(
 
 def few(reasons: Sequence[str]) -> list[str]:
     """Return the first of the reasons for unreadable parts, and the number of further ones."""
-    more = len(reasons) - _MOST_REASONS
-    return [*reasons[:_MOST_REASONS], *([f"{more} more rows cannot be read"] if more > 0 else [])]
+    more = len(reasons) - _MAX_REASONS
+    return [*reasons[:_MAX_REASONS], *([f"{more} more rows cannot be read"] if more > 0 else [])]
 
 
 def merged(command: str, heading: str, keys: Iterable[str], once: Container[str]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.machine import PROBE
 from iowarden.collectors.model import AbsentError, DeadlineError, ParseError, ReadError, StuckError
 from iowarden.collectors.raid.controller import LOG_PROBLEM, Controllers, Gap, Listed, Problem
-from iowarden.collectors.raid.log_alignment import MOST_ENTRIES, Cursor, align, align_numbered
+from iowarden.collectors.raid.log_alignment import MAX_ENTRIES, Cursor, align, align_numbered
 from iowarden.collectors.raid.states import unknown_caches
 from iowarden.collectors.smart import scsi_hosts
 
@@ -217,7 +217,7 @@ def _new(card: _Card, log: Log, backend: Backend) -> tuple[list[Event], list[Eve
     before = card.cursor
     if before and before.serial and serial and before.serial != serial:
         before = None  # another card: its whole log is new, but its events are old
-    events = log.events[-MOST_ENTRIES:]
+    events = log.events[-MAX_ENTRIES:]
     listing = before.listing if before else None
     if backend.numbered:
         aligned = align_numbered(

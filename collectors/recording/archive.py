@@ -2,7 +2,7 @@
 
 tarfile stores every member that it read, and reads an extended header of any length into memory.
 Source: POSIX pax, 'ustar Interchange Format'; GNU tar manual, 'Basic Tar Format'.
-Limits: members over `LIMIT_BYTES`, links and devices are refused.
+Limits: members over `MAX_BYTES`, links and devices are refused.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import tarfile
 import zlib
 from typing import TYPE_CHECKING, BinaryIO
 
-from iowarden.collectors.machine import LIMIT_BYTES
+from iowarden.collectors.machine import MAX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SUFFIXES = (".tar.xz", ".tar.gz")
-LIMIT_NAME_BYTES = 64 * 1024
+MAX_NAME_BYTES = 64 * 1024
 """Maximum of an extended header; a path of Linux has 4,096 bytes at most."""
 _BLOCK_BYTES = 512
 _MEMORY_BYTES = 128 * 1024 * 1024
@@ -104,7 +104,7 @@ def _members(read: Callable[[int], bytes]) -> Iterator[tuple[str, bytes | None]]
             raise ArchiveError("expected a tar header with its checksum, got another")
         kind, size = header[156:157], _number(header[124:136])
         name = long_name or _name(header)
-        limit = LIMIT_NAME_BYTES if kind in b"LKxg" else LIMIT_BYTES
+        limit = MAX_NAME_BYTES if kind in b"LKxg" else MAX_BYTES
         if size > limit:
             shown = os.fsdecode(name[:200])
             raise ArchiveError(f"'{shown}': expected at most {limit} bytes, got {size}")

@@ -7,7 +7,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Self
 
-from iowarden.collectors.machine import LIMIT_BYTES, Root
+from iowarden.collectors.machine import MAX_BYTES, Root
 from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.recording.recording import (
     CLOCK,
@@ -92,8 +92,8 @@ class PlayedRoot(Root):
         return found
 
     def _tell(self, path: str, content: bytes) -> bytes:
-        if len(content) > LIMIT_BYTES:
-            raise ReadError(f"'{path}': expected at most {LIMIT_BYTES} bytes, got more")
+        if len(content) > MAX_BYTES:
+            raise ReadError(f"'{path}': expected at most {MAX_BYTES} bytes, got more")
         self.last = (path, content)
         if self._seen is not None:
             self._seen(path, content)

@@ -33,7 +33,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.machine import LIMIT_BYTES
+from iowarden.collectors.machine import MAX_BYTES
 from iowarden.collectors.model import UserInputError
 from iowarden.collectors.recording import archive
 
@@ -47,13 +47,13 @@ CLOCK = "clock"
 GONE = "gone"
 UEVENTS = "/.uevents"
 READ = "/.read"
-LIMIT_FRAME_BYTES = 64 * 1024 * 1024
-LIMIT_MACHINE_BYTES = 256 * 1024 * 1024
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+MAX_MACHINE_BYTES = 256 * 1024 * 1024
 """Maximum of all texts and paths at one time; 480 disks have 6 MB."""
 _PAGE_SIZES_BYTES = tuple(2**power for power in range(10, 21))
 """More than Linux has on any machine; arch/arm64/Kconfig: 4, 16 or 64 KiB."""
 _USUAL_PAGE_SIZE_BYTES = 4096
-LIMIT_PARTS = 100
+MAX_PARTS = 100
 """Maximum parts of a path; in /sys there are some 30."""
 _ENTRY_BYTES = 512
 """Memory of Python for an entry in addition to its text and its path."""
@@ -88,7 +88,7 @@ class Step:
 class Recording:
     """A recording that is read step by step. It may come from a stranger.
 
-    Limits: `LIMIT_BYTES` a text, `LIMIT_FRAME_BYTES` a frame, `LIMIT_MACHINE_BYTES` for the content
+    Limits: `MAX_BYTES` a text, `MAX_FRAME_BYTES` a frame, `MAX_MACHINE_BYTES` for the content
     at one time. Errors: RecordingError, naming the frame.
     """
 
@@ -128,16 +128,16 @@ class Recording:
         for gone in step.gone:
             self._size_bytes -= self._sizes.pop(gone, 0)
         for name, content in step.files.items():
-            if name.count("/") > LIMIT_PARTS:
+            if name.count("/") > MAX_PARTS:
                 raise RecordingError(
-                    f"{place}': expected paths of at most {LIMIT_PARTS} parts, got '{name[:80]}...'"
+                    f"{place}': expected paths of at most {MAX_PARTS} parts, got '{name[:80]}...'"
                 )
             size_bytes = _size_bytes(name, content)
             self._size_bytes += size_bytes - self._sizes.get(name, 0)
             self._sizes[name] = size_bytes
-        if self._size_bytes > LIMIT_MACHINE_BYTES:
+        if self._size_bytes > MAX_MACHINE_BYTES:
             raise RecordingError(
-                f"{place}': expected at most {LIMIT_MACHINE_BYTES} bytes of all texts and paths,"
+                f"{place}': expected at most {MAX_MACHINE_BYTES} bytes of all texts and paths,"
                 f" got {self._size_bytes}"
             )
         self._last = step.frame
@@ -185,8 +185,8 @@ def _packed_steps(path: str) -> Iterator[Step]:
                 number, parts, size_bytes = match[1], {}, 0
             parts[match[2]] = content
             size_bytes += _size_bytes(name, content)
-            if size_bytes > LIMIT_FRAME_BYTES:
-                raise archive.ArchiveError(f"expected at most {LIMIT_FRAME_BYTES} bytes a frame")
+            if size_bytes > MAX_FRAME_BYTES:
+                raise archive.ArchiveError(f"expected at most {MAX_FRAME_BYTES} bytes a frame")
     except archive.ArchiveError as error:
         assumed = (
             f"; '{HEADER}' was not read yet: a page size is assumed of"
@@ -236,7 +236,7 @@ def _read_header(directory: str) -> tuple[int, str]:
     path = os.path.join(directory, HEADER)
     try:
         with open(path, "rb") as file:
-            return _parse_header(path, file.read(LIMIT_BYTES))
+            return _parse_header(path, file.read(MAX_BYTES))
     except OSError as error:
         raise RecordingError(
             f"'{path}': expected a recording's header, got: {error.strerror}"
@@ -270,7 +270,7 @@ def _read_frame(directory: str, number: int) -> Frame | None:
     path = os.path.join(frame_path(directory, number), CLOCK)
     try:
         with open(path, "rb", opener=_plain) as file:
-            text = file.read(LIMIT_BYTES).decode(errors="backslashreplace")
+            text = file.read(MAX_BYTES).decode(errors="backslashreplace")
     except FileNotFoundError:
         later = os.path.exists(os.path.join(frame_path(directory, number + 1), CLOCK))
         # Both may have been created between the two checks, while another program writes frames.
@@ -308,7 +308,7 @@ def _read_step(directory: str, number: int) -> Step | None:
         return None
     place = frame_path(directory, number)
     files: dict[str, bytes | None] = {}
-    left = LIMIT_FRAME_BYTES
+    left = MAX_FRAME_BYTES
     todo = [(os.fsencode(place) + b"/root", "")]
     while todo:
         source, path = todo.pop()
@@ -353,7 +353,7 @@ def _read_file(path: bytes, limit_bytes: int) -> bytes:
     except OSError as error:
         raise RecordingError(f"{path!r}: expected a file, got: {error.strerror}") from error
     if len(content) > limit_bytes:
-        raise RecordingError(f"{path!r}: expected at most {LIMIT_FRAME_BYTES} bytes in a frame")
+        raise RecordingError(f"{path!r}: expected at most {MAX_FRAME_BYTES} bytes in a frame")
     return content
 
 
@@ -361,7 +361,7 @@ def _read_gone(directory: str) -> list[bytes]:
     path = os.path.join(directory, GONE)
     try:
         with open(path, "rb", opener=_plain) as file:
-            return _parse_gone(path, file.read(LIMIT_FRAME_BYTES))
+            return _parse_gone(path, file.read(MAX_FRAME_BYTES))
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.scsi_hosts import Host, Machine, Uncovered, Volume
 
 DEADLINE_SECONDS = 60.0
-MOST_CCISS = 128
+MAX_CCISS = 128
 """Numbers '-d cciss,N' takes: 0 to 127. Source: smartmontools, os_linux.cpp."""
 _SCANNED = frozenset({"megaraid_sas", "sssraid"})
 """Controllers of which smartctl's scan lists more than the kernel. It opens '/dev' and queries such
 controllers; '--scan-open' would open every disk as well, wake some and wait for those that hang,
 only to distinguish SATA from SAS, which the kernel's vendor 'ATA' shows.
 """
-_MOST_SILENT = 4
+_MAX_SILENT = 4
 ENTRY = "under 'smart: drives:' in the configuration file"
 
 
@@ -116,7 +116,7 @@ def _counted(root: Root, machine: Machine, host: Host, path: str) -> list[Target
     """Return the disks of an HP controller: its driver reports at which number the list ends."""
     found: list[Target] = []
     silent: list[Target] = []
-    for number in range(MOST_CCISS):
+    for number in range(MAX_CCISS):
         target = _target(host, Member(f"cciss,{number}", f"disk {number}"), path)
         command = ("smartctl", "--json=c", "-n", "standby", "-i", "-d", target.kind, path)
         try:
@@ -127,7 +127,7 @@ def _counted(root: Root, machine: Machine, host: Host, path: str) -> list[Target
             return found
         if presence == "silent":
             silent.append(target)
-            if len(silent) == _MOST_SILENT:
+            if len(silent) == _MAX_SILENT:
                 machine.problems.append(
                     f"'{path}': expected a disk, or the end of the list, got neither from"
                     f" '{silent[0].kind}' on; if disks are there, configure them: {ENTRY}"

@@ -27,7 +27,7 @@ _NONSENSE = re.compile(
 """Serial numbers that vendors gave to all drives, and placeholders."""
 _MADE_UP = ("arcmsr", "3w-")
 """Drivers whose block devices report SMART data that the controller makes up."""
-_LEAST_CHARACTERS = 4
+_MIN_CHARACTERS = 4
 _HOURS_SLACK = 2
 
 
@@ -56,7 +56,7 @@ class Way:
 def serial_number(text: str) -> str:
     """Return a serial number without padding; '' if it does not identify a disk."""
     plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    short = len(plain) < _LEAST_CHARACTERS
+    short = len(plain) < _MIN_CHARACTERS
     return "" if short or _NONSENSE.fullmatch(plain) else plain
 
 

@@ -27,7 +27,7 @@ DEADLINE_SECONDS = 120.0
 _NOT_ASKED = 0b11
 """Bits of smartctl's exit status: invalid command line, or the drive could not be opened."""
 _UNABLE = re.compile(r"not supported|does not support|unsupported|not implemented", re.IGNORECASE)
-_MOST_CHARACTERS = 300
+_MAX_CHARACTERS = 300
 _BEGUN = re.compile(r"\bhas begun\b")
 _RUNS = re.compile(r"Can't start self-test without aborting")
 _ABORTED = re.compile(r"\baborted!|Self Test returned without error")
@@ -85,7 +85,7 @@ def judged(content: str, done: re.Pattern[str] = _BEGUN) -> Reply:
         return Reply(Said.FAILED, f"expected the probe's answer, got: {error}")
     lines = list(_lines(output)) or [line for line in errors.splitlines() if line.strip()]
     whole = "\n".join(lines)
-    said = " ".join(line.strip() for line in lines if not _FRAME.match(line))[:_MOST_CHARACTERS]
+    said = " ".join(line.strip() for line in lines if not _FRAME.match(line))[:_MAX_CHARACTERS]
     if done.search(whole):
         return Reply(Said.DONE, said)
     if _RUNS.search(whole):

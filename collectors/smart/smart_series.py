@@ -24,7 +24,7 @@ FAILURE_PREDICTED = 0x5D
 """Source: SPC, additional sense code 5Dh: failure prediction threshold exceeded."""
 _HOURS_OF_ATA = 1 << 16
 """Source: smartctl(8), '-l selftest': a test's power-on time wraps after 2^16 hours."""
-_MOST_HOURS_OF_SCSI = 0xFFFF
+_MAX_HOURS_OF_SCSI = 0xFFFF
 """Source: SPC, self-test results log page: this value, or any larger (its time has two bytes)."""
 
 _INFO = Family(
@@ -334,7 +334,7 @@ def hours_since(drive: Drive, test: SelfTest) -> int | None:
     """
     if test.hours is None or drive.power_on_hours is None:
         return None
-    if drive.protocol is Protocol.SCSI and test.hours >= _MOST_HOURS_OF_SCSI:
+    if drive.protocol is Protocol.SCSI and test.hours >= _MAX_HOURS_OF_SCSI:
         return None
     hours = drive.power_on_hours - test.hours
     if drive.protocol is Protocol.ATA and hours >= 0:

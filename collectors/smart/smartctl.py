@@ -15,7 +15,7 @@ from iowarden.collectors.json_text import is_deep
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.smart import smartctl_exporter
 from iowarden.collectors.smart.drive import Cover, Drive, Protocol
-from iowarden.collectors.smart.smartctl_drive import MOST_MESSAGES, drive_of
+from iowarden.collectors.smart.smartctl_drive import MAX_MESSAGES, drive_of
 from iowarden.collectors.smart.smartctl_refusal import (
     ASLEEP,
     Refused,
@@ -29,9 +29,9 @@ from iowarden.collectors.smart.smartctl_text import read_lines
 if TYPE_CHECKING:
     from iowarden.collectors.smart.smartctl_text import Document
 
-MOST_CHARACTERS = 4 * 1024 * 1024
+MAX_CHARACTERS = 4 * 1024 * 1024
 """Real outputs have 1 to 60 thousand."""
-_MOST_LINES = 10_000
+_MAX_LINES = 10_000
 
 
 def parse(text: str, *, kind: str = "") -> Drive | Refused:
@@ -40,9 +40,9 @@ def parse(text: str, *, kind: str = "") -> Drive | Refused:
     `kind` is the '-d' of the query. An invalid field is None, and reported in `messages`. Limits: 4
     MiB. Errors: ParseError: this is no output of smartctl.
     """
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MAX_CHARACTERS:
         raise ParseError(
-            f"smartctl: expected at most {MOST_CHARACTERS} characters, got {len(text)};"
+            f"smartctl: expected at most {MAX_CHARACTERS} characters, got {len(text)};"
             " run it by hand on this drive"
         )
     if not text.strip():
@@ -55,7 +55,7 @@ def parse(text: str, *, kind: str = "") -> Drive | Refused:
         lines = _output(document)
         document = _merged(document, read_lines(lines)) if lines else document
     else:
-        lines = text.splitlines()[:_MOST_LINES]
+        lines = text.splitlines()[:_MAX_LINES]
         document = read_lines(lines)
         if not document:
             raise ParseError(
@@ -84,7 +84,7 @@ def _compared(drive: Drive, lines: list[str]) -> Drive:
     if len(messages) == len(drive.messages):
         return drive
     return dataclasses.replace(
-        drive, disagreements=disagreements, messages=tuple(messages[:MOST_MESSAGES])
+        drive, disagreements=disagreements, messages=tuple(messages[:MAX_MESSAGES])
     )
 
 
@@ -131,7 +131,7 @@ def _output(document: Document) -> list[str]:
     lines = document["smartctl"].get("output")
     if not isinstance(lines, list):
         return []
-    return [line for line in lines[:_MOST_LINES] if isinstance(line, str)]
+    return [line for line in lines[:_MAX_LINES] if isinstance(line, str)]
 
 
 def _merged(said: Document, text: Document) -> Document:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.smart.drive import Attribute, Drive, Nvme, Protocol
 from iowarden.collectors.smart.smartctl_logs import HEALTH_LOG, nvme_of, scsi_of
 from iowarden.collectors.smart.smartctl_refusal import ExitStatus, exit_findings
-from iowarden.collectors.smart.smartctl_report import MOST_128, Report, clean, first
+from iowarden.collectors.smart.smartctl_report import MAX_UINT128, Report, clean, first
 from iowarden.collectors.smart.smartctl_selftests import (
     kinds,
     minutes_by_kind,
@@ -23,7 +23,7 @@ from iowarden.collectors.smart.smartctl_selftests import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOST_MESSAGES = 40
+MAX_MESSAGES = 40
 _NO_LIMIT_CELSIUS = frozenset({0, 25})
 """Trip temperature of a SCSI drive that has none, or whose controller made it up."""
 
@@ -43,7 +43,7 @@ def drive_of(report: Report, lines: list[str], kind: str) -> Drive:
     available = True if available is None and enabled else available
     capacity = report.integer("user_capacity", "bytes")
     if capacity is None:
-        capacity = report.integer("nvme_total_capacity", most=MOST_128) or None
+        capacity = report.integer("nvme_total_capacity", most=MAX_UINT128) or None
     errors = first(
         report.integer,
         ("ata_smart_error_log", "extended", "count"),
@@ -86,7 +86,7 @@ def drive_of(report: Report, lines: list[str], kind: str) -> Drive:
         pending_sectors=scsi.pending_defects if scsi else pending,
         scsi=scsi,
         nvme=nvme,
-        refused=tuple(clean(line) for line in lines if _UNSUPPORTED.search(line))[:MOST_MESSAGES],
+        refused=tuple(clean(line) for line in lines if _UNSUPPORTED.search(line))[:MAX_MESSAGES],
         smartctl_version=_version(report),
     )
     messages = [row.text("string") for row in report.rows("smartctl", "messages")]
@@ -96,8 +96,8 @@ def drive_of(report: Report, lines: list[str], kind: str) -> Drive:
     unread += [f"smartctl: expected a known value, got '{clean(line)}'" for line in spoilt]
     return dataclasses.replace(
         drive,
-        messages=tuple(dict.fromkeys(filter(None, (*messages, *unread))))[:MOST_MESSAGES],
-        unread=tuple(dict.fromkeys(unread))[:MOST_MESSAGES],
+        messages=tuple(dict.fromkeys(filter(None, (*messages, *unread))))[:MAX_MESSAGES],
+        unread=tuple(dict.fromkeys(unread))[:MAX_MESSAGES],
     )
 
 

@@ -7,7 +7,7 @@ Health Information.
 from __future__ import annotations
 
 from iowarden.collectors.smart.drive import ErrorCounter, Nvme, Scsi
-from iowarden.collectors.smart.smartctl_report import MOST_128, Report, first
+from iowarden.collectors.smart.smartctl_report import MAX_UINT128, Report, first
 
 _DATA_UNIT_BYTES = 512_000
 """Source: NVM Express Base Specification, 'Data Units Read': thousands of 512 bytes."""
@@ -57,7 +57,7 @@ def nvme_of(report: Report) -> Nvme | None:
         return None
 
     def scaled(name: str, unit: int) -> float | None:
-        number = report.integer(HEALTH_LOG, name, most=MOST_128)
+        number = report.integer(HEALTH_LOG, name, most=MAX_UINT128)
         return None if number is None else float(number) * unit
 
     return Nvme(
@@ -65,9 +65,9 @@ def nvme_of(report: Report) -> Nvme | None:
         available_spare_ratio=report.ratio(HEALTH_LOG, "available_spare"),
         available_spare_threshold_ratio=report.ratio(HEALTH_LOG, "available_spare_threshold"),
         endurance_used_ratio=report.ratio(HEALTH_LOG, "percentage_used"),
-        media_errors_total=report.integer(HEALTH_LOG, "media_errors", most=MOST_128),
-        error_log_entries_total=report.integer(HEALTH_LOG, "num_err_log_entries", most=MOST_128),
-        unsafe_shutdowns_total=report.integer(HEALTH_LOG, "unsafe_shutdowns", most=MOST_128),
+        media_errors_total=report.integer(HEALTH_LOG, "media_errors", most=MAX_UINT128),
+        error_log_entries_total=report.integer(HEALTH_LOG, "num_err_log_entries", most=MAX_UINT128),
+        unsafe_shutdowns_total=report.integer(HEALTH_LOG, "unsafe_shutdowns", most=MAX_UINT128),
         read_bytes_total=scaled("data_units_read", _DATA_UNIT_BYTES),
         written_bytes_total=scaled("data_units_written", _DATA_UNIT_BYTES),
         controller_busy_seconds_total=scaled("controller_busy_time", 60),

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.smart.smartctl_text import Document
 
-_MOST_WORDS = 200
+_MAX_MESSAGE_CHARACTERS = 200
 """Maximum characters of a message or an identity."""
-_MOST_64 = 2**64 - 1
-MOST_128 = 2**128 - 1
+_MAX_UINT64 = 2**64 - 1
+MAX_UINT128 = 2**128 - 1
 _GIGABYTE = 10**9
 
 
@@ -38,11 +38,11 @@ class Report:
             value = value.get(name)
         return value
 
-    def integer(self, *path: str, most: int = _MOST_64) -> int | None:
+    def integer(self, *path: str, most: int = _MAX_UINT64) -> int | None:
         """Return a count."""
         return self.as_integer(self.at(*path), *path, most=most)
 
-    def as_integer(self, value: object, *path: str, most: int = _MOST_64) -> int | None:
+    def as_integer(self, value: object, *path: str, most: int = _MAX_UINT64) -> int | None:
         """Return a value as a count; some versions print one as text."""
         if isinstance(value, float) and value.is_integer():
             value = int(value)
@@ -101,7 +101,7 @@ class Report:
         if not isinstance(value, list):
             self._wrong(path, "a list", value)
             return
-        for row in value[:_MOST_ROWS]:
+        for row in value[:_MAX_ROWS]:
             if isinstance(row, dict):
                 report = Report(row)
                 report.messages = self.messages
@@ -127,7 +127,7 @@ def first(read: Callable[..., _T | None], *paths: tuple[str, ...]) -> _T | None:
 
 
 _T = TypeVar("_T")
-_MOST_ROWS = 512
+_MAX_ROWS = 512
 _DIGITS = re.compile(r"\d{1,3}(?:[,.' \u2019\u00a0\u2009\u202f]\d{3})+|\d+", re.ASCII)
 _SEPARATOR = re.compile(r"\D")
 
@@ -135,6 +135,6 @@ _SEPARATOR = re.compile(r"\D")
 def clean(text: str) -> str:
     """Return a text without unprintable characters, in one line of limited length."""
     if text.isascii() and text.isprintable():
-        return text.strip()[:_MOST_WORDS]
+        return text.strip()[:_MAX_MESSAGE_CHARACTERS]
     shown = "".join(letter if letter.isprintable() else "?" for letter in text.strip())
-    return shown[:_MOST_WORDS]
+    return shown[:_MAX_MESSAGE_CHARACTERS]

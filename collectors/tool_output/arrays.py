@@ -12,7 +12,7 @@ from iowarden.collectors.tool_output.parsed import Kind, Parsed, Unread
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MOST_BAD_ROWS = 20
+MAX_BAD_ROWS = 20
 """Maximum invalid rows that are skipped to parse the others; with more it is another text."""
 
 
@@ -26,7 +26,7 @@ def parse_mdstat(text: str) -> Parsed:
         unread.append(Unread(f"'/proc/mdstat': {expected}"))
         lines.append("unused devices: <none>")
     begin = "" if _MDSTAT_BEGIN.search(text) else "Personalities :\n"
-    for _ in range(MOST_BAD_ROWS):
+    for _ in range(MAX_BAD_ROWS):
         try:
             stats = mdstat.parse_mdstat(begin + "\n".join(lines))
         except ParseError as error:

@@ -24,8 +24,8 @@ from iowarden.collectors.raid.mpt import mpt_status, sasircu
 from iowarden.collectors.raid.smartarray import cciss_vol_status, ssacli
 from iowarden.collectors.raid.threeware import alarms, tw_cli
 from iowarden.collectors.tool_output.parsed import (
+    MAX_OUTPUTS,
     MORE,
-    MOST_OUTPUTS,
     NEXT_JSON,
     Found,
     Kind,
@@ -44,7 +44,7 @@ def parse_controllers(text: str, kind: Kind, *, log: bool) -> Parsed:
     """Parse the outputs of a controller's tool; `log`: they are of its log."""
     found = Parsed(kind)
     pieces = _pieces(text, kind)
-    for piece in itertools.islice(pieces, MOST_OUTPUTS):
+    for piece in itertools.islice(pieces, MAX_OUTPUTS):
         found = _piece(piece, found, log=log)
     unread = [*found.unread]
     if next(pieces, None) is not None:

@@ -1,6 +1,6 @@
 """Decode bytes to a tool's text output: encoding, colours, prompts, quotes of a mail.
 
-Limits: `MOST_BYTES`.
+Limits: `MAX_BYTES`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 
 from iowarden.collectors.model import ParseError
 
-MOST_BYTES = 32 * 1024 * 1024
+MAX_BYTES = 32 * 1024 * 1024
 """Maximum of one text; a ring of the kernel log has 1 MiB, a journal of a week 10."""
 
 
@@ -23,7 +23,7 @@ _AROUND = re.compile(
     re.MULTILINE,
 )
 """Decorations by a shell or a forum around an output; '# 1' begins a line of smartctl's."""
-_MOST_CONTROLS = 0.05
+_MAX_CONTROLS = 0.05
 """Maximum ratio of control characters; serial numbers of faulty disks have some."""
 
 
@@ -32,9 +32,9 @@ def decoded(content: bytes) -> str:
 
     Invalid bytes are escaped. Errors: ParseError: it is binary, or too long.
     """
-    if len(content) > MOST_BYTES:
+    if len(content) > MAX_BYTES:
         raise ParseError(
-            f"expected at most {MOST_BYTES} bytes, got more; pass only the relevant part"
+            f"expected at most {MAX_BYTES} bytes, got more; pass only the relevant part"
         )
     for mark, encoding in _BOMS:
         if content.startswith(mark):
@@ -43,9 +43,9 @@ def decoded(content: bytes) -> str:
     else:
         text = content.decode(errors="backslashreplace")
         damaged = len(content) - len(content.decode(errors="ignore").encode())
-        if damaged > _MOST_CONTROLS * len(content):
+        if damaged > _MAX_CONTROLS * len(content):
             raise ParseError(f"expected text, got binary data, beginning {content[:16]!r}")
-    if len(_CONTROLS.findall(text)) > _MOST_CONTROLS * len(text):
+    if len(_CONTROLS.findall(text)) > _MAX_CONTROLS * len(text):
         raise ParseError(f"expected text, got binary data, beginning {content[:16]!r}")
     if not text.strip():
         raise ParseError("expected what a tool or the kernel printed, got nothing")

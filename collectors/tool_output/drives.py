@@ -8,8 +8,8 @@ from iowarden.collectors.model import ParseError
 from iowarden.collectors.smart import smartctl, smartctl_refusal
 from iowarden.collectors.smart.drive import Cover, Drive
 from iowarden.collectors.tool_output.parsed import (
+    MAX_OUTPUTS,
     MORE,
-    MOST_OUTPUTS,
     NEXT_JSON,
     Kind,
     Parsed,
@@ -24,9 +24,9 @@ def parse_smartctl(text: str) -> Parsed:
     drives, refusals = [], []
     unread: list[Unread] = []
     reports = _reports(text)
-    if len(reports) > MOST_OUTPUTS:
+    if len(reports) > MAX_OUTPUTS:
         unread.append(MORE)
-    for piece in reports[:MOST_OUTPUTS]:
+    for piece in reports[:MAX_OUTPUTS]:
         try:
             told = smartctl.parse(piece)
         except ParseError as error:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart import smartctl_refusal
     from iowarden.collectors.smart.drive import Drive
 
-MOST_OUTPUTS = 200
+MAX_OUTPUTS = 200
 """Maximum of one text; further ones are ignored, which is reported."""
 
 
@@ -115,5 +115,5 @@ SIGNS: Mapping[Kind, re.Pattern[str]] = {
 }
 
 
-MORE = Unread(f"expected at most {MOST_OUTPUTS} outputs, got more: the others were ignored")
+MORE = Unread(f"expected at most {MAX_OUTPUTS} outputs, got more: the others were ignored")
 NEXT_JSON = re.compile(r"(?<=\n\})\s*\n(?:[^\n{}]*\n)*(?=\{)")

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 NOTHING_WRONG, WRONG, NOT_UNDERSTOOD = 0, 1, 2
 """Exit status."""
-MOST_EVENTS = 10_000
+MAX_EVENTS = 10_000
 """Number of events that are listed; the rest are counted. All are evaluated."""
 LOOKS = 3
 """Number of evaluations, one second apart, of the same unchanged data."""
@@ -202,7 +202,7 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explan
     waits = findings.holds(groups)
     here = facts.Facts(facts.known(engine.devices.places(), engine.devices.mounts(), alerts))
     told = [_alert(each, waits, here) for each in _ranked(alerts)]
-    events = tuple(_event(each, table) for each in parsed.events[:MOST_EVENTS])
+    events = tuple(_event(each, table) for each in parsed.events[:MAX_EVENTS])
     levels = [_weight(table.find(each.event), each.event) for each in parsed.events]
     levels += [each.severity for each in _counted(alerts)]
     return Explanation(

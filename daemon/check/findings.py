@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
-MOST_OBJECTS = 5
+MAX_OBJECTS = 5
 """Objects of one alert with a line of their own; one more line names the rest."""
 SELF_TESTS = 'self_tests: [{disks: "*", short: "02:00", long: "Sat *-*-1..7 03:00"}]'
 """Suggested schedule: a short test each night, a long one each month."""
@@ -79,8 +79,8 @@ def of_alerts(
         finding = Finding(level, alert.name, place(alert), text, advice, description)
         by_name[level, alert.name].append(finding)
     for (level, name), found in by_name.items():
-        yield from found[:MOST_OBJECTS]
-        if rest := [f.object for f in found[MOST_OBJECTS:]]:
+        yield from found[:MAX_OBJECTS]
+        if rest := [f.object for f in found[MAX_OBJECTS:]]:
             yield Finding(level, name, f"and {len(rest)} more", shorten(", ".join(rest), 300))
 
 
@@ -118,11 +118,11 @@ def of_sources(engine: Engine, now: float) -> Iterator[Finding]:
             good += 1
             unread = status.source.unread
             parts = [p for p in unread(status.value) if p[1]] if unread is not None else []
-            for labels, reason in parts[:MOST_OBJECTS]:
+            for labels, reason in parts[:MAX_OBJECTS]:
                 place = ", ".join(value for _, value in labels)
                 yield Finding(Level.UNKNOWN, "collector", f"{name} {place}", reason)
-            if len(parts) > MOST_OBJECTS:
-                text = f"{len(parts) - MOST_OBJECTS} more parts could not be read"
+            if len(parts) > MAX_OBJECTS:
+                text = f"{len(parts) - MAX_OBJECTS} more parts could not be read"
                 yield Finding(Level.UNKNOWN, "collector", name, text)
         elif outcome is Outcome.ABSENT:
             absent.append(name)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 """Line width if the output is not a terminal."""
-LEAST_WIDTH = 40
+MIN_WIDTH = 40
 
 
 class Level(enum.StrEnum):
@@ -132,7 +132,7 @@ def _wrapped(level: Level, text: str, width: int) -> list[str]:
     """Return the lines of a text; quoted parts are not split: they may be commands to copy."""
     lines = textwrap.wrap(
         _QUOTED.sub(lambda found: found[0].replace(" ", "\0"), one_line(text)),
-        max(width, LEAST_WIDTH),
+        max(width, MIN_WIDTH),
         initial_indent=f"{level.value:<9}",
         subsequent_indent=" " * 9,
         break_long_words=False,
@@ -148,7 +148,7 @@ def _advice(line: str, width: int) -> list[str]:
     indent = " " * 11
     return textwrap.wrap(
         shown,
-        max(width, LEAST_WIDTH),
+        max(width, MIN_WIDTH),
         initial_indent=indent,
         subsequent_indent=indent,
         break_on_hyphens=False,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.machine import Root
 
 SERVICE_TIMEOUT_SECONDS = 2.0
-LIMIT_BYTES = 32 * 1024 * 1024
+MAX_BYTES = 32 * 1024 * 1024
 """Size limit of '/metrics'; 480 disks need 3 MB."""
 
 _SAMPLE = re.compile(r"(iowarden_\w+)(?:\{(.*)\})? (\S+)")
@@ -195,7 +195,7 @@ def _get(host: str, port: int, path: str) -> tuple[int, str]:
         response = connection.getresponse()
         while chunk := response.read1(1 << 16):
             content += chunk
-            if len(content) > LIMIT_BYTES or time.monotonic() > end:
+            if len(content) > MAX_BYTES or time.monotonic() > end:
                 return 0, "the answer is too long or too slow"
         return response.status, content.decode(errors="replace")
     except TimeoutError:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import Disks
     from iowarden.rules.engine.engine import Engine
 
-MOST_DISKS = 24
+MAX_DISKS = 24
 """Up to this number each has a line of its own; beyond, equal ones share a line."""
-MOST_FILE_SYSTEMS = 24
-MOST_DRIVES = 100
+MAX_FILE_SYSTEMS = 24
+MAX_DRIVES = 100
 
 
 def items(engine: Engine) -> Iterator[Item]:
@@ -61,7 +61,7 @@ def _disks(
             None if ahead is None else f"read-ahead {size(ahead)}",
         )
         use = ", ".join(carried.get(disk.name, ())) or "nothing mounted or built on it"
-        if len(known) <= MOST_DISKS:
+        if len(known) <= MAX_DISKS:
             yield Item(
                 "disk", device_identity.identity(topology, disk.name).object, f"{text}; {use}"
             )
@@ -73,7 +73,7 @@ def _disks(
 
 def _drives(found: Disks) -> Iterator[Item]:
     """Return how the service polls each drive, or why it does not; no drive is polled here."""
-    for disk in list(found.by_key.values())[:MOST_DRIVES]:
+    for disk in list(found.by_key.values())[:MAX_DRIVES]:
         polled, target = disk.polled, disk.polled.target
         way = f"polled by 'smartctl -x {f'-d {target.kind} ' if target.kind else ''}{target.path}'"
         if polled.cover in NOT_POLLED:
@@ -85,7 +85,7 @@ def _drives(found: Disks) -> Iterator[Item]:
             disk.duplicate,
         )
         yield Item("drive", disk.device or disk.key, "; ".join(filter(None, words)))
-    if (more := len(found.by_key) - MOST_DRIVES) > 0:
+    if (more := len(found.by_key) - MAX_DRIVES) > 0:
         yield Item("drives", f"({more} more)", "all of them: 'iowarden coverage'")
     for problem in found.problems:
         yield Item("drives", "", problem)
@@ -119,12 +119,12 @@ def _file_systems(value: Filesystems) -> Iterator[Item]:
 
     usage = [(used(u.size_bytes, u.free_bytes, u.available_bytes), u) for u in value.usage.values()]
     usage.sort(key=lambda pair: -pair[0])
-    for ratio, own in usage[:MOST_FILE_SYSTEMS]:
+    for ratio, own in usage[:MAX_FILE_SYSTEMS]:
         text = (
             f"{ratio * 100:.0f} % of {size(own.size_bytes)} used,"
             f" {size(own.available_bytes)} available"
             f" ({own.kind} on {own.device})"
         )
         yield Item("file system", own.mount_point, text)
-    if rest := usage[MOST_FILE_SYSTEMS:]:
+    if rest := usage[MAX_FILE_SYSTEMS:]:
         yield Item("file systems", f"({len(rest)} more)", f"at most {rest[0][0] * 100:.0f} % used")

@@ -21,7 +21,7 @@ from iowarden.rules.quantity import quantity
 Shown = TypeVar("Shown")
 Columns = Mapping[str, Callable[[Shown], str]]
 """Column title -> function that returns a row's cell."""
-MOST_CELL_CHARACTERS = 100_000
+MAX_CELL_CHARACTERS = 100_000
 WRAPPED = frozenset(
     {
         *("object", "summary", "error", "program", "alerts", "by", "reason", "source"),
@@ -106,7 +106,7 @@ def _draw(sections: Iterable[str | Table]) -> None:
 def printable(text: str) -> str:
     """Return text on one line, with control characters escaped."""
     indent = len(text) - len(text.lstrip(" "))
-    return " " * indent + one_line(text, MOST_CELL_CHARACTERS)
+    return " " * indent + one_line(text, MAX_CELL_CHARACTERS)
 
 
 def table_of(

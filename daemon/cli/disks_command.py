@@ -43,8 +43,8 @@ EXIT_STATUS = {"ok": 0, "warning": 1, "critical": 2, "unknown": 3}
 _BARS = "▁▂▃▄▅▆▇█"
 _PLAIN_BARS = "_.,-=+*#"
 _FINE = ("read", "asleep")
-MOST_BARS = 60
-MOST_ROWS = 40
+MAX_BARS = 60
+MAX_ROWS = 40
 
 
 def add_commands(add: Add) -> None:
@@ -67,7 +67,7 @@ def add_commands(add: Add) -> None:
         help="for example 197, Current_Pending_Sector, '197 value', temperature_celsius",
     )
     past.add_argument(
-        "--all", action="store_true", help=f"show all changes, not only the last {MOST_ROWS}"
+        "--all", action="store_true", help=f"show all changes, not only the last {MAX_ROWS}"
     )
 
 
@@ -103,7 +103,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
 def _history(arguments: argparse.Namespace) -> int:
     def sections(found: DiskHistory) -> Sections:
-        most = math.inf if arguments.all else MOST_ROWS
+        most = math.inf if arguments.all else MAX_ROWS
         return history_sections(found, most, sys.stdout.encoding)
 
     asked = {"disk": arguments.disk, "attribute": arguments.attribute}
@@ -271,7 +271,7 @@ def sparkline(samples: Sequence[tuple[float, float]], encoding: str | None) -> s
     lowest = min(value for _, value in samples)
     span = max(value for _, value in samples) - lowest
     # A bar shows the highest value of its time: one bad day must not get lost between two bars.
-    width = min(MOST_BARS, len(samples)) if last > first else 1
+    width = min(MAX_BARS, len(samples)) if last > first else 1
     heights: list[float] = []
     position, held = 0, samples[0][1]
     for number in range(width):

@@ -14,7 +14,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.tool_output.decode import MOST_BYTES, decoded
+from iowarden.collectors.tool_output.decode import MAX_BYTES, decoded
 from iowarden.collectors.tool_output.parse import guessed, parse
 from iowarden.collectors.tool_output.parsed import Kind
 from iowarden.daemon.check.explain import NOT_UNDERSTOOD, explain
@@ -92,7 +92,7 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 def _content(path: str) -> bytes:
     """Return the bytes of a file or of standard input, at most one more than the limit."""
-    most = MOST_BYTES + 1
+    most = MAX_BYTES + 1
     if path == "-":
         return sys.stdin.buffer.read(most)
     # O_NONBLOCK: opening a FIFO without a writer would block for ever.

@@ -22,7 +22,7 @@ from iowarden.daemon.cli import command
 from iowarden.daemon.cli.console import say, say_json
 from iowarden.daemon.cli.service_client import ServiceError, guarded
 from iowarden.daemon.clock import SystemClock
-from iowarden.daemon.locate.locate import MOST_SECTORS, LocateError, locate
+from iowarden.daemon.locate.locate import MAX_SECTORS, LocateError, locate
 from iowarden.rules.quantity import size
 from iowarden.rules.topology.file_location import Kind, sentence, steps, unreadable
 
@@ -71,10 +71,10 @@ def _range(text: str) -> tuple[int, int]:
             f"expected SECTOR or SECTOR+COUNT such as 363296+8, got '{text}'"
         )
     count = int(found[2] or 1)
-    if not 0 < count <= MOST_SECTORS:
+    if not 0 < count <= MAX_SECTORS:
         raise argparse.ArgumentTypeError(
-            f"expected a COUNT of 1 to {MOST_SECTORS} sectors, got {count}; locate more in parts,"
-            f" the next one as '{int(found[1]) + MOST_SECTORS}+{MOST_SECTORS}'"
+            f"expected a COUNT of 1 to {MAX_SECTORS} sectors, got {count}; locate more in parts,"
+            f" the next one as '{int(found[1]) + MAX_SECTORS}+{MAX_SECTORS}'"
         )
     return int(found[1]), count
 

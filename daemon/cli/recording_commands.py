@@ -157,14 +157,14 @@ def _replay(arguments: argparse.Namespace) -> int:
 def _expectation(path: str) -> Expectation:
     try:
         with open(path, encoding="utf-8") as file:
-            text = file.read(expectation.LIMIT_CHARACTERS + 1)
+            text = file.read(expectation.MAX_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise ExpectationError(
             f"'{path}': expected a file that can be read, got: {error}"
         ) from error
-    if len(text) > expectation.LIMIT_CHARACTERS:
+    if len(text) > expectation.MAX_CHARACTERS:
         raise ExpectationError(
-            f"'{path}': expected at most {expectation.LIMIT_CHARACTERS} characters, got more"
+            f"'{path}': expected at most {expectation.MAX_CHARACTERS} characters, got more"
         )
     return expectation.parse(text, path)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Document = TypeVar("Document")
 TIMEOUT_SECONDS = control_socket.ANSWER_SECONDS + 5.0
 """Longer than the service's own time-out, after which it answers with an error."""
-MOST_LINE_BYTES = control_socket.MOST_ANSWER_BYTES + 1
+MAX_LINE_BYTES = control_socket.MAX_ANSWER_BYTES + 1
 
 
 class ServiceError(Exception):
@@ -118,10 +118,10 @@ def exchange(
             client.settimeout(TIMEOUT_SECONDS)
             client.sendall(line)
             with client.makefile("rb") as answers:
-                yield _line(answers.readline(MOST_LINE_BYTES), path)
+                yield _line(answers.readline(MAX_LINE_BYTES), path)
                 client.settimeout(None)
                 while follow:
-                    yield _line(answers.readline(MOST_LINE_BYTES), path)
+                    yield _line(answers.readline(MAX_LINE_BYTES), path)
     except TimeoutError as error:
         raise ServiceError(
             f"iowarden does not answer ({path}: no answer within {TIMEOUT_SECONDS:.0f} s)."

@@ -9,8 +9,8 @@ import stat
 from iowarden.daemon.config.parser import parse_config, shown
 from iowarden.daemon.config.schema import Config, ConfigError
 
-LIMIT_BYTES = 64 * 1024
-LIMIT_PASSWORD_BYTES = 4096
+MAX_BYTES = 64 * 1024
+MAX_PASSWORD_BYTES = 4096
 
 
 def load_config(path: str) -> Config:
@@ -24,7 +24,7 @@ def load_config(path: str) -> Config:
 def read_config(path: str) -> str:
     """Return the text of a configuration file. Errors: ConfigError."""
     try:
-        return _read(path, LIMIT_BYTES)
+        return _read(path, MAX_BYTES)
     except OSError as error:
         hint = "read it as root" if isinstance(error, PermissionError) else "name another file"
         problem = (
@@ -92,7 +92,7 @@ def _password(path: str, file: str) -> str:
     where = f"'{file}': mail.password_file = {shown(path)}"
     try:
         mode = os.stat(path).st_mode
-        text = _read(path, LIMIT_PASSWORD_BYTES)
+        text = _read(path, MAX_PASSWORD_BYTES)
     except OSError as error:
         problem = (
             f"{where}: expected a readable file, got '{error.strerror}';"
@@ -120,7 +120,7 @@ def _credential(name: str, file: str) -> str:
     handed = os.environ.get("CREDENTIALS_DIRECTORY")
     for directory in CREDENTIAL_STORES if handed is None else (handed,):
         try:
-            return _first_line(_read(f"{directory}/{name}", LIMIT_PASSWORD_BYTES), where)
+            return _first_line(_read(f"{directory}/{name}", MAX_PASSWORD_BYTES), where)
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:

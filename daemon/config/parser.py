@@ -24,11 +24,11 @@ from iowarden.rules.yaml_nodes import NotYamlError, root_node
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-LIMIT_DEPTH = 8
-LIMIT_SHOWN_CHARACTERS = 60
-_MOST_ITEMS = 1000
+MAX_DEPTH = 8
+MAX_SHOWN_CHARACTERS = 60
+_MAX_ITEMS = 1000
 _SELF_TEST_KEYS = ("disks", *selftest_schedule.KINDS, "spread")
-_MOST_TESTS_A_DAY = 24
+_MAX_TESTS_A_DAY = 24
 _SPREAD_SECONDS = 2 * 3600.0
 
 
@@ -39,14 +39,14 @@ def parse_config(
 
     `names` has the keys that were renamed: an old one is an error that names the new one.
 
-    Limits: one document without aliases, `LIMIT_DEPTH` levels deep.
+    Limits: one document without aliases, `MAX_DEPTH` levels deep.
     Errors: ConfigError with every problem found.
     """
     problems: list[tuple[int, str]] = []
     given: dict[str, Any] = {}
     lines: dict[str, int] = {}
     try:
-        root = root_node(text, LIMIT_DEPTH, aliases=False)
+        root = root_node(text, MAX_DEPTH, aliases=False)
     except NotYamlError as error:
         raise ConfigError((f"'{file}':{error.line}: {error}",)) from error
     if root is not None:
@@ -152,12 +152,12 @@ def _items(node: yaml.Node, path: str, what: str, reading: _Reading) -> list[yam
     """Return the items of a list of sections."""
     if _is_null(node):
         return []
-    if isinstance(node, yaml.SequenceNode) and len(node.value) <= _MOST_ITEMS:
+    if isinstance(node, yaml.SequenceNode) and len(node.value) <= _MAX_ITEMS:
         return list(node.value)
     many = f"{len(node.value)}" if isinstance(node, yaml.SequenceNode) else _got(node)
     example = next(_example(key) for key in KEYS if key.path == path)
     reading.report(
-        node, f"{path}: expected a list of up to {_MOST_ITEMS} {what}, got {many}; {example}"
+        node, f"{path}: expected a list of up to {_MAX_ITEMS} {what}, got {many}; {example}"
     )
     return []
 
@@ -236,8 +236,8 @@ _SECTIONS: dict[str, Callable[[yaml.Node, _Reading], Iterator[object]]] = {
 
 def _calendar(text: str) -> calendar.Calendar:
     found = calendar.parse(text)
-    if len(found.minutes) > _MOST_TESTS_A_DAY:
-        raise ValueError(f"expected at most {_MOST_TESTS_A_DAY} a day, got {len(found.minutes)}")
+    if len(found.minutes) > _MAX_TESTS_A_DAY:
+        raise ValueError(f"expected at most {_MAX_TESTS_A_DAY} a day, got {len(found.minutes)}")
     return found
 
 
@@ -446,10 +446,10 @@ def _got(node: yaml.Node) -> str:
 
 def shown(value: str) -> str:
     """Return a value of a file, cut and quoted for a one-line message."""
-    cut = value[:LIMIT_SHOWN_CHARACTERS] + "..." * (len(value) > LIMIT_SHOWN_CHARACTERS)
+    cut = value[:MAX_SHOWN_CHARACTERS] + "..." * (len(value) > MAX_SHOWN_CHARACTERS)
     return json.dumps(cut, ensure_ascii=not cut.isprintable())
 
 
 def _plain(path: str) -> str:
     """Return a key for a one-line message, quoted if it has unprintable characters."""
-    return path if path.isprintable() and len(path) <= LIMIT_SHOWN_CHARACTERS else shown(path)
+    return path if path.isprintable() and len(path) <= MAX_SHOWN_CHARACTERS else shown(path)

@@ -1,6 +1,6 @@
 """Loads rules: the shipped files with the user's overrides, and the user's own files.
 
-Limits: `MOST_RULE_FILE_BYTES` per rule file, `MAXIMUM_RULES` in all files together: these take
+Limits: `MAX_RULE_FILE_BYTES` per rule file, `MAX_RULES` in all files together: these take
 75 MB of memory, and twice as much during a reload.
 """
 
@@ -19,7 +19,7 @@ from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.renames import NAMES, Renames
 from iowarden.rules.rulefile.overrides import apply, replaced, severity
 from iowarden.rules.rulefile.rulefile import (
-    MAXIMUM_RULES,
+    MAX_RULES,
     Rule,
     RuleGroup,
     expression_place,
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 RULE_SUFFIXES = (".yaml", ".yml")
 EVENTS = "events.yaml"
 """The shipped table of events."""
-MOST_RULE_FILE_BYTES = 1024 * 1024
+MAX_RULE_FILE_BYTES = 1024 * 1024
 """Parsed YAML needs a hundred times as much memory, and the unit is limited to 512 MB."""
-MOST_NOTES = 50
+MAX_NOTES = 50
 SHIPPED = "shipped "
 """Prefix of the name of a shipped rule file."""
 
@@ -115,7 +115,7 @@ def notes(groups: Iterable[RuleGroup], settings: Config, names: Renames = NAMES)
     """Return notes on the user's rules and overrides that load but are probably wrong.
 
     These are selectors that can never match a series, and renamed names, with the new ones.
-    Limits: at most `MOST_NOTES` notes, then one line with the number of the others.
+    Limits: at most `MAX_NOTES` notes, then one line with the number of the others.
     """
     own = [group for group in groups if not group.file.startswith(SHIPPED)]
     old = renamed(own, names)
@@ -128,14 +128,14 @@ def notes(groups: Iterable[RuleGroup], settings: Config, names: Renames = NAMES)
     texts: dict[str, str] = {}
     lines = [f"{place}: note: overrides: {text}" for place, text in
              replaced(settings.overrides, names)]  # fmt: skip
-    for each in found[:MOST_NOTES]:
+    for each in found[:MAX_NOTES]:
         rule, place = each.rule, (each.rule.line, 1)
         with contextlib.suppress(RuleFileError):  # the file was readable when it was loaded
             text = texts.setdefault(rule.file, read_text(Path(rule.file)))
             place = expression_place(text, rule, each.position)
         name = rule.alert if isinstance(rule, Rule) else rule.record
         lines.append(f"'{rule.file}':{place[0]}:{place[1]}: note: {name}: {each.reason}")
-    more = len(found) - MOST_NOTES
+    more = len(found) - MAX_NOTES
     return [*lines, f"and {more} more notes"] if more > 0 else lines
 
 
@@ -164,9 +164,9 @@ def load_files(paths: Iterable[Path]) -> list[RuleGroup]:
             groups += parse_rule_file(read_text(path), str(path))
         except RuleFileError as error:
             problems += error.errors
-        if sum(len(group.rules) for group in groups) > MAXIMUM_RULES:
+        if sum(len(group.rules) for group in groups) > MAX_RULES:
             problems.append(
-                f"'{path}': expected at most {MAXIMUM_RULES} rules in all files, got more;"
+                f"'{path}': expected at most {MAX_RULES} rules in all files, got more;"
                 " remove some, or load rules about several hosts in Prometheus"
             )
             break
@@ -180,9 +180,9 @@ def read_text(path: Path) -> str:
     if path.exists() and not path.is_file():  # reading a pipe could block for ever
         raise RuleFileError((f"'{path}': expected a file, got something else; remove it",))
     try:
-        if (size_bytes := path.stat().st_size) > MOST_RULE_FILE_BYTES:
+        if (size_bytes := path.stat().st_size) > MAX_RULE_FILE_BYTES:
             message = (
-                f"'{path}': expected at most {MOST_RULE_FILE_BYTES} bytes, got {size_bytes};"
+                f"'{path}': expected at most {MAX_RULE_FILE_BYTES} bytes, got {size_bytes};"
                 " is it a rule file? split or remove it"
             )
             raise RuleFileError((message,))

@@ -42,15 +42,15 @@ COMMANDS = frozenset(
     }
 )
 
-MOST_CONNECTIONS = 32
-MOST_LINE_BYTES = 64 * 1024
-MOST_OUTPUT_BYTES = 1024 * 1024
+MAX_CONNECTIONS = 32
+MAX_LINE_BYTES = 64 * 1024
+MAX_OUTPUT_BYTES = 1024 * 1024
 """Maximum of unread output of a client that follows events."""
-MOST_ANSWER_BYTES = 4 * 1024 * 1024
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
 """The status of 480 failing disks takes 1 MB."""
-MOST_BRACKETS = 256
+MAX_BRACKETS = 256
 """Per line: the JSON parser of Python 3.13 recurses beyond the small stacks of our threads."""
-MOST_QUEUED = 10_000
+MAX_QUEUED = 10_000
 """Maximum of events waiting for this thread; more means that it hangs."""
 LINE_SECONDS = 10.0
 IDLE_SECONDS = 60.0
@@ -154,7 +154,7 @@ class Control:
 
     def publish(self, event: object) -> None:
         """Send an event to all clients that follow; never blocks."""
-        if self._arrived.qsize() >= MOST_QUEUED:
+        if self._arrived.qsize() >= MAX_QUEUED:
             self._lost = True
             return
         self._call(partial(self._show, event))
@@ -250,7 +250,7 @@ class Control:
                 )
 
     def _accept(self) -> None:
-        for _ in range(MOST_CONNECTIONS):
+        for _ in range(MAX_CONNECTIONS):
             try:
                 accepted, _address = self._listener.accept()
             except (BlockingIOError, ConnectionAbortedError):
@@ -268,7 +268,7 @@ class Control:
         accepted.setblocking(False)  # noqa: FBT003 - the method takes no name
         credentials = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         _, uid, gid = struct.unpack("iII", credentials)
-        if len(self._connections) >= MOST_CONNECTIONS:
+        if len(self._connections) >= MAX_CONNECTIONS:
             self._drop(min(self._connections.values(), key=_use))
         connection = _Connection(accepted, uid, time.monotonic())
         self._connections[accepted.fileno()] = connection
@@ -290,7 +290,7 @@ class Control:
                 del connection.output[: connection.socket.send(connection.output)]
                 connection.moved = time.monotonic()
             if events & selectors.EVENT_READ:
-                self._receive(connection, connection.socket.recv(MOST_LINE_BYTES))
+                self._receive(connection, connection.socket.recv(MAX_LINE_BYTES))
         except BlockingIOError:
             return
         except OSError:  # it is gone
@@ -309,8 +309,8 @@ class Control:
         if not connection.received:
             connection.line_since = now
         connection.received += received
-        if len(connection.received) > MOST_LINE_BYTES:
-            self._refuse(connection, f"expected a line of at most {MOST_LINE_BYTES} bytes")
+        if len(connection.received) > MAX_LINE_BYTES:
+            self._refuse(connection, f"expected a line of at most {MAX_LINE_BYTES} bytes")
 
     def _advance(self, connection: _Connection) -> None:
         """Process the next line of a client, close it at its end, or wait for its socket."""
@@ -376,15 +376,15 @@ class Control:
             return
         line = _line({"event": event})
         for connection in followers:
-            if len(connection.output) + len(line) > MOST_OUTPUT_BYTES:
+            if len(connection.output) + len(line) > MAX_OUTPUT_BYTES:
                 self._drop(connection)  # it does not read, so it would not read the reason either
             else:
                 connection.output += line
 
     def _say(self, connection: _Connection, reply: Reply) -> None:
         line = _line(reply)
-        if len(line) > MOST_ANSWER_BYTES:
-            told = f"an answer of {len(line)} bytes exceeds {MOST_ANSWER_BYTES}; request less"
+        if len(line) > MAX_ANSWER_BYTES:
+            told = f"an answer of {len(line)} bytes exceeds {MAX_ANSWER_BYTES}; request less"
             connection.follows = False
             line = _line({"error": told})
         connection.moved = time.monotonic()
@@ -436,8 +436,8 @@ class Control:
 
 def parse(line: bytes) -> tuple[str, dict[str, Any]]:
     """Parse a line into command and arguments. Errors: ValueError."""
-    if line.count(b"[") + line.count(b"{") > MOST_BRACKETS:
-        raise ValueError(f"expected at most {MOST_BRACKETS} brackets in a line, got more")
+    if line.count(b"[") + line.count(b"{") > MAX_BRACKETS:
+        raise ValueError(f"expected at most {MAX_BRACKETS} brackets in a line, got more")
     try:
         request = json.loads(line, parse_constant=_no_number)
         name = request.pop("command")

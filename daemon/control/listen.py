@@ -15,7 +15,7 @@ FILE_NAME = "control.sock"
 DESCRIPTOR_NAMES = frozenset({"control", FILE_NAME, "iowarden-control.socket"})
 """systemd.socket(5), FileDescriptorName; the last one is the default for a unit of that name."""
 BACKLOG = 128
-MOST_PATH_BYTES = 107
+MAX_PATH_BYTES = 107
 """unix(7): sun_path has 108 bytes, including the terminating one."""
 
 
@@ -39,9 +39,9 @@ def bind(path: str) -> socket.socket:
 
     A socket left behind by a killed run is removed. Errors: ControlError.
     """
-    if (size := len(os.fsencode(path))) > MOST_PATH_BYTES:
+    if (size := len(os.fsencode(path))) > MAX_PATH_BYTES:
         raise ControlError(
-            f"'{path}': expected a path of at most {MOST_PATH_BYTES} bytes, got {size};"
+            f"'{path}': expected a path of at most {MAX_PATH_BYTES} bytes, got {size};"
             " choose a shorter state directory"
         )
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)

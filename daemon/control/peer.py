@@ -23,7 +23,7 @@ NAME_SECONDS = 1.0
 """Time-out of a user's name: a directory service that hangs must not block requests."""
 SO_PEERGROUPS = 59
 """asm-generic/socket.h, Linux 4.13; the `socket` module has no name for it."""
-MOST_GROUPS_BYTES = 1024
+MAX_GROUPS_BYTES = 1024
 """The limit of Python's getsockopt: 256 groups."""
 
 
@@ -41,7 +41,7 @@ def groups(connected: socket.socket) -> tuple[int, ...]:
     Source: not in unix(7); net/core/sock.c, sk_getsockopt, SO_PEERGROUPS.
     """
     try:
-        found = connected.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, MOST_GROUPS_BYTES)
+        found = connected.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, MAX_GROUPS_BYTES)
     except OSError:
         return ()
     return tuple(group for (group,) in struct.iter_unpack("I", found))

@@ -43,14 +43,14 @@ AHEAD_SECONDS = 10.0
 """Delay of a read-ahead range: a program that needs the data reads it again meanwhile."""
 DAY_SECONDS = 24 * 3600.0
 RETRY_SECONDS = 3600.0
-MOST_WAITING = 50
-MOST_KEPT = 8
+MAX_WAITING = 50
+MAX_KEPT = 8
 """Results per disk: the latest ones, all of which are in a mail."""
-MOST_DISKS = 200
-MOST_REMEMBERED = 1000
-MOST_WRITTEN = 100
+MAX_DISKS = 200
+MAX_REMEMBERED = 1000
+MAX_WRITTEN = 100
 """Results that are stored across a restart."""
-MOST_NAMED = 20
+MAX_NAMED = 20
 """Answers of one range in a mail."""
 _CERTAIN = frozenset({Kind.FILE, Kind.FREE, Kind.METADATA, Kind.JOURNAL, Kind.PARITY})
 
@@ -171,7 +171,7 @@ class FilesHit:
         """Read-ahead ranges, and since when they wait."""
         # Used by both threads, under the lock:
         self._lock = threading.Lock()
-        self._answered: deque[Hit] = deque(maxlen=MOST_REMEMBERED)
+        self._answered: deque[Hit] = deque(maxlen=MAX_REMEMBERED)
         self._waiting: deque[Wanted] = deque()
         self._running = False
 
@@ -181,7 +181,7 @@ class FilesHit:
             own = self._hits.get(question.subject, ())
             told = any(h.exact and _overlap(h, question) for h in own)
             told = told or any(_within(question, each) for each in self._ahead)
-            if not told and len(self._ahead) < MOST_WAITING:
+            if not told and len(self._ahead) < MAX_WAITING:
                 self._ahead.setdefault(question, self._clock())
             return
         self._ahead = {q: at for q, at in self._ahead.items() if not _overlap(q, question)}
@@ -213,15 +213,15 @@ class FilesHit:
             if not _overlap(old, hit) or not better:
                 kept.append(old)
         self._hits.pop(hit.subject, None)
-        self._hits[hit.subject] = (*kept, hit)[-MOST_KEPT:]
-        while len(self._hits) > MOST_DISKS:
+        self._hits[hit.subject] = (*kept, hit)[-MAX_KEPT:]
+        while len(self._hits) > MAX_DISKS:
             del self._hits[next(iter(self._hits))]
         return True
 
     def hits(self, subjects: Iterable[str], since: float) -> list[Hit]:
         """Return the results of these subjects since a time."""
         found = [hit for subject in subjects for hit in self._hits.get(subject, ())]
-        return [hit for hit in found if hit.at_seconds >= since][-MOST_KEPT:]
+        return [hit for hit in found if hit.at_seconds >= since][-MAX_KEPT:]
 
     def forget(self) -> None:
         """Discard cached answers: the devices of the machine have changed."""
@@ -232,12 +232,12 @@ class FilesHit:
     def kept(self) -> tuple[Hit, ...]:
         """The results to store across a restart."""
         found = [hit for hits in self._hits.values() for hit in hits if hit.found is not None]
-        return tuple(found[-MOST_WRITTEN:])
+        return tuple(found[-MAX_WRITTEN:])
 
     def restore(self, kept: Iterable[Hit]) -> None:
         """Restore stored results, before those of this run."""
         for hit in kept:
-            self._hits[hit.subject] = (hit, *self._hits.get(hit.subject, ()))[:MOST_KEPT]
+            self._hits[hit.subject] = (hit, *self._hits.get(hit.subject, ()))[:MAX_KEPT]
             with self._lock:
                 self._answered.append(hit)
 
@@ -247,7 +247,7 @@ class FilesHit:
             if last is None:
                 if any(_answers(each, question) for each in self._waiting):
                     return
-                if len(self._waiting) >= MOST_WAITING:
+                if len(self._waiting) >= MAX_WAITING:
                     return  # of an error storm, only the first ones are queried
                 self._waiting.append(question)
                 if self._running:
@@ -404,9 +404,9 @@ def affected(hits: Iterable[Hit]) -> tuple[str, ...]:
                 *(answer.other_paths if answer.file_system == "btrfs" else ()),
             )
         ]
-        found.update(dict.fromkeys(files[:MOST_NAMED]))
-        if files[MOST_NAMED:]:
-            found[f"one of {len(files) - MOST_NAMED} more", f" in {place}"] = None
+        found.update(dict.fromkeys(files[:MAX_NAMED]))
+        if files[MAX_NAMED:]:
+            found[f"one of {len(files) - MAX_NAMED} more", f" in {place}"] = None
     return tuple(
         f"file {path}{more}" if path.startswith("/") else f"{path}{more}" for path, more in found
     )
@@ -427,12 +427,12 @@ def _lines(hit: Hit) -> Iterator[str]:
     if not hit.sure and hit.certain:
         what = "the kernel read ahead and does not report" if hit.read_ahead else "it is unknown"
         yield f"{hit.device} {_place(hit.start, hit.end - 1)}: only a part failed; {what} which:"
-    for answer in islice(answers, MOST_NAMED):
+    for answer in islice(answers, MAX_NAMED):
         bytes_ = size(answer.count * SECTOR_BYTES)
         place = _place(answer.start, answer.end - 1)
         yield f"{hit.device} {place} ({bytes_}): {sentence(answer)}"
-    if answers[MOST_NAMED:]:
-        yield f"{hit.device}: and {len(answers) - MOST_NAMED} more owners of sectors"
+    if answers[MAX_NAMED:]:
+        yield f"{hit.device}: and {len(answers) - MAX_NAMED} more owners of sectors"
 
 
 def _overlap(one: Hit | Wanted, other: Hit | Wanted) -> bool:

@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from iowarden.rules.topology.btrfs_chunks import Piece
     from iowarden.rules.topology.file_location import Answer
 
-MOST_BLOCKS = 240
+MAX_BLOCKS = 240
 """Blocks whose owner is queried: each takes up to four runs of a program."""
-MOST_INODES = 60
+MAX_INODES = 60
 """Inodes of one query whose names are resolved."""
-MOST_SUBVOLUMES = 32
+MAX_SUBVOLUMES = 32
 MOST_TOLD = 16
 """Names that are listed for one block."""
-MOST_TRIES = 3
+MAX_TRIES = 3
 """Retries while chunks are added or removed, as on a file system that grows."""
-MOST_MOUNTS = 16
+MAX_MOUNTS = 16
 """Mounts that are checked for the wanted file system."""
-MOST_COMPRESSED_BYTES = 128 << 10
+MAX_COMPRESSED_BYTES = 128 << 10
 """Maximum size of data in one compressed extent. Source: kernel, fs/btrfs/compression.h."""
 _FIRST_FILE = 256
 _UPPERMOST = 5
@@ -75,9 +75,9 @@ class Btrfs:
         end = (self.spot.sector + self.spot.count) * SECTOR_BYTES
         if end <= btrfs_chunks.RESERVED_BYTES:
             # The same on every device: nothing has to be read, not even an unreadable superblock.
-            return list(self._fixed(btrfs_chunks.MOST_BYTES, []))
+            return list(self._fixed(btrfs_chunks.MAX_BYTES, []))
         superblock = self._superblock()
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             found: list[Answer] | ParseError
             try:
                 found = list(self._answers(superblock))
@@ -111,9 +111,9 @@ class Btrfs:
         ]
         if not rest:
             return
-        if len(system.devices) > btrfs_owner.MOST_DEVICES:
+        if len(system.devices) > btrfs_owner.MAX_DEVICES:
             raise LayoutError(
-                f"btrfs of {len(system.devices)} devices: at most {btrfs_owner.MOST_DEVICES} are"
+                f"btrfs of {len(system.devices)} devices: at most {btrfs_owner.MAX_DEVICES} are"
                 " supported"
             )
         # The probe treats the last device as the one in question.
@@ -130,7 +130,7 @@ class Btrfs:
                     yield unknown(self._part(piece.start, piece.count), unfound)
                 else:
                     for block in self._blocks(piece):
-                        if asked == MOST_BLOCKS:
+                        if asked == MAX_BLOCKS:
                             yield self._late(block, piece)
                             break
                         asked += 1
@@ -182,7 +182,7 @@ class Btrfs:
     def _late(self, block: Piece, piece: Piece) -> Answer:
         first = self._part(block.start, SECTOR_BYTES).origin
         rest = self._part(block.start, piece.start + piece.count - block.start)
-        text = f"limit of {MOST_BLOCKS} blocks; locate the rest from {first} on"
+        text = f"limit of {MAX_BLOCKS} blocks; locate the rest from {first} on"
         return unknown(rest, text)
 
     # --- where it is mounted
@@ -201,7 +201,7 @@ class Btrfs:
         wanted |= {f"/dev/mapper/{label}" for label in self.labels}
         groups = sorted(by_number.values(), key=lambda group: group[0].source not in wanted)
         why: list[str] = []
-        for group in groups[:MOST_MOUNTS]:
+        for group in groups[:MAX_MOUNTS]:
             point = next((each.mount_point for each in group if _asked(each)), None)
             if point is None:
                 name = group[0].mount_point
@@ -281,7 +281,7 @@ class Btrfs:
         compressed = self._compressed(piece, block, references, reference)
         texts = []
         if compressed:
-            offset, held = reference.offset, MOST_COMPRESSED_BYTES
+            offset, held = reference.offset, MAX_COMPRESSED_BYTES
             texts.append(
                 "compressed: these bytes, up to the end of the file, are unpacked from there"
             )
@@ -289,7 +289,7 @@ class Btrfs:
             offset, held = reference.offset + (piece.address or 0) - block, piece.count
             if compressed is None:
                 texts.append(
-                    f"or, if compressed, up to {MOST_COMPRESSED_BYTES} bytes from"
+                    f"or, if compressed, up to {MAX_COMPRESSED_BYTES} bytes from"
                     f" {reference.offset} on"
                 )
         others = [path for _, path, _ in named if path != first][:MOST_TOLD]
@@ -370,8 +370,8 @@ class Btrfs:
     def _ask_paths(self, number: int, inode: int) -> tuple[str, ...] | str:
         """Errors: AbsentError, ReadError, ParseError."""
         if number not in self.subvolumes:
-            if len(self.subvolumes) >= MOST_SUBVOLUMES:
-                return f"subvolume {number}, beyond the limit of {MOST_SUBVOLUMES} names"
+            if len(self.subvolumes) >= MAX_SUBVOLUMES:
+                return f"subvolume {number}, beyond the limit of {MAX_SUBVOLUMES} names"
             self.subvolumes[number] = btrfs_owner.read_subvolume(
                 self.root, self._point, number, self.left()
             )
@@ -388,9 +388,9 @@ class Btrfs:
                 return text
             return f"{text}: see 'btrfs inspect-internal inode-resolve {inode} {path}'"
         self.inodes += 1
-        if self.inodes > MOST_INODES:
+        if self.inodes > MAX_INODES:
             return (
-                f"subvolume '{name}', beyond the limit of {MOST_INODES} names; locate fewer sectors"
+                f"subvolume '{name}', beyond the limit of {MAX_INODES} names; locate fewer sectors"
             )
         paths = btrfs_owner.read_names(self.root, point, inode, self.left())
         return tuple(place + path for path in paths)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from iowarden.daemon.locate.extents import Spot
     from iowarden.rules.topology.file_location import Answer
 
-MOST_BLOCKS = 240
+MAX_BLOCKS = 240
 """Used blocks whose owner is queried: each sixty of them take a pass through all inodes."""
-MOST_INODES = 60
+MAX_INODES = 60
 """Inodes of one range that are read."""
 _ROOT_INODE = 2
 _BAD_BLOCKS_INODE = 1
@@ -70,7 +70,7 @@ class Ext4:
         inside = [b for b in blocks if max(superblock.first_block, 1) <= b < superblock.blocks]
         used = self._used(inside)
         asked = [block for block in inside if used.get(block, True)]
-        asked, late = asked[:MOST_BLOCKS], frozenset(asked[MOST_BLOCKS:])
+        asked, late = asked[:MAX_BLOCKS], frozenset(asked[MAX_BLOCKS:])
         owners: dict[int, int | None] = {}
         for at in range(0, len(asked), ext4_owner.MOST_ASKED):
             some = asked[at : at + ext4_owner.MOST_ASKED]
@@ -85,7 +85,7 @@ class Ext4:
                 first = min(late) * per - spot.sector + spot.origin
                 yield unknown(
                     part,
-                    f"limit of {MOST_BLOCKS} blocks; locate the rest from {first} on",
+                    f"limit of {MAX_BLOCKS} blocks; locate the rest from {first} on",
                 )
                 continue
             found = self._block(part, block, superblock, used.get(block), owners)
@@ -122,7 +122,7 @@ class Ext4:
             inode
             for inode in dict.fromkeys(owners)
             if inode >= superblock.first_inode or inode == _ROOT_INODE
-        ][:MOST_INODES]
+        ][:MAX_INODES]
         for inode in inodes:
             try:
                 self.inodes[inode] = ext4_owner.read_inode(root, device, inode, left())
@@ -155,7 +155,7 @@ class Ext4:
             if inode < superblock.first_inode:
                 what = "resize inode" if inode == _RESIZE_INODE else f"internal inode {inode}"
                 return answer(part, Kind.METADATA, f"of {self.kind}: {what}")
-            text = f"inode {inode}; only {MOST_INODES} inodes are read: locate fewer sectors"
+            text = f"inode {inode}; only {MAX_INODES} inodes are read: locate fewer sectors"
             return replace(answer(part, Kind.FILE, text), inode=inode)
         return self._of_inode(part, block, superblock.block_bytes, inode)
 

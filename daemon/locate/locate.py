@@ -45,9 +45,9 @@ DEADLINE_SECONDS = 300.0
 """Time-out of one query."""
 STEP_SECONDS = 240.0
 """Time-out of one program: icheck and ncheck of a large file system take minutes."""
-MOST_SECTORS = 65_536
+MAX_SECTORS = 65_536
 """Of one query: 32 MiB, far more than one request to a drive can have."""
-MOST_DEPTH = 16
+MAX_DEPTH = 16
 SET_UP_SECONDS = 60.0
 """udev may initialize a device this much later than the kernel, which may already have had a read
 error on it; and the two clocks differ."""
@@ -103,9 +103,9 @@ def locate(
             " NAME,KNAME,SERIAL,MODEL' lists them. A removed device cannot be queried; plugged in"
             " again, it may have another name"
         )
-    if not 0 < count <= MOST_SECTORS:
+    if not 0 < count <= MAX_SECTORS:
         raise LocateError(
-            f"'{device}': expected 1 to {MOST_SECTORS} sectors, got {count}; locate more in parts"
+            f"'{device}': expected 1 to {MAX_SECTORS} sectors, got {count}; locate more in parts"
         )
     if clipped and node.sectors is not None and start < node.sectors:
         count = min(count, node.sectors - start)
@@ -153,8 +153,8 @@ class _Walk:
         if node is None:
             yield unknown(spot, f"{spot.device} disappeared during the query")
             return
-        if len(spot.way) > MOST_DEPTH:
-            yield unknown(spot, f"more than {MOST_DEPTH} devices are stacked on each other")
+        if len(spot.way) > MAX_DEPTH:
+            yield unknown(spot, f"more than {MAX_DEPTH} devices are stacked on each other")
             return
         if later := self._later(node):
             yield unknown(spot, later)

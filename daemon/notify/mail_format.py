@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 WIDTH = 78
 """Columns of text and subject. Source: RFC 5322, section 2.1.1."""
-_MOST_IDENTIFIER = 100
+_MAX_IDENTIFIER_CHARACTERS = 100
 
 
 class _AsGiven(BaseHeader):
@@ -81,13 +81,13 @@ def middle(text: str, most_characters: int) -> str:
 def identifier(incident: str, number: int | str, host: str) -> str:
     """Return a Message-ID."""
     labels = (token(label) for label in host.split("."))
-    domain = ".".join(label for label in labels if label)[:_MOST_IDENTIFIER].strip(".-")
+    domain = ".".join(label for label in labels if label)[:_MAX_IDENTIFIER_CHARACTERS].strip(".-")
     return f"<iowarden.{token(incident)}.{number}@{domain or 'localhost'}>"
 
 
 def token(text: str) -> str:
     """Return text reduced to characters of an identifier. Source: RFC 5322, dot-atom."""
-    return re.sub(r"[^A-Za-z0-9-]+", "-", text)[:_MOST_IDENTIFIER].strip("-")
+    return re.sub(r"[^A-Za-z0-9-]+", "-", text)[:_MAX_IDENTIFIER_CHARACTERS].strip("-")
 
 
 def with_utc(moment: datetime) -> str:

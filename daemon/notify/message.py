@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from iowarden.daemon.config.schema import Config
     from iowarden.rules.notice import Evidence, Notice
 
-_LEAST_SUMMARY = 8
+_MIN_SUMMARY_CHARACTERS = 8
 """A summary shortened to fewer characters is not useful: it is left out."""
-_MOST_CHARACTERS = 2000
+_MAX_CHARACTERS = 2000
 """Per line of a notice; a kernel line is at most 1 KiB (printk, LOG_LINE_MAX)."""
 _STATES = {
     Reason.OPENED: "",
@@ -113,7 +113,7 @@ def subject(notice: Notice, host: str) -> str:
     head = f"[{severity}] {name}: {shown}: {state}"
     between = ": " if state else ""
     room = WIDTH - len(head) - len(between)
-    if not summary or room < min(_LEAST_SUMMARY, len(summary)):
+    if not summary or room < min(_MIN_SUMMARY_CHARACTERS, len(summary)):
         return head if state else head.removesuffix(": ")
     return f"{head}{between}{shorten(summary, room)}"
 
@@ -187,7 +187,7 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
         [
             f"{_severity(notice)} on {one_line(host)}: {one_line(notice.object)}"
             + (f" - {state}" if state else ""),
-            one_line(notice.summary, _MOST_CHARACTERS) or "no summary",
+            one_line(notice.summary, _MAX_CHARACTERS) or "no summary",
             when,
         ]
     )
@@ -211,14 +211,14 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
 
 
 def _prose(lines: Iterable[str]) -> list[_Line]:
-    return [_Line(one_line(line, _MOST_CHARACTERS)) for line in lines]
+    return [_Line(one_line(line, _MAX_CHARACTERS)) for line in lines]
 
 
 def _evidence(line: Evidence, opened: datetime, zone: tzinfo) -> _Line:
     moment = datetime.fromtimestamp(line.realtime_seconds, zone)
     same_day = moment.date() == opened.date()
     return _Line(
-        one_line(line.text, _MOST_CHARACTERS),
+        one_line(line.text, _MAX_CHARACTERS),
         label=f"{moment:%H:%M:%S}  {one_line(line.source, 80)}"
         if same_day
         else f"{moment:%Y-%m-%d %H:%M:%S}  {one_line(line.source, 80)}",
@@ -231,7 +231,7 @@ def _advice(advice: Iterable[str]) -> list[_Line]:
     for text in advice:
         if lines:
             lines.append(_Line("", prose=False))
-        for line in text[: 10 * _MOST_CHARACTERS].splitlines():
+        for line in text[: 10 * _MAX_CHARACTERS].splitlines():
             indent = "  " if line[:1].isspace() else ""
             command = bool(indent) or re.search(r"\S {2,}\S|`|(?<!\w)'", line) is not None
             lines.append(_Line(indent + _spaced(line), prose=not command, hang="  "))
@@ -240,7 +240,7 @@ def _advice(advice: Iterable[str]) -> list[_Line]:
 
 def _spaced(line: str) -> str:
     """Return a sanitised line; runs of two or more spaces become two, they set off a command."""
-    return "  ".join(one_line(part, _MOST_CHARACTERS) for part in re.split(r" {2,}", line.strip()))
+    return "  ".join(one_line(part, _MAX_CHARACTERS) for part in re.split(r" {2,}", line.strip()))
 
 
 def _text(page: _Page) -> str:

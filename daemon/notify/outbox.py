@@ -25,7 +25,7 @@ COMMIT_WAIT_SECONDS = 2.0
 """How long a mail waits for state.db before it is sent without having been stored."""
 DIGEST_AFTER_SECONDS = 3600.0
 """If the oldest mail has waited for this long, the mails are sent as one digest."""
-MOST_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
 """Of all messages: servers must accept a digest of them (Postfix's default is 10,240,000 bytes)."""
 REFUSED_SECONDS = 30 * 86400.0
 """A permanently refused mail is kept for this long."""
@@ -516,7 +516,7 @@ class Outbox:
         may have been accepted, nor the newest critical one.
         Limits: a cut mail still takes up to 1 KiB.
         """
-        excess = sum(len(entry.row.data) for entry in self._entries.values()) - MOST_BYTES
+        excess = sum(len(entry.row.data) for entry in self._entries.values()) - MAX_BYTES
         if excess <= 0:
             return ()
         rows = [e.row for e in self._entries.values() if e.row.severity is Severity.CRITICAL]

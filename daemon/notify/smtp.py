@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 """Debian's CA bundle, read at start; OpenSSL reads its CA directory at each handshake."""
 _GOODBYE_SECONDS = 1.0
-_MOST_REPLY_BYTES = 256 * 1024
+_MAX_REPLY_BYTES = 256 * 1024
 """Of all replies together; a usual dialogue has less than 2 KiB."""
-_MOST_LINE_BYTES = 8192
+_MAX_LINE_BYTES = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ class _Replies:
     def readline(self, _limit: int = -1) -> bytes:
         """Return a line, or the rest before the server closed. Errors: DialogueError."""
         while b"\n" not in self.pending:
-            if len(self.pending) > _MOST_LINE_BYTES:
+            if len(self.pending) > _MAX_LINE_BYTES:
                 raise DialogueError(f"a too long line, beginning {self.pending[:60]!r}")
-            if self._bytes_total > _MOST_REPLY_BYTES:
+            if self._bytes_total > _MAX_REPLY_BYTES:
                 raise DialogueError(f"a too long reply, its last line {self.last[:60]!r}")
             self.allow()
             try:

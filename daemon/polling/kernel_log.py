@@ -35,7 +35,7 @@ from iowarden.collectors.kmsg.kernel_events import classify, finish
 from iowarden.collectors.kmsg.kernel_line import parse_record
 from iowarden.collectors.kmsg.kernel_log import (
     FIRST_SIGHT_SECONDS,
-    MOST_PAIRS,
+    MAX_PAIRS,
     Cursor,
     Fold,
     KernelLog,
@@ -303,7 +303,7 @@ class KernelLogPoller:
             told[old] += fold.events(lambda event: self._dated(event, booted, looked))
             if not old:
                 for (kind, device), row in fold.rows.items():
-                    known = (kind, device) in self._totals or len(self._totals) < MOST_PAIRS
+                    known = (kind, device) in self._totals or len(self._totals) < MAX_PAIRS
                     self._totals[kind, device if known else ""] += row.count
                 self._suppressed += fold.suppressed
         cursor = self._value.cursor

@@ -24,7 +24,7 @@ STUCK_SECONDS = 10.0
 NEXT_STUCK_SECONDS = 1.0
 """Like STUCK_SECONDS, in a run that has met a stuck part: a dead server often has several mounts.
 """
-MOST_STUCK_PARTS = 32
+MAX_STUCK_PARTS = 32
 """Limit of stuck parts, each of which holds a thread; beyond it the whole collector is stuck."""
 EARLY_SECONDS = 0.05
 """Tolerance: the loop's tick may come a little before a poll interval ends."""
@@ -69,7 +69,7 @@ class _Parts:
     def give_up(self, worker: _Worker, now: float) -> bool:
         """Abandon a worker that is stuck at its part for too long; return whether that was done."""
         with self._lock:
-            if worker.at is None or len(self._stuck) >= MOST_STUCK_PARTS:
+            if worker.at is None or len(self._stuck) >= MAX_STUCK_PARTS:
                 return False
             part, since = worker.at
             if now - since <= worker.patience_seconds:

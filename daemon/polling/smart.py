@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 FIRST_SECONDS = 5.0
 """The first poll waits this long for results."""
-MOST_THREADS = 16
+MAX_THREADS = 16
 SOON_SECONDS = 60.0
 """Minimum interval between two polls of a drive that events request."""
 MOST_TOLD_BYTES = 2 * 1024 * 1024
@@ -141,7 +141,7 @@ class SmartPoller:
             if self._discovery.begin(now):
                 self._start(self._look)
             free = self._lanes.free(self._discovery.looked, now)
-            for _ in range(min(free, MOST_THREADS - self._threads)):
+            for _ in range(min(free, MAX_THREADS - self._threads)):
                 self._threads += 1
                 self._start(self._work)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.options import Options
     from iowarden.daemon.polling.smart_discovery import Discovery, Looked
 
-MOST_AT_ONCE = 8
+MAX_AT_ONCE = 8
 """Limit of drives polled when they are found; the polls of the others are spread."""
 DIRECT_LANES = 2
 """Programs at a time on a controller that hides no disk; on one that does, the limit is one."""
@@ -67,7 +67,7 @@ class Lanes:
                 or (program_came_or_went and looked.may_ask(method.target))
             )
         ]
-        spread_seconds = 0.0 if len(new) <= MOST_AT_ONCE else options.spread_seconds
+        spread_seconds = 0.0 if len(new) <= MAX_AT_ONCE else options.spread_seconds
         for method in new:
             method.due = now + spread_seconds * smart_schedule.share(method.target)
         # Of two access methods that the kernel knows to be one disk, only one is polled.

@@ -26,7 +26,7 @@ RETRY_SECONDS = 60.0
 LATE_AGAIN = 2
 """After this many time-outs in a row a drive is polled with fewer options."""
 HELD_PERIODS = 3
-MOST_DEADLINES = 4
+MAX_DEADLINES = 4
 """Upper limit of the deadline for a slow drive, as a multiple of the usual one."""
 GOOD = frozenset({Cover.READ, Cover.ASLEEP})
 """After these outcomes nothing is retried before the poll interval ends."""
@@ -89,7 +89,7 @@ class AccessMethod:
         if good:
             self.alive_seconds, self.failures = now, 0
             needed = 2 * spent / options.deadline_seconds
-            self.deadlines = min(max(1.0, needed), MOST_DEADLINES)
+            self.deadlines = min(max(1.0, needed), MAX_DEADLINES)
         else:
             self.failures += 1
         if answer.cover is Cover.READ or wake:
@@ -139,7 +139,7 @@ class AccessMethod:
         if not answer.late:
             return
         if self.lates % LATE_AGAIN or self.is_at_least:
-            self.deadlines = min(2 * self.deadlines, MOST_DEADLINES)
+            self.deadlines = min(2 * self.deadlines, MAX_DEADLINES)
             return
         said, less = (
             " ".join(smartctl_runner.PROFILES[each]) for each in _PROFILES[self.profile :][:2]

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 
 from iowarden.daemon.sanitize import one_line
 
-MOST_ARGUMENTS = 64
-MOST_CHARACTERS = 1024
-_MOST_OPTIONS = 24
-_MOST_EXPECTED = 12
+MAX_ARGUMENTS = 64
+MAX_CHARACTERS = 1024
+_MAX_OPTIONS = 24
+_MAX_EXPECTED = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Part:
     """Some arguments of a command line."""
 
     alternatives: tuple[str, ...]
-    least: int
-    most: int
+    min_count: int
+    max_count: int
 
 
 Form = tuple[Part, ...]
@@ -78,12 +78,12 @@ def match(arguments: tuple[str, ...]) -> Matched:
 
     Errors: ValueError, with the argument that is not allowed and those that would be.
     """
-    if not 0 < len(arguments) <= MOST_ARGUMENTS:
-        raise ValueError(f"expected 1 to {MOST_ARGUMENTS} arguments, got {len(arguments)}")
+    if not 0 < len(arguments) <= MAX_ARGUMENTS:
+        raise ValueError(f"expected 1 to {MAX_ARGUMENTS} arguments, got {len(arguments)}")
     for number, argument in enumerate(arguments):
-        if not re.fullmatch(rf"[ -~]{{1,{MOST_CHARACTERS}}}", argument):
+        if not re.fullmatch(rf"[ -~]{{1,{MAX_CHARACTERS}}}", argument):
             raise ValueError(
-                f"argument {number}: expected 1 to {MOST_CHARACTERS} printable ASCII characters,"
+                f"argument {number}: expected 1 to {MAX_CHARACTERS} printable ASCII characters,"
                 f" got '{one_line(argument, 80)}'; not run"
             )
     program = PROGRAMS.get(arguments[0])
@@ -113,10 +113,10 @@ def match(arguments: tuple[str, ...]) -> Matched:
         if at == farthest:
             expected = list(dict.fromkeys([*expected, *wanted]))
     got = f"'{one_line(arguments[farthest], 80)}'" if farthest < len(arguments) else "no more"
-    choices = ", ".join(f"'{text}'" for text in expected[:_MOST_EXPECTED]) or "no more"
+    choices = ", ".join(f"'{text}'" for text in expected[:_MAX_EXPECTED]) or "no more"
     raise ValueError(
         f"'{arguments[0]}': argument {farthest}: expected {choices}"
-        f"{' ...' if len(expected) > _MOST_EXPECTED else ''}, got {got}; not run"
+        f"{' ...' if len(expected) > _MAX_EXPECTED else ''}, got {got}; not run"
     )
 
 
@@ -128,13 +128,13 @@ def _fit(
     wanted: list[str] = []
     for part in form:
         times = 0
-        while times < part.most and (taken := _taken(part, arguments[at:], words)):
+        while times < part.max_count and (taken := _taken(part, arguments[at:], words)):
             at += taken
             times += 1
         wanted = [] if times else wanted  # parts omitted before would still match here
-        if times < part.most:
+        if times < part.max_count:
             wanted += part.alternatives
-        if times < part.least:
+        if times < part.min_count:
             return at, wanted
     return at, wanted if at < len(arguments) else []
 
@@ -179,7 +179,7 @@ def _maybe(*alternatives: str) -> Part:
 
 
 def _some(*alternatives: str) -> Part:
-    return Part(alternatives, 0, _MOST_OPTIONS)
+    return Part(alternatives, 0, _MAX_OPTIONS)
 
 
 _WRITING_TYPES = {

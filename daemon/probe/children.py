@@ -25,8 +25,8 @@ Work = Callable[[dict[str, str]], object]
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 SCRATCH = "job-"
 """Prefix of the name of each scratch directory."""
-MOST_FILE_BYTES = 16 * 1024 * 1024
-MOST_ERROR_BYTES = 4000
+MAX_FILE_BYTES = 16 * 1024 * 1024
+MAX_ERROR_BYTES = 4000
 _READ_BYTES = 64 * 1024
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -238,7 +238,7 @@ def _become(work: Work, scratch: str, parent: int, ends: tuple[int, int, int, in
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_FILE_BYTES, MOST_FILE_BYTES))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
         # When memory is short, the probe is among the last to be killed, its programs are not.
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
             file.write("0")
@@ -256,7 +256,7 @@ def _become(work: Work, scratch: str, parent: int, ends: tuple[int, int, int, in
         plain = isinstance(error, OSError | ValueError)
         text = str(error) if plain else f"{type(error).__name__}: {error}"
         with contextlib.suppress(OSError):
-            os.write(fault, text.encode("utf-8", "backslashreplace")[:MOST_ERROR_BYTES])
+            os.write(fault, text.encode("utf-8", "backslashreplace")[:MAX_ERROR_BYTES])
     finally:
         os._exit(status)
 

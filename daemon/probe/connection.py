@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 HALF_SECONDS = 10.0
 """Time-out for a complete frame, and for the start of the first one."""
-MOST_UNSENT_BYTES = 16 * 1024 * 1024
+MAX_UNSENT_BYTES = 16 * 1024 * 1024
 UNSENT_SECONDS = 30.0
 """Time-out for the client to read waiting data."""
-MOST_DESCRIPTORS = 4
+MAX_DESCRIPTORS = 4
 _RECEIVE_BYTES = 4 * 1024
 """Bytes read at once from one connection: its requests are handled before others get a turn."""
 
@@ -35,7 +35,7 @@ class Connection:
         self.greeted = False
         self.closed = False
         self.broken = False
-        self._decoder = protocol.Decoder(protocol.MOST_REQUEST_BYTES)
+        self._decoder = protocol.Decoder(protocol.MAX_REQUEST_BYTES)
         self._waiting_since: float | None = now
         self._out: collections.deque[tuple[memoryview, int]] = collections.deque()
         self._unsent_bytes = 0
@@ -107,7 +107,7 @@ class Connection:
 
     def late_at(self) -> float:
         """Return when it is to be closed, unless the client sends or reads before that."""
-        if self._unsent_bytes > MOST_UNSENT_BYTES:
+        if self._unsent_bytes > MAX_UNSENT_BYTES:
             return float("-inf")
         reads = self._progress_at + UNSENT_SECONDS if self._out else float("inf")
         sends = float("inf") if self._waiting_since is None else self._waiting_since + HALF_SECONDS

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe.limited_log import LimitedLog
     from iowarden.daemon.probe.programs import Programs
 
-MOST_OPEN = 64
-MOST_CHILDREN = 32
-MOST_WAITING = 256
-MOST_LEFT = 64
+MAX_OPEN = 64
+MAX_CHILDREN = 32
+MAX_WAITING = 256
+MAX_LEFT = 64
 """Limit of programs that hang; each holds kernel memory that cannot be freed."""
-MOST_ERROR_BYTES = 64 * 1024
+MAX_ERROR_BYTES = 64 * 1024
 _LAST_READS = 256
 """Maximum number of reads of a pipe once its program has ended: its content, and no more."""
 _ALONE = frozenset({"tasks", "journal"})
@@ -133,7 +133,7 @@ class Jobs:
         mine = [job.request.identifier for job in self.of(each)]
         if request.identifier in mine:
             raise RefusedError(f"request {request.identifier} is already open")
-        if len(mine) >= MOST_OPEN or len(self._waiting) >= MOST_WAITING:
+        if len(mine) >= MAX_OPEN or len(self._waiting) >= MAX_WAITING:
             raise RefusedError(f"queue is full: {len(mine)} of yours, {len(self._waiting)} in all")
 
     def add(self, each: Connection, request: Request) -> None:
@@ -192,7 +192,7 @@ class Jobs:
                 self._waiting.remove(job)
                 self._reply(job, Outcome.STUCK, hanging)
                 continue
-            if len(self._running) < MOST_CHILDREN and not job.controllers & used:
+            if len(self._running) < MAX_CHILDREN and not job.controllers & used:
                 if not self._allowed_still(job):
                     continue
                 if not job.controllers & used:
@@ -220,7 +220,7 @@ class Jobs:
         for program in told:
             if not job.controllers.isdisjoint(program.controllers):
                 return stuck.hangs(program)
-        if len(told) >= MOST_LEFT:
+        if len(told) >= MAX_LEFT:
             return f"{len(told)} programs hang in the kernel; no more are started"
         return ""
 
@@ -266,7 +266,7 @@ class Jobs:
     def _read(self, job: Job, child: Child, pipe: Pipe) -> None:
         if pipe.descriptor < 0:  # closed in this very round
             return
-        if not pipe.read(_most_bytes(job, child, pipe)):
+        if not pipe.read(_max_bytes(job, child, pipe)):
             self._selector.unregister(pipe.descriptor)
             pipe.close()
         elif pipe is child.output and pipe.seen_bytes > job.request.limit_bytes:
@@ -287,7 +287,7 @@ class Jobs:
             return
         for pipe in child.pipes():
             if pipe.descriptor >= 0:
-                pipe.read(_most_bytes(job, child, pipe), turns=_LAST_READS)
+                pipe.read(_max_bytes(job, child, pipe), turns=_LAST_READS)
         del self._running[child.pid]
         self._let_go(child)
         self._selector.unregister(child.pidfd)
@@ -359,8 +359,8 @@ class Jobs:
         self._selector.register(descriptor, selectors.EVENT_READ, call)
 
 
-def _most_bytes(job: Job, child: Child, pipe: Pipe) -> int:
-    return job.request.limit_bytes if pipe is child.output else MOST_ERROR_BYTES
+def _max_bytes(job: Job, child: Child, pipe: Pipe) -> int:
+    return job.request.limit_bytes if pipe is child.output else MAX_ERROR_BYTES
 
 
 def _too_much(job: Job) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe.allowed import Matched
 
 DIRECTORIES = ("/usr/sbin", "/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin")
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 """Limit of links that the kernel follows. Source: path_resolution(7)."""
 
 RAID_DRIVERS = frozenset(
@@ -206,7 +206,7 @@ class Programs:
                 status = self._own(path)
                 continue
             links += 1
-            if links > _MOST_LINKS:
+            if links > _MAX_LINKS:
                 raise _UnsafeError("too many symbolic links")
             target = os.readlink(f"{self._root}{path}/{name}")
             path = "" if target.startswith("/") else path

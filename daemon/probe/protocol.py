@@ -22,19 +22,19 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from iowarden.collectors.json_text import MOST_DEPTH, is_deep
+from iowarden.collectors.json_text import MAX_DEPTH, is_deep
 
 _T = TypeVar("_T")
 
 VERSION = 1
 LENGTH_BYTES = 4
-MOST_REQUEST_BYTES = 64 * 1024
+MAX_REQUEST_BYTES = 64 * 1024
 """Limit of a frame from the daemon; the longest allowed argument list takes a tenth of it."""
-MOST_REPLY_BYTES = 8 * 1024 * 1024
+MAX_REPLY_BYTES = 8 * 1024 * 1024
 """Limit of a frame from the probe, unless the request sets a lower one."""
-MOST_DEADLINE_SECONDS = 600.0
-MOST_ARGUMENTS = 64
-_MOST_INTEGER = 2**63
+MAX_DEADLINE_SECONDS = 600.0
+MAX_ARGUMENTS = 64
+_MAX_INTEGER = 2**63
 
 
 class Outcome(enum.StrEnum):
@@ -71,7 +71,7 @@ class Request:
     verb: str
     arguments: tuple[str, ...] = ()
     deadline_seconds: float = 30.0
-    limit_bytes: int = MOST_REPLY_BYTES
+    limit_bytes: int = MAX_REPLY_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Decoder:
 
     def __init__(self, most_bytes: int) -> None:
         """Accept frames of at most `most_bytes`."""
-        self._most_bytes = most_bytes
+        self._max_bytes = most_bytes
         self._buffer = bytearray()
 
     def feed(self, received: bytes) -> list[Message]:
@@ -155,9 +155,9 @@ class Decoder:
         at = 0
         while len(self._buffer) - at >= LENGTH_BYTES:
             size = int.from_bytes(self._buffer[at : at + LENGTH_BYTES], "big")
-            if size > self._most_bytes:
+            if size > self._max_bytes:
                 raise ProtocolError(
-                    f"expected a frame of at most {self._most_bytes} bytes, got {size}"
+                    f"expected a frame of at most {self._max_bytes} bytes, got {size}"
                 )
             end = at + LENGTH_BYTES + size
             if len(self._buffer) < end:
@@ -177,7 +177,7 @@ def decode(body: bytes) -> Message:
     try:
         text = body.decode()
         if is_deep(text):
-            raise ValueError(f"expected at most {MOST_DEPTH} nested brackets")
+            raise ValueError(f"expected at most {MAX_DEPTH} nested brackets")
         return _message(json.loads(text, parse_constant=_refuse, parse_float=_finite))
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise ProtocolError(
@@ -210,14 +210,14 @@ def _message(found: Any) -> Message:  # noqa: ANN401 - whatever the other side s
         return StuckNow(_all_stuck(found["stuck"]))
     if "verb" in found:
         deadline = _number(found, "deadline_seconds", 30.0)
-        limit = _field(found, "limit_bytes", int, MOST_REPLY_BYTES)
-        if not 0 < deadline <= MOST_DEADLINE_SECONDS:
-            raise ValueError(f"'deadline_seconds': expected up to {MOST_DEADLINE_SECONDS:.0f}")
-        if not 0 < limit <= MOST_REPLY_BYTES:
-            raise ValueError(f"'limit_bytes': expected up to {MOST_REPLY_BYTES}")
+        limit = _field(found, "limit_bytes", int, MAX_REPLY_BYTES)
+        if not 0 < deadline <= MAX_DEADLINE_SECONDS:
+            raise ValueError(f"'deadline_seconds': expected up to {MAX_DEADLINE_SECONDS:.0f}")
+        if not 0 < limit <= MAX_REPLY_BYTES:
+            raise ValueError(f"'limit_bytes': expected up to {MAX_REPLY_BYTES}")
         arguments = _texts(found.get("arguments", []), "arguments")
-        if len(arguments) > MOST_ARGUMENTS:
-            raise ValueError(f"'arguments': expected up to {MOST_ARGUMENTS}")
+        if len(arguments) > MAX_ARGUMENTS:
+            raise ValueError(f"'arguments': expected up to {MAX_ARGUMENTS}")
         return Request(
             _field(found, "id", int), _field(found, "verb", str), arguments, deadline, limit
         )
@@ -299,6 +299,6 @@ def _texts(found: Any, name: str) -> tuple[str, ...]:  # noqa: ANN401 - whatever
 def _expect(value: Any, cls: type[_T], what: str) -> _T:  # noqa: ANN401 - whatever was sent
     if not isinstance(value, cls) or (isinstance(value, bool) and cls is int):
         raise TypeError(f"{what}: expected {cls.__name__}, got {value!r:.60}")
-    if isinstance(value, int) and abs(value) >= _MOST_INTEGER:
+    if isinstance(value, int) and abs(value) >= _MAX_INTEGER:
         raise ValueError(f"{what}: expected an integer of at most 64 bits, got a larger one")
     return value

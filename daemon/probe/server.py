@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 IDLE_SECONDS = 30.0
 STOP_SECONDS = 2.0
-MOST_CONNECTIONS = 8
+MAX_CONNECTIONS = 8
 _ACCEPT_AGAIN_SECONDS = 1.0
 _NEVER = float("inf")
 
@@ -124,8 +124,8 @@ class Server:
         user = taken.peer()
         if user not in self._users:
             self.log.refuse(f"a connection from user {user}: expected root or iowarden")
-        elif len(self._connections) >= MOST_CONNECTIONS:
-            self.log.refuse(f"a connection from user {user}: {MOST_CONNECTIONS} are already open")
+        elif len(self._connections) >= MAX_CONNECTIONS:
+            self.log.refuse(f"a connection from user {user}: {MAX_CONNECTIONS} are already open")
         else:
             self._connections.add(taken)
             self._watch(stream, partial(self._serve, taken))
@@ -234,7 +234,7 @@ class Server:
             value = {"programs": self._jobs.programs(anew=True)}
             self._send(each, Answer(request.identifier, Outcome.DONE, value=value))
             return
-        if each.descriptors() >= connection.MOST_DESCRIPTORS:
+        if each.descriptors() >= connection.MAX_DESCRIPTORS:
             raise RefusedError("earlier descriptors were not received yet")
         try:
             descriptor = os.open(_KMSG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NAME = "stuck.json"
 _BOOT_PATH = "/proc/sys/kernel/random/boot_id"
-_MOST_BYTES = 16 * 1024 * 1024
+_MAX_BYTES = 16 * 1024 * 1024
 """Limit: a hundred programs, each with two copies of the longest path, take 5 MiB."""
 
 
@@ -60,7 +60,7 @@ def read(directory: str, boot: str) -> list[Entry]:
     path = os.path.join(directory, NAME)
     try:
         with open(path, "rb") as file:
-            content = file.read(_MOST_BYTES)
+            content = file.read(_MAX_BYTES)
     except FileNotFoundError:
         return []
     try:

@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 DIRECTORIES = "/etc/iowarden/probe-directories"
 """The directories whose newest file may be requested: one path per line, '#' begins a comment."""
-MOST_DIRECTORIES_BYTES = 64 * 1024
-MOST_NAMES = 1_000_000
+MAX_DIRECTORIES_BYTES = 64 * 1024
+MAX_NAMES = 1_000_000
 
-MOST_ENTRIES = 5_000
-MOST_ENTRIES_BYTES = 2 * 1024 * 1024
+MAX_ENTRIES = 5_000
+MAX_ENTRIES_BYTES = 2 * 1024 * 1024
 """As JSON; a storm of kernel messages is split over several answers."""
-MOST_MESSAGE_BYTES = 4096
+MAX_MESSAGE_BYTES = 4096
 """Kernel: a record of printk has at most 2 KiB, but a journal may contain anything."""
 FIRST_SECONDS = 24 * 3600.0
 """How far back the journal is read without a cursor."""
 
 _OWN_MOUNTS = "/proc/self/mountinfo"
-_MOST_PATH_BYTES = 4095
+_MAX_PATH_BYTES = 4095
 """PATH_MAX of linux/limits.h, less the NUL at the end."""
 _CURSOR = re.compile(
     r"s=(?P<sequence>[0-9a-f]{32});i=(?P<number>[0-9a-f]{1,16});b=[0-9a-f]{32};m=[0-9a-f]{1,16}"
@@ -59,7 +59,7 @@ def refusal(verb: str, arguments: tuple[str, ...]) -> str:
             return f"'{verb}': expected a cursor of the journal or '', got {argument!r:.80}"
         if kind in {"PATH", "DIR"} and not _normal(argument):
             return (
-                f"'{verb}': expected an absolute path of up to {_MOST_PATH_BYTES} bytes, without"
+                f"'{verb}': expected an absolute path of up to {_MAX_PATH_BYTES} bytes, without"
                 f" '.', '..', '//' or '/' at the end, got {argument!r:.80}"
             )
     return ""
@@ -72,7 +72,7 @@ def _normal(path: str) -> bool:
         return False
     # POSIX leaves '//' at the beginning to the system, and normpath leaves it unchanged.
     return (
-        0 < size <= _MOST_PATH_BYTES
+        0 < size <= _MAX_PATH_BYTES
         and path.startswith("/")
         and not path.startswith("//")
         and "\0" not in path
@@ -127,7 +127,7 @@ def newest(
     arguments: tuple[str, ...],
     allowed: str = DIRECTORIES,
     owner: int = 0,
-    most_names: int = MOST_NAMES,
+    most_names: int = MAX_NAMES,
 ) -> dict[str, Any]:
     """Return the newest and the oldest regular file in a directory, by modification time.
 
@@ -192,11 +192,11 @@ def _allowed(path: str, owner: int) -> frozenset[str]:
                 f"'{path}': expected a file that only its owner, user {owner}, can write, got mode"
                 f" {stat.filemode(status.st_mode)} and owner {status.st_uid}; the file is ignored"
             )
-        content = os.read(descriptor, MOST_DIRECTORIES_BYTES + 1)
+        content = os.read(descriptor, MAX_DIRECTORIES_BYTES + 1)
     finally:
         os.close(descriptor)
-    if len(content) > MOST_DIRECTORIES_BYTES:
-        raise ValueError(f"'{path}': expected at most {MOST_DIRECTORIES_BYTES} bytes, got more")
+    if len(content) > MAX_DIRECTORIES_BYTES:
+        raise ValueError(f"'{path}': expected at most {MAX_DIRECTORIES_BYTES} bytes, got more")
     # Comments stay in the set: none is a path that could be requested.
     return frozenset(os.fsdecode(line).strip().rstrip("/") for line in content.split(b"\n"))
 
@@ -228,7 +228,7 @@ def journal(arguments: tuple[str, ...], directory: str | None = None) -> dict[st
     Source: systemd.journal-fields(7), sd_journal_seek_cursor(3), sd_journal_get_cursor(3).
     Units: 'monotonic_seconds' is the kernel's own time stamp, like in '/dev/kmsg';
     'realtime_seconds' is when journald received the line.
-    Limits: `MOST_ENTRIES`, `MOST_ENTRIES_BYTES`, then 'more'. 'gap': the cursor's own entry no
+    Limits: `MAX_ENTRIES`, `MAX_ENTRIES_BYTES`, then 'more'. 'gap': the cursor's own entry no
     longer exists, or an entry is damaged. The rest of a damaged file is skipped silently, like the
     library does. Errors: ValueError, OSError.
     """
@@ -256,7 +256,7 @@ def _entries(reader: Any, cursor: str) -> dict[str, Any]:  # noqa: ANN401 - it b
     # The underscored methods are those of the C class: the public one converts times to local
     # dates, and does not distinguish a step that fails from an entry that cannot be read.
     entries: list[dict[str, Any]] = []
-    left_bytes = MOST_ENTRIES_BYTES
+    left_bytes = MAX_ENTRIES_BYTES
     last, more, gap = cursor, False, bool(cursor)
     while reader._next():  # noqa: SLF001
         here = reader._get_cursor()  # noqa: SLF001
@@ -269,7 +269,7 @@ def _entries(reader: Any, cursor: str) -> dict[str, Any]:  # noqa: ANN401 - it b
             gap, last = True, here
             continue
         size_bytes = len(json.dumps(entry))
-        if len(entries) == MOST_ENTRIES or size_bytes > left_bytes:
+        if len(entries) == MAX_ENTRIES or size_bytes > left_bytes:
             more = True
             break
         left_bytes -= size_bytes
@@ -312,8 +312,8 @@ def _text(fields: Mapping[str, Any], name: str) -> str | None:
     if value is None:
         return None
     content: bytes = value[0] if isinstance(value, list) else value
-    text = content[:MOST_MESSAGE_BYTES].decode(errors="backslashreplace")
-    return text + ELLIPSIS if len(content) > MOST_MESSAGE_BYTES else text
+    text = content[:MAX_MESSAGE_BYTES].decode(errors="backslashreplace")
+    return text + ELLIPSIS if len(content) > MAX_MESSAGE_BYTES else text
 
 
 def _is_count(text: str) -> bool:

@@ -21,10 +21,10 @@ from iowarden.collectors.model import (
 )
 from iowarden.daemon.probe.protocol import (
     LENGTH_BYTES,
-    MOST_ARGUMENTS,
-    MOST_DEADLINE_SECONDS,
-    MOST_REPLY_BYTES,
-    MOST_REQUEST_BYTES,
+    MAX_ARGUMENTS,
+    MAX_DEADLINE_SECONDS,
+    MAX_REPLY_BYTES,
+    MAX_REQUEST_BYTES,
     VERSION,
     Answer,
     Cancel,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
     from iowarden.daemon.probe_client.connect import Connect
 
-MOST_WAITING = 48
+MAX_WAITING = 48
 """The probe accepts at most 64 per connection, including those that it has not killed yet."""
 
 _TEXTS = {
@@ -54,7 +54,7 @@ _TEXTS = {
     Outcome.BUSY: "the controller was busy until the deadline",
     Outcome.TIMEOUT: "timed out",
     Outcome.STUCK: "hangs in the kernel after SIGKILL",
-    Outcome.OVERFLOW: f"expected at most {MOST_REPLY_BYTES} bytes of output, got more; discarded",
+    Outcome.OVERFLOW: f"expected at most {MAX_REPLY_BYTES} bytes of output, got more; discarded",
     Outcome.FAILED: "failed",
     Outcome.CANCELLED: "was cancelled",
     Outcome.MISSING: "the program is not installed",
@@ -86,7 +86,7 @@ class Limits:
     """The probe reads nothing of what was sent."""
     pause_seconds: float = 1.0
     """Between two connection attempts; doubled while they fail."""
-    most_pause_seconds: float = 60.0
+    max_pause_seconds: float = 60.0
 
 
 LIMITS = Limits()
@@ -203,10 +203,10 @@ class Client:
     def _answer(
         self, verb: str, arguments: tuple[str, ...], deadline_seconds: float
     ) -> tuple[Answer, int]:
-        if not 0 < deadline_seconds <= MOST_DEADLINE_SECONDS or len(arguments) > MOST_ARGUMENTS:
+        if not 0 < deadline_seconds <= MAX_DEADLINE_SECONDS or len(arguments) > MAX_ARGUMENTS:
             raise ValueError(
-                f"'{verb}': expected a deadline up to {MOST_DEADLINE_SECONDS:.0f} s and up to"
-                f" {MOST_ARGUMENTS} arguments, got {deadline_seconds} and {len(arguments)}"
+                f"'{verb}': expected a deadline up to {MAX_DEADLINE_SECONDS:.0f} s and up to"
+                f" {MAX_ARGUMENTS} arguments, got {deadline_seconds} and {len(arguments)}"
             )
         start = self._clock()
         try:
@@ -239,11 +239,11 @@ class Client:
 
     def _post(self, verb: str, arguments: tuple[str, ...], deadline: float) -> _Call:
         with self._lock:
-            if self._closed or len(self._calls) >= MOST_WAITING:
+            if self._closed or len(self._calls) >= MAX_WAITING:
                 got = (
                     "iowarden is stopping"
                     if self._closed
-                    else f"{MOST_WAITING} requests already wait"
+                    else f"{MAX_WAITING} requests already wait"
                 )
                 raise ReadError(f"{_name(verb, arguments)}: not sent to the probe: {got}; {_AGAIN}")
             call = _Call(self._next, verb, arguments, deadline)
@@ -377,8 +377,8 @@ class Client:
             self._end(call.identifier, error=ReadError(f"{text}; {_AGAIN}"))
             return
         frame = encode(Request(call.identifier, call.verb, call.arguments, left))
-        if len(frame) > LENGTH_BYTES + MOST_REQUEST_BYTES:
-            text = f"{what}: expected at most {MOST_REQUEST_BYTES} bytes, got {len(frame)}"
+        if len(frame) > LENGTH_BYTES + MAX_REQUEST_BYTES:
+            text = f"{what}: expected at most {MAX_REQUEST_BYTES} bytes, got {len(frame)}"
             self._end(call.identifier, error=ReadError(f"{text}; shorten the arguments"))
             return
         call.sent_at = now
@@ -474,7 +474,7 @@ class Client:
         for call in calls:
             text = (
                 f"{_name(call.verb, call.arguments)}: {self.problem}; will retry with the next"
-                f" request, at most {self._limits.most_pause_seconds:.0f} s after the last attempt"
+                f" request, at most {self._limits.max_pause_seconds:.0f} s after the last attempt"
             )
             self._end(call.identifier, error=(AbsentError if self._absent else ReadError)(text))
 
@@ -484,7 +484,7 @@ class Client:
         if self.connected and self._transport is not None:
             start = self._transport.began_at
         self._retry_at = start + self._pause_seconds
-        self._pause_seconds = min(self._pause_seconds * 2, self._limits.most_pause_seconds)
+        self._pause_seconds = min(self._pause_seconds * 2, self._limits.max_pause_seconds)
 
     def _drop(self) -> None:
         self.connected = False

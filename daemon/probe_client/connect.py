@@ -12,7 +12,7 @@ from collections.abc import Callable
 Connect = Callable[[], socket.socket]
 """Returns a new connected stream socket. Errors: OSError; FileNotFoundError: there is no probe."""
 
-_MOST_CHILDREN = 3
+_MAX_CHILDREN = 3
 
 
 def at(path: str) -> Connect:
@@ -37,13 +37,13 @@ def spawn(runtime_directory: str, *options: str) -> Connect:
 
     The child has its own session, so that Ctrl-C reaches only the daemon; it ends with its
     connection. `options` are further command line options.
-    Limits: no further one is started while `_MOST_CHILDREN` are still running.
+    Limits: no further one is started while `_MAX_CHILDREN` are still running.
     """
     children: list[subprocess.Popen[bytes]] = []
 
     def connect() -> socket.socket:
         children[:] = [child for child in children if child.poll() is None]
-        if len(children) >= _MOST_CHILDREN:
+        if len(children) >= _MAX_CHILDREN:
             pids = ", ".join(str(child.pid) for child in children)
             for child in children:
                 child.kill()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 VERBS = ("run", "tasks", "journal", "newest", "statvfs", "kmsg")
 UNREACHABLE = "unreachable"
 """Used instead of an outcome: there was no connection, or it broke before the answer."""
-_MOST_CHARACTERS = 500
+_MAX_CHARACTERS = 500
 _OUTCOMES = (*(outcome.value for outcome in Outcome), UNREACHABLE)
 
 _UP = Family(
@@ -111,4 +111,4 @@ def _labels(stuck: Stuck) -> list[Labels]:
 
 def printable(text: str) -> str:
     """Return text that is safe to print and not too long: it may come from any source."""
-    return text[:_MOST_CHARACTERS].encode(errors="backslashreplace").decode()
+    return text[:_MAX_CHARACTERS].encode(errors="backslashreplace").decode()

@@ -9,7 +9,7 @@ import selectors
 import socket
 from typing import TYPE_CHECKING
 
-from iowarden.daemon.probe.protocol import MOST_REPLY_BYTES, Decoder
+from iowarden.daemon.probe.protocol import MAX_REPLY_BYTES, Decoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ class Transport:
         self._stream = stream
         self._selector = selector
         self._clock = clock
-        self._decoder = Decoder(MOST_REPLY_BYTES)
+        self._decoder = Decoder(MAX_REPLY_BYTES)
         self._outgoing = bytearray()
         self._descriptor = -1
         self.began_at = self.sent_at = self.heard_at = clock()

@@ -39,7 +39,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "mails": ("at", "subject", "text"),
 }
 """Keys of the items in each section."""
-LIMIT_CHARACTERS = 1024 * 1024
+MAX_CHARACTERS = 1024 * 1024
 TOLERANCE_SECONDS = 1.0
 """Rules are evaluated at the next frame."""
 
@@ -90,7 +90,7 @@ class Expected:
 class Expectation:
     """All expected results by section; a section that is missing is not compared."""
 
-    least: Severity
+    min_severity: Severity
     sections: Mapping[str, tuple[Expected, ...]]
     notes: tuple[str, ...] = ()
     """Notes on renamed names in the file, with line and column; the new names are expected."""
@@ -221,7 +221,7 @@ def differences(expectation: Expectation, told: Sequence[Told]) -> list[str]:
             each
             for each in told
             if each.section == section
-            and each.severity >= expectation.least
+            and each.severity >= expectation.min_severity
             and (pending or each.fields.get("state") != "pending")
         ]
         compared = list(_compared(expected, happened))

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from iowarden.rules.promql import evaluator
     from iowarden.rules.topology.inventory import Covered
 
-MOST_QUERY_CHARACTERS = 4096
+MAX_QUERY_CHARACTERS = 4096
 """Limit of a query's length: the loop thread evaluates it."""
 QUERY_WORK, QUERY_COST = 2_000_000, 20_000
 """Work limit of all queries of one second, and the minimum charge per query, in units of the rule
@@ -175,8 +175,8 @@ class Desk:
                 return self._forget(command, now)
             case "query":
                 text = json_codec.text(command.arguments, "expression")
-                if len(text) > MOST_QUERY_CHARACTERS:
-                    raise ValueError(f"query: expected at most {MOST_QUERY_CHARACTERS} characters")
+                if len(text) > MAX_QUERY_CHARACTERS:
+                    raise ValueError(f"query: expected at most {MAX_QUERY_CHARACTERS} characters")
                 return answers.result(self._look(text, now), realtime(now))
         raise ValueError(f"unknown command '{command.name:.60}'")
 

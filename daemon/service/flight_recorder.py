@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping
 
 KEPT_SECONDS = 600.0
-MOST_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
 """Limit of memory use."""
 SHARED_SECONDS = 10.0
 """Incidents that become critical within this time share one file."""
-MOST_FILES = 20
-MOST_FILES_BYTES = 100 * 1024 * 1024
+MAX_FILES = 20
+MAX_FILES_BYTES = 100 * 1024 * 1024
 DIRECTORY = "flights"
 """Directory, below the state directory."""
 SUFFIX = ".tar.gz"
@@ -83,12 +83,12 @@ class Flight:
         self,
         page_size_bytes: int,
         kept_seconds: float = KEPT_SECONDS,
-        most_bytes: int = MOST_BYTES,
+        most_bytes: int = MAX_BYTES,
     ) -> None:
         """Start empty."""
         self.page_size_bytes = page_size_bytes
         self._kept_seconds = kept_seconds
-        self._most_bytes = most_bytes
+        self._max_bytes = most_bytes
         self._lock = threading.Lock()
         self._changes = Changes()
         self._uevents = ""
@@ -118,7 +118,7 @@ class Flight:
             self._uevents = ""
             self._packed += self._packer.compress(_packed(step))
             self._frames += 1
-            if self._frames < _BLOCK_FRAMES and len(self._packed) < self._most_bytes // 8:
+            if self._frames < _BLOCK_FRAMES and len(self._packed) < self._max_bytes // 8:
                 return
             self._packed += self._packer.flush()
             self._blocks.append(_Block(monotonic_seconds, bytes(self._packed)))
@@ -160,7 +160,7 @@ class Flight:
     def _forget(self, before_seconds: float) -> None:
         """Drop data that is too old, or beyond the memory limit."""
         while self._blocks and (
-            self._blocks[0].last_seconds < before_seconds or self.size_bytes() > self._most_bytes
+            self._blocks[0].last_seconds < before_seconds or self.size_bytes() > self._max_bytes
         ):
             block = self._blocks.popleft()
             self._blocks_bytes -= len(block.data)
@@ -277,7 +277,7 @@ def _keep_newest(directory: str, path: str) -> None:
     others = sorted(found.keys() - {path}, key=lambda other: -found[other].st_mtime_ns)
     for count, other in enumerate((path, *others), 1):
         bytes_total += found[other].st_size
-        if count > MOST_FILES or (bytes_total > MOST_FILES_BYTES and count > 1):
+        if count > MAX_FILES or (bytes_total > MAX_FILES_BYTES and count > 1):
             os.unlink(other)
 
 

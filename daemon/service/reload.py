@@ -29,7 +29,7 @@ NEEDS_RESTART = (
 )
 """Settings that take effect only after a restart."""
 HUNG_SECONDS = 10.0
-MOST_PROBLEMS = 10
+MAX_PROBLEMS = 10
 """Limit of logged problems of a refused configuration."""
 
 
@@ -150,8 +150,8 @@ class Reloader:
         self._is_good = False
         self.refusal = problems[0]
         at = self._clock.realtime(self._clock.now())
-        self.refused = documents.RefusedReload(at, tuple(problems[:MOST_PROBLEMS]))
-        for problem in problems[:MOST_PROBLEMS]:
+        self.refused = documents.RefusedReload(at, tuple(problems[:MAX_PROBLEMS]))
+        for problem in problems[:MAX_PROBLEMS]:
             self._log.send(
                 journal.CONFIGURATION, 3, f"{problem}; the previous configuration stays in force"
             )

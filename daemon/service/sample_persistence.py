@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SAVE_SECONDS = 240.0
 """Shorter than the look-back of five minutes, so that the gap after a kill is bridged."""
-MOST_SECONDS = 600.0
+MAX_SECONDS = 600.0
 """Limit of samples handed over at once: a copy of them waits in memory."""
 HUNG_SECONDS = 10.0
 
@@ -143,7 +143,7 @@ class Tails:
             return
         self._tried = now
         since = max(self._saved, now - max(retention.values()))
-        until = min(now, since + MOST_SECONDS)
+        until = min(now, since + MAX_SECONDS)
         watched = replace(self._engine.hub.watched(), until_seconds=until)
         rows = self._engine.hub.store.tail(since, until)
         self._store.save(Tail(rows, watched, until, wall_ahead_seconds, retention))

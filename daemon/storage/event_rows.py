@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 OWN = "iowarden"
 """Source of iowarden's own messages; the source of an event is the log that reported it."""
-MOST_EVENTS = 200_000
-MOST_AGE_SECONDS = 3 * 366 * 86_400.0
-LEAST_EVENTS = 20_000
+MAX_EVENTS = 200_000
+MAX_AGE_SECONDS = 3 * 366 * 86_400.0
+MIN_EVENTS = 20_000
 """When the file is too large, this many events stay as long as something else can be deleted."""
-MOST_TEXT_CHARACTERS = 1000
-MOST_NAME_CHARACTERS = 200
+MAX_TEXT_CHARACTERS = 1000
+MAX_NAME_CHARACTERS = 200
 _PRUNED_AT_ONCE = 2000
 """Limit of events deleted with one write: more than a write adds in the long run."""
 _SLACK = 1000
 """Excess over MOST_EVENTS above which the rows are counted."""
-_MOST_COUNT = 2**63 - 1
+_MAX_COUNT = 2**63 - 1
 
 TABLES = (
     """
@@ -114,12 +114,12 @@ class Table:
     def __init__(self, file: sqlite.Database) -> None:
         self._run = file.run
         self._run_many = file.run_many
-        self._most: int | None = None
+        self._max_rows: int | None = None
         """Upper bound of the number of rows; None: not counted yet."""
 
     def forget(self) -> None:
         """Count again: a transaction failed."""
-        self._most = None
+        self._max_rows = None
 
     def write(self, rows: Sequence[EventLine]) -> None:
         """Write rows, and delete the oldest or excess ones, up to the limit of one write."""
@@ -132,22 +132,24 @@ class Table:
         self._run(
             "DELETE FROM event WHERE rowid IN (SELECT rowid FROM event WHERE realtime_seconds >= ?"
             " AND realtime_seconds < ? ORDER BY realtime_seconds LIMIT ?)",
-            (PLAUSIBLE_SECONDS, min(newest, time.time()) - MOST_AGE_SECONDS, _PRUNED_AT_ONCE),
+            (PLAUSIBLE_SECONDS, min(newest, time.time()) - MAX_AGE_SECONDS, _PRUNED_AT_ONCE),
         )
-        if self._most is not None:
-            self._most += len(rows)
-        if self._most is None or self._most > MOST_EVENTS + _SLACK:
-            self._most = self._count()
-        if self._most > MOST_EVENTS:
-            self._most -= self._delete(min(self._most - MOST_EVENTS, _PRUNED_AT_ONCE + len(rows)))
+        if self._max_rows is not None:
+            self._max_rows += len(rows)
+        if self._max_rows is None or self._max_rows > MAX_EVENTS + _SLACK:
+            self._max_rows = self._count()
+        if self._max_rows > MAX_EVENTS:
+            self._max_rows -= self._delete(
+                min(self._max_rows - MAX_EVENTS, _PRUNED_AT_ONCE + len(rows))
+            )
 
     def clear(self, least: int) -> bool:
         """Delete the oldest tenth, but leave `least` rows; return whether there were more."""
-        self._most = self._count()
-        count = min(max(self._most // 10, 1), self._most - least)
+        self._max_rows = self._count()
+        count = min(max(self._max_rows // 10, 1), self._max_rows - least)
         if count <= 0:
             return False
-        self._most -= self._delete(count)
+        self._max_rows -= self._delete(count)
         return True
 
     def _count(self) -> int:
@@ -185,10 +187,10 @@ def _values(row: EventLine) -> tuple[object, ...]:
     names = (row.object, row.incident, row.source, row.kind, row.device, row.disk)
     return (
         _moment(row.at_seconds),
-        sqlite.encodable(row.severity[:MOST_NAME_CHARACTERS]),
-        sqlite.encodable(row.text[:MOST_TEXT_CHARACTERS]),
-        *(sqlite.encodable(name[:MOST_NAME_CHARACTERS]) for name in names),
-        min(max(row.count, 0), _MOST_COUNT),
+        sqlite.encodable(row.severity[:MAX_NAME_CHARACTERS]),
+        sqlite.encodable(row.text[:MAX_TEXT_CHARACTERS]),
+        *(sqlite.encodable(name[:MAX_NAME_CHARACTERS]) for name in names),
+        min(max(row.count, 0), _MAX_COUNT),
         sqlite.encodable(row.key),
     )
 

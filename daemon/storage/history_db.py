@@ -24,7 +24,7 @@ from iowarden.collectors.model import trace
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.storage import chunks, event_rows, sqlite
 from iowarden.rules.alerting.staleness import Watched
-from iowarden.rules.promql.store import LONG_SECONDS, MOST_SAMPLES, WHOLE_SECONDS, Row, thin
+from iowarden.rules.promql.store import LONG_SECONDS, MAX_SAMPLES, WHOLE_SECONDS, Row, thin
 from iowarden.rules.renames import NAMES, Kind, Renames
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from iowarden.daemon.control.documents import EventLine
 
 RETRY_SECONDS = 240.0
-MOST_BYTES = 256_000_000
-MOST_WAITING = 100_000
+MAX_BYTES = 256_000_000
+MAX_WAITING = 100_000
 """Limit of values that wait to be written: six polls of 500 drives."""
-MOST_WAITING_EVENTS = 10_000
+MAX_WAITING_EVENTS = 10_000
 _DAY_SECONDS = 86_400
 _CLEARED_RATIO = 0.9
 """Share of the allowed bytes that remains when the oldest data is deleted."""
@@ -186,7 +186,7 @@ class History:
         post: Callable[[object], object],
         *,
         retry_seconds: float = RETRY_SECONDS,
-        most_bytes: int = MOST_BYTES,
+        most_bytes: int = MAX_BYTES,
         names: Renames = NAMES,
     ) -> None:
         """Start the thread; it does nothing until a request. `post` takes its replies."""
@@ -195,7 +195,7 @@ class History:
         self._path = path
         self._post = post
         self._retry_seconds = retry_seconds
-        self._most_bytes = most_bytes
+        self._max_bytes = most_bytes
         self._names = names
         self._changed = threading.Condition()
         self._asked = _Work()
@@ -236,7 +236,7 @@ class History:
         with self._changed:
             waiting = self._asked.notes
             waiting.append((realtime_seconds, values))
-            while sum(len(found) for _, found in waiting) > MOST_WAITING:
+            while sum(len(found) for _, found in waiting) > MAX_WAITING:
                 self.lost_total += len(waiting.pop(0)[1])
             self._changed.notify()
 
@@ -253,7 +253,7 @@ class History:
         for key, row in rows.items():
             waiting.pop(key, None)
             waiting[key] = row
-        while len(waiting) > MOST_WAITING_EVENTS:
+        while len(waiting) > MAX_WAITING_EVENTS:
             del waiting[next(iter(waiting))]
             self.lost_total += 1
 
@@ -340,7 +340,7 @@ class History:
         if asked.writes:
             copied = file.copy()
             file.write(self._number, asked)
-            file.clear(self._most_bytes)
+            file.clear(self._max_bytes)
         return copied
 
     def _open(self, *, create: bool) -> str:
@@ -417,7 +417,7 @@ class _File:
             if run not in runs or kept <= 0 or last + runs[run][1] < latest - kept:
                 continue
             count += samples
-            if count > MOST_SAMPLES:
+            if count > MAX_SAMPLES:
                 break
             old = kept > LONG_SECONDS and last + runs[run][1] < latest - WHOLE_SECONDS
             found.append((stored, data, runs[run][1], old and not thinned))
@@ -503,7 +503,7 @@ class _File:
             for row, data in old.fetchall():
                 self._thin(row, name, data)
         (total,) = self._run("SELECT TOTAL(samples) FROM chunk").fetchone()
-        while total > MOST_SAMPLES:
+        while total > MAX_SAMPLES:
             row, samples = self._run(
                 "SELECT rowid, samples FROM chunk ORDER BY rowid LIMIT 1"
             ).fetchone()
@@ -588,7 +588,7 @@ class _File:
         return (pages - free) * size
 
     def _clear_oldest(self) -> bool:
-        if self._events.clear(event_rows.LEAST_EVENTS):
+        if self._events.clear(event_rows.MIN_EVENTS):
             return True
         (day,) = self._run("SELECT MIN(day) FROM daily").fetchone()
         if day is not None:

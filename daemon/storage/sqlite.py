@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 FAULTS = (sqlite3.Error, OSError)
-MOST_COPIES = 2
+MAX_COPIES = 2
 """Limit of copies from before conversions to newer versions."""
-MOST_TEXTS = 20
+MAX_TEXTS = 20
 _COPY, _TEXT = ".before-v", ".json"
 _TEXT_NAME = re.compile(r".+\.([a-z_]+)(?:\.v[0-9]+)?-([0-9]+T[0-9]+Z)\.json")
 _LOCK_SECONDS = 0.5
@@ -127,7 +127,7 @@ class Database:
                 for columns in [_columns(wanted, table)]
             )
 
-    def copy(self, version: int, most_copies: int = MOST_COPIES) -> str:
+    def copy(self, version: int, most_copies: int = MAX_COPIES) -> str:
         """Copy the file before a version changes it; return the copy's path.
 
         The oldest copies are deleted.
@@ -252,7 +252,7 @@ def set_aside(path: str, kind: Kind, reason: str, what: str = "corrupt") -> tupl
     ), aside
 
 
-def write_text(path: str, name: str, text: str, most_files: int = MOST_TEXTS) -> str:
+def write_text(path: str, name: str, text: str, most_files: int = MAX_TEXTS) -> str:
     """Save the unreadable part of a file as text next to it; return its path.
 
     The oldest such texts are deleted. Errors: OSError.

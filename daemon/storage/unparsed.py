@@ -1,8 +1,8 @@
 """Saves kernel text that no parser understood, for a bug report (see also `redaction`).
 
 Each text is a file '<source>-<n>.txt' with a header of lines '<name>: <value>', an empty line, and
-the bytes as read. Limits: `TEXT_BYTES` per text, `MOST_FILES` per collector, `ALL_BYTES` in total;
-the oldest are deleted. Per collector and run, only the first `MOST_FILES` kinds of error are saved.
+the bytes as read. Limits: `TEXT_BYTES` per text, `MAX_FILES` per collector, `ALL_BYTES` in total;
+the oldest are deleted. Per collector and run, only the first `MAX_FILES` kinds of error are saved.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 DIRECTORY = "unparsed"
 """Directory, below the state directory."""
 TEXT_BYTES = 65_536
-MOST_FILES = 5
+MAX_FILES = 5
 ALL_BYTES = 2 * 1024 * 1024
-MOST_WAITING = 16
+MAX_WAITING = 16
 _NAME = re.compile(r"([a-z0-9_]+)-([0-9]{1,9})\.txt", re.ASCII)
 _DRAFT = "draft"
 
@@ -52,7 +52,7 @@ class Unparsed:
         self._version = version
         self._kernel = os.uname().release if kernel is None else kernel
         self._kinds: dict[str, set[str]] = {}
-        self._waiting: Queue[tuple[str, bytes]] = Queue(MOST_WAITING)
+        self._waiting: Queue[tuple[str, bytes]] = Queue(MAX_WAITING)
         threading.Thread(target=self._run, name="unparsed", daemon=True).start()
 
     def keep(self, reading: Reading[object], realtime_seconds: float) -> None:
@@ -60,7 +60,7 @@ class Unparsed:
         kinds = self._kinds.setdefault(reading.source, set())
         # Numbers change each second and make no new kind.
         kind = re.sub(r"\d+", "0", reading.error)
-        if kind in kinds or len(kinds) >= MOST_FILES:
+        if kind in kinds or len(kinds) >= MAX_FILES:
             return
         try:
             content = self._head(reading, realtime_seconds) + reading.text[:TEXT_BYTES]
@@ -128,7 +128,7 @@ def _remove_oldest(directory: str) -> None:
     bytes_total = sum(status.st_size for status in found.values())
     left = Counter(source for source, _ in found)
     for key in sorted(found, key=lambda key: (found[key].st_mtime, key[1])):
-        if left[key[0]] > MOST_FILES or bytes_total > ALL_BYTES:
+        if left[key[0]] > MAX_FILES or bytes_total > ALL_BYTES:
             os.unlink(os.path.join(directory, f"{key[0]}-{key[1]}.txt"))
             left[key[0]] -= 1
             bytes_total -= found[key].st_size

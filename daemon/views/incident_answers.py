@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from iowarden.rules.incidents.model import Incident, Member
     from iowarden.rules.topology.inventory import Covered
 
-MOST_EVENTS = 5000
+MAX_EVENTS = 5000
 """Of one reply."""
 SHOWN_EVENTS = 20
 """Of an incident."""
-MOST_NAMED = 24
+MAX_NAMED = 24
 
 
 def wanted(asked: documents.AskEvents, found: Covered | None) -> Wanted:
@@ -40,7 +40,7 @@ def wanted(asked: documents.AskEvents, found: Covered | None) -> Wanted:
     if found is not None:
         about = found.disk
         devices = tuple(dict.fromkeys(name for name in (found.device, *found.leaves) if name))
-    return Wanted(replace(asked, last=min(max(asked.last, 0), MOST_EVENTS), disk=about), devices)
+    return Wanted(replace(asked, last=min(max(asked.last, 0), MAX_EVENTS), disk=about), devices)
 
 
 def events(
@@ -89,9 +89,9 @@ def find(known: Known, said: str) -> Incident:
     among = matches or there
     named = ", ".join(
         f"{i.identifier} ({i.object}{', closed' if i.closed_seconds is not None else ''})"
-        for i in among[:MOST_NAMED]
+        for i in among[:MAX_NAMED]
     )
-    more = f" and {len(among) - MOST_NAMED} more" if len(among) > MOST_NAMED else ""
+    more = f" and {len(among) - MAX_NAMED} more" if len(among) > MAX_NAMED else ""
     what = "a unique identifier" if matches else "the identifier of one, or its beginning"
     raise ValueError(
         f"incident: expected {what}, got '{said:.60}'; incidents: {named or 'none'}{more}"

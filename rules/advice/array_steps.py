@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.rules.advice.facts import Facts, Kind, Membership
 from iowarden.rules.advice.map_steps import paths
-from iowarden.rules.advice.step import MOST_DISKS, Step, counted
+from iowarden.rules.advice.step import MAX_DISKS, Step, counted
 from iowarden.rules.topology.redundancy import BUILDING
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def show_array(step: Step) -> list[str]:
             members.append(f"{gone} missing")
         of = f"{name} ({array.level})" if array.level else name
         if members:
-            lines.append(f"Members of {of}: {'; '.join(members[:MOST_DISKS])}.")
+            lines.append(f"Members of {of}: {'; '.join(members[:MAX_DISKS])}.")
         lines += [
             "The full state of the array:",
             "  cat /proc/mdstat",
@@ -195,7 +195,7 @@ def examine(step: Step) -> list[str]:
         array = step.facts.of.map.arrays.get(name)
         there = [m.device for m in (array.members if array else ()) if step.facts.device(m.device)]
         if there:
-            nodes = " ".join(quote(step.facts.node(each)) for each in sorted(there)[:MOST_DISKS])
+            nodes = " ".join(quote(step.facts.node(each)) for each in sorted(there)[:MAX_DISKS])
             lines += [
                 f"The superblocks of the members of {name} (compare 'Events'; this only reads):",
                 f"  mdadm --examine {nodes}",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from iowarden.rules.advice.controller_programs import asked
 from iowarden.rules.advice.facts import DISKS, MAPPED, Facts, Kind
 from iowarden.rules.advice.map_steps import paths
-from iowarden.rules.advice.step import MOST_DISKS, Step, listed
+from iowarden.rules.advice.step import MAX_DISKS, Step, listed
 from iowarden.rules.topology.device_identity import Identity
 from iowarden.rules.topology.event_location import smart_way
 from iowarden.rules.topology.slot_map import Place
@@ -41,7 +41,7 @@ def kernel_log(step: Step) -> list[str]:
     if step.kind is Kind.MD:  # messages about lost members name its disks
         for device in step.disks():
             names |= dict.fromkeys(_logged(step.facts, device))
-    shown = list(names)[:MOST_DISKS]
+    shown = list(names)[:MAX_DISKS]
     if not shown:
         return ["The latest kernel messages:", "  dmesg -T | tail -50"]
     of = step.adapter or step.whole()
@@ -73,9 +73,7 @@ def kernel_state(step: Step) -> list[str]:
     step = step.widened()
     if step.adapter:
         files = [
-            each
-            for device in step.disks()[:MOST_DISKS]
-            for each in _state_files(step.facts, device)
+            each for device in step.disks()[:MAX_DISKS] for each in _state_files(step.facts, device)
         ]
         files = [each for each in files if "/state" in each]
         if not files:
@@ -222,7 +220,7 @@ def stands_on(step: Step) -> list[str]:
     below = [each for each in step.disks() if each.name != device.name]
     if not below:
         return []
-    shown = "; ".join(step.facts.shown(each) for each in below[:MOST_DISKS])
+    shown = "; ".join(step.facts.shown(each) for each in below[:MAX_DISKS])
     return [
         f"{step.shown()} is built on {shown}.",
         f"  lsblk -s {quote(step.facts.node(device.name))}",

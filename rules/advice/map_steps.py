@@ -14,7 +14,7 @@ from iowarden.rules.advice.step import About, Step, counted, listed
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device
 
-MOST_MAPS = 8
+MAX_MAPS = 8
 """Multipath maps whose paths are shown one by one."""
 
 
@@ -35,7 +35,7 @@ def paths(step: Step) -> list[str]:
     named = (About(labels).name for labels in step.about.others)
     maps = (_map_of(step, step.facts.device(each)) for each in named if each)
     others = {m.dm_name or m.name: None for m in maps if m is not None and m is not of_map}
-    if len(others) >= MOST_MAPS:
+    if len(others) >= MAX_MAPS:
         of_all = f"Paths of {len(others)} other maps have faults as well; all maps:"
         return [*found, of_all, "  multipath -ll"]
     if others:

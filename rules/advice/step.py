@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.block_devices import Device
 
-MOST_DISKS = 24
+MAX_DISKS = 24
 """Disks of an adapter, and members of an array, that a step names."""
 
 
@@ -108,8 +108,8 @@ class Step:
 def listed(names: Iterable[str]) -> str:
     """Return names separated by commas; of many the first, and the number of the others."""
     found = list(dict.fromkeys(names))
-    more = len(found) - MOST_DISKS
-    return ", ".join(found[:MOST_DISKS]) + (f" and {more} more" if more > 0 else "")
+    more = len(found) - MAX_DISKS
+    return ", ".join(found[:MAX_DISKS]) + (f" and {more} more" if more > 0 else "")
 
 
 def counted(number: int, what: str) -> str:

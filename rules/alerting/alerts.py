@@ -43,7 +43,7 @@ REDUNDANCY = "redundancy left"
 """Annotation of alerts about arrays and their disks: NONE_LEFT or LEFT (rules/faults.py), absent
 if unknown. No rule can set it: it is not a valid label name.
 """
-MOST_SHOWN_LABELS = 3
+MAX_SHOWN_LABELS = 3
 """Shown in place of a summary if the rule has none."""
 _TOLD_ELSEWHERE = frozenset({"alertname", "condition", "instance", "job", "severity"})
 
@@ -100,7 +100,7 @@ class Alert:
             for name, text in self.labels
             if name not in _TOLD_ELSEWHERE and text not in self.object.split()
         ]
-        shown = ", ".join(own[:MOST_SHOWN_LABELS]) + (", ..." if own[MOST_SHOWN_LABELS:] else "")
+        shown = ", ".join(own[:MAX_SHOWN_LABELS]) + (", ..." if own[MAX_SHOWN_LABELS:] else "")
         return self.annotation("summary").strip() or self.name + (f" ({shown})" if shown else "")
 
     @property

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 BREAK_SECONDS = LOOKBACK_SECONDS
 """Shorter breaks are ignored, as in expressions: a sample is valid for this long."""
-MOST_BROKEN_RATIO = 0.1
+MAX_BROKEN_RATIO = 0.1
 """Largest ratio of breaks in an observed window; a 1 min window exceeds it 10 s after a restart."""
 
 
@@ -35,7 +35,7 @@ class Watched:
         """
         since, begin = self.since[name], now - seconds
         broken = sum(max(0.0, end - max(start, begin)) for start, end in self.breaks)
-        if broken > MOST_BROKEN_RATIO * seconds:
+        if broken > MAX_BROKEN_RATIO * seconds:
             since = max(since, *(end for _, end in self.breaks))
         return since
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 DEFAULT_INTERVAL_SECONDS = 60.0
-MOST_EVALUATIONS = 1_000_000
+MAX_EVALUATIONS = 1_000_000
 FOREVER_SECONDS = 1e12
 """A test retains all samples: any expression may use them."""
 
@@ -309,9 +309,9 @@ class _Machine:
         step = self._tests.interval_seconds
         failures: list[str] = []
         rounds = math.floor(self._test.end_seconds / step) + 1
-        if rounds > MOST_EVALUATIONS:
+        if rounds > MAX_EVALUATIONS:
             message = (
-                f"    test {self._test.name!r}: expected at most {MOST_EVALUATIONS} evaluations,"
+                f"    test {self._test.name!r}: expected at most {MAX_EVALUATIONS} evaluations,"
                 f" got {rounds}; use a longer evaluation_interval or a shorter eval_time"
             )
             return [message]

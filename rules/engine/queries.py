@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iowarden.rules.promql import evaluator
     from iowarden.rules.promql.run import Budget
 
-MOST_QUERIES = 1000
+MAX_QUERIES = 1000
 
 
 class Queries:
@@ -44,7 +44,7 @@ class Queries:
         """
         expression = self._compiled.get(text)
         if expression is None:
-            if len(self._compiled) >= MOST_QUERIES:  # templates insert device names
+            if len(self._compiled) >= MAX_QUERIES:  # templates insert device names
                 self._compiled.clear()
             expression = self._compiled[text] = compile_expression(text)
         self._check_history(expression)

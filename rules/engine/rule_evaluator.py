@@ -17,7 +17,7 @@ from iowarden.rules.alerting import results
 from iowarden.rules.engine import loaded_rules
 from iowarden.rules.engine.loaded_rules import RECENT, LoadedRule
 from iowarden.rules.promql.errors import EvaluationError, TooExpensiveError
-from iowarden.rules.promql.run import MOST_WORK, Budget
+from iowarden.rules.promql.run import MAX_WORK, Budget
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
 from iowarden.rules.topology import alert_subject
 
@@ -35,7 +35,7 @@ FORGOTTEN_SECONDS = 86_400.0
 EXPENSIVE_SECONDS = 300.0
 """A rule that was too expensive is not evaluated for so long, because it would cost as much
 again."""
-EXPENSIVE_WORK = MOST_WORK // 10
+EXPENSIVE_WORK = MAX_WORK // 10
 """Minimum cost of such a rule: another one may only have been last in its round."""
 GRACE_SECONDS = 0.5
 """A rule group is due half a second early rather than a whole tick late."""

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 QUARTER_SECONDS = 900
-MOST_SECONDS = 14 * 3600
+MAX_SECONDS = 14 * 3600
 MATCH_SECONDS = 90.0
 """At the right offset both logs have the same error within this time."""
-LEAST_MATCHES = 3
+MIN_MATCHES = 3
 CLEARLY = 2
 """The best offset must have this many times the matches of the second best."""
 POWER_ON_SECONDS = (-600.0, 60.0)
@@ -35,7 +35,7 @@ POWER_ON_SECONDS = (-600.0, 60.0)
 ERROR_SECONDS = 60.0
 """A clock that deviates by more from a quarter of an hour is wrong."""
 HOUR_SECONDS = 3600
-MOST_TIMES = 400
+MAX_TIMES = 400
 """Of each log, the newest errors: all pairs are compared at 113 offsets."""
 _SAME_SECONDS = 2.0
 """Pairs with the same drift differ by at most this: both logs have whole seconds."""
@@ -75,7 +75,7 @@ class Offset:
     @property
     def wrong(self) -> bool:
         """Whether the clock is wrong, whatever its time zone."""
-        far = self.seconds is not None and abs(self.seconds) > MOST_SECONDS + ERROR_SECONDS
+        far = self.seconds is not None and abs(self.seconds) > MAX_SECONDS + ERROR_SECONDS
         return far or abs(self.drift_seconds) > ERROR_SECONDS
 
 
@@ -128,7 +128,7 @@ def from_power_on(power_on_seconds: float, boot_utc_seconds: float) -> Offset:
     earliest, latest = POWER_ON_SECONDS
     # The range is less than a quarter: at most one offset fits.
     step = QUARTER_SECONDS * round((gap - (earliest + latest) / 2) / QUARTER_SECONDS)
-    if abs(step) <= MOST_SECONDS and earliest <= gap - step <= latest:
+    if abs(step) <= MAX_SECONDS and earliest <= gap - step <= latest:
         reason = "only its power-on time matches, which may be a coincidence"
         return Offset(float(step), Way.POWER_ON, reason=reason)
     return Offset(None, Way.NONE, reason="it was not powered on just before the kernel booted")
@@ -138,18 +138,18 @@ def from_errors(controller_seconds: Iterable[float], kernel_seconds: Iterable[fl
     """Return the offset at which most errors of the controller match an error of the kernel log.
 
     Pass only medium errors and time-outs of the controller's disks; those of the kernel in UTC.
-    Not verified: fewer than `LEAST_MATCHES`, or not `CLEARLY` more than at any other offset.
+    Not verified: fewer than `MIN_MATCHES`, or not `CLEARLY` more than at any other offset.
     """
     told, kernel = _newest(controller_seconds), _newest(kernel_seconds)
     counts = {
         step: _matches(told, kernel, step)
-        for step in range(-MOST_SECONDS, MOST_SECONDS + 1, QUARTER_SECONDS)
+        for step in range(-MAX_SECONDS, MAX_SECONDS + 1, QUARTER_SECONDS)
     }
     best = max(counts, key=lambda step: (counts[step], -abs(step), step))
     matches = counts.pop(best)
     runner_up = max(counts.values())
     reason = ""
-    if matches < LEAST_MATCHES:
+    if matches < MIN_MATCHES:
         reason = f"{matches} of its {len(told)} errors match an error of the kernel log, too few"
     elif matches < CLEARLY * runner_up or matches == runner_up:
         reason = f"{matches} errors match at one offset, and {runner_up} at another"
@@ -207,9 +207,9 @@ def told(offset: Offset, clock: str = "its clock") -> str:
 def _newest(times: Iterable[float]) -> list[float]:
     """Return the newest times in order; if there are too many to compare, one of each second."""
     ordered = sorted(times)
-    if len(ordered) > MOST_TIMES:
+    if len(ordered) > MAX_TIMES:
         ordered = sorted({float(int(each)) for each in ordered})
-    return ordered[-MOST_TIMES:]
+    return ordered[-MAX_TIMES:]
 
 
 def _matches(told: Sequence[float], kernel: Sequence[float], offset: float) -> int:

@@ -21,7 +21,7 @@ from iowarden.rules import faults
 from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.events import controller_clock, event_table
 from iowarden.rules.events.controller_clock import Clock, estimated
-from iowarden.rules.events.event_counters import MEDIUM, MOST_DISKS
+from iowarden.rules.events.event_counters import MAX_DISKS, MEDIUM
 from iowarden.rules.events.event_state import (
     AMID_SECONDS,
     DAY_SECONDS,
@@ -54,9 +54,9 @@ ERRORS_SECONDS = DAY_SECONDS + ZONE_SECONDS
 SHARED_SECONDS = 60.0
 """Within this time of a fault of the controller, its errors of disks are that fault."""
 MOST_HAPPENINGS = 400
-MOST_RECENT = 100
-MOST_PLACES = 16
-MOST_TIMES = controller_clock.MOST_TIMES
+MAX_RECENT = 100
+MAX_PLACES = 16
+MAX_TIMES = controller_clock.MAX_TIMES
 STORED_EVENTS = 10
 """So many events of a burst are stored each; after that, each power of ten."""
 NAMELESS = frozenset({"dm_pool_full", "dm_snapshot_invalid", "md_super_error"})
@@ -160,10 +160,10 @@ class _Work:
             self.before,
             happenings=tuple(live[-MOST_HAPPENINGS:]),
             recent=_recent(self.recent, batch.realtime_seconds),
-            errors={host: tuple(ts[-MOST_TIMES:]) for host, ts in self.errors.items() if ts},
+            errors={host: tuple(ts[-MAX_TIMES:]) for host, ts in self.errors.items() if ts},
             clocks=self.clocks,
             slots=dict(self.known.slots),
-            media=dict(list(self.media.items())[-MOST_DISKS:]),
+            media=dict(list(self.media.items())[-MAX_DISKS:]),
         )
         return after, tuple(self.news)
 
@@ -188,7 +188,7 @@ class _Work:
             clock = replace(
                 clock,
                 serial=serial or clock.serial,
-                errors=_of_a_day((*clock.errors, *times)[-MOST_TIMES:]),
+                errors=_of_a_day((*clock.errors, *times)[-MAX_TIMES:]),
                 power_on=starts[-1] if starts else clock.power_on,
             )
             self.clocks[name] = after = self._estimated(name, clock)
@@ -338,7 +338,7 @@ class _Work:
                 volumes=where.volumes or before.volumes,
                 baseline=before.baseline and baseline,
                 ended_seconds=None,
-                places=(*_without(before.places, event.place), event.place)[-MOST_PLACES:],
+                places=(*_without(before.places, event.place), event.place)[-MAX_PLACES:],
             )
         self.happenings[key] = happening
         for kind in row.ends:
@@ -560,5 +560,5 @@ def _recent(kept: Sequence[Event], realtime: float) -> tuple[Event, ...]:
         e for e in kept if (e.kind == "hba_aen" or e.source == "3ware") and age(e) <= DAY_SECONDS
     ]
     blamed = [e for e in kept if e.source == "kernel" and age(e) <= 2 * BLAME_SECONDS]
-    chosen = {e.key for e in (*twice[-MOST_RECENT:], *blamed[-MOST_RECENT:])}
+    chosen = {e.key for e in (*twice[-MAX_RECENT:], *blamed[-MAX_RECENT:])}
     return tuple(e for e in kept if e.key in chosen)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from iowarden.rules.events.event_state import Happened, News
     from iowarden.rules.events.event_table import Row
 
-MOST_DISKS = 2000
+MAX_DISKS = 2000
 MEDIUM = frozenset(
     (
         "block_medium_error",
@@ -118,7 +118,7 @@ def counted_disks(
     for each in news:
         if each.disk and not each.twin and each.happening and not each.happening.baseline:
             key = each.disk, _class(each.row)
-            if key in after or len(after) < MOST_DISKS:
+            if key in after or len(after) < MAX_DISKS:
                 after[key] += 1
     return dict(after)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.event import Event
 
-MOST_SHOWN = 4
+MAX_SHOWN = 4
 """Bursts below warning severity that a mail shows as evidence."""
 SET_SECONDS = 2.0
 """If a wall-clock time stamp and the program's clock differ by more, the wall clock was set."""
@@ -40,7 +40,7 @@ def evidence(
     wanted = frozenset(subjects)
     bursts = [h for h in state.happenings if h.subject in wanted and h.heard_seconds >= since]
     bursts.sort(key=lambda h: (-h.severity, h.began_seconds))
-    lesser = [h for h in bursts if h.severity < Severity.WARNING][:MOST_SHOWN]
+    lesser = [h for h in bursts if h.severity < Severity.WARNING][:MAX_SHOWN]
     lines = [
         line
         for h in (*(h for h in bursts if h.severity >= Severity.WARNING), *lesser)

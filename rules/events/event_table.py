@@ -41,7 +41,7 @@ TWIN_SECONDS = 5.0
 BLAME_SECONDS = 300.0
 """Before an array member becomes faulty, the kernel has retried for a few time-outs of 30 s."""
 _QUARTER_SECONDS = 900
-_MOST_ZONE_SECONDS = 14 * 3600
+_MAX_ZONE_SECONDS = 14 * 3600
 _FILE_KEYS = ("advice", "groups")
 _SHARED_KEYS = ("advice", "condition", "source", "consequence", "sent")
 _GROUP_KEYS = ("name", "events", *_SHARED_KEYS)
@@ -426,7 +426,7 @@ def _paired(
             if here is None or there is None or other in taken:
                 continue
             zone = _QUARTER_SECONDS * round((here - there) / _QUARTER_SECONDS)
-            fits = abs(here - there - zone) <= TWIN_SECONDS and abs(zone) <= _MOST_ZONE_SECONDS
+            fits = abs(here - there - zone) <= TWIN_SECONDS and abs(zone) <= _MAX_ZONE_SECONDS
             if fits and number not in zones[zone] and other not in used[zone]:
                 zones[zone][number] = other
                 used[zone].add(other)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NEW_SECONDS = 86_400.0
 """After this time the same fault of the same object is reported again as new."""
-SHARED_SECONDS, MOST_SHARED_SECONDS = 30.0, 240.0
+SHARED_SECONDS, MAX_SHARED_SECONDS = 30.0, 240.0
 SHARED_RESET_SECONDS = 3600.0
 """After this time without a mail, further causes are mailed soon again."""
 SILENT_SECONDS = 5.0
@@ -209,7 +209,7 @@ def _is_worse(incident: Incident, now: float) -> bool:
             return True  # many events of one kind are one member, whose severity rises
     listed = f"{incident.identifier}.1" not in incident.references and incident.mails == 1
     shared = 0 if now - mailed >= SHARED_RESET_SECONDS else incident.shared
-    soon = listed or now - mailed >= min(SHARED_SECONDS * 2**shared, MOST_SHARED_SECONDS)
+    soon = listed or now - mailed >= min(SHARED_SECONDS * 2**shared, MAX_SHARED_SECONDS)
     return new and soon  # an entry in the initial report has woken nobody
 
 

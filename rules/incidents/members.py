@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iowarden.rules.incidents.causes import Key
 
 BLIND_SECONDS = 86_400.0
-MOST_CLEARED = 50
+MAX_CLEARED = 50
 """Resolved members that one incident keeps; the newest ones."""
 DAY_SECONDS = 86_400.0
 
@@ -58,7 +58,7 @@ def refreshed(
         (m for m in members if m.cleared_seconds is not None),
         key=lambda m: m.cleared_seconds or 0.0,
     )
-    members = [*over[-MOST_CLEARED:], *active]
+    members = [*over[-MAX_CLEARED:], *active]
     holding = _holding(members)
     if not holding:
         return replace(incident, members=tuple(members), firing=False)

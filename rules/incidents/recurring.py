@@ -30,7 +30,7 @@ NEAR_SECONDS = 3600.0
 """Up to this distance it is the same hour of another day, or the same occurrence continued."""
 DAYS, OF_DAYS = 3, 7
 WORSE_RATIO = 1.5
-MOST_HABITS, MOST_OCCURRENCES = 500, 20
+MAX_HABITS, MAX_OCCURRENCES = 500, 20
 USUAL = SYMPTOMS - {Fault.SUPERBLOCK} | {Fault.HANGS, Fault.SUSPENDED}
 """Faults that may be usual."""
 
@@ -96,9 +96,9 @@ def step(
         else:
             new = Occurrence(began, began, until, 0.0, alert.severity)
             times = tuple(o for o in habit.occurrences if began - o.began_seconds < _KEPT_SECONDS)
-            habit = replace(habit, occurrences=(*times, new)[-MOST_OCCURRENCES:])
+            habit = replace(habit, occurrences=(*times, new)[-MAX_OCCURRENCES:])
         found[key] = habit if _like(habit, local) else replace(habit, told=False)
-    return dict(list(found.items())[-MOST_HABITS:])
+    return dict(list(found.items())[-MAX_HABITS:])
 
 
 _KEPT_SECONDS = OF_DAYS * DAY_SECONDS

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family
-from iowarden.rules.matcher import MOST_CHARACTERS, Matcher, match_all, predicate, written
+from iowarden.rules.matcher import MAX_CHARACTERS, Matcher, match_all, predicate, written
 from iowarden.rules.severity import Severity  # noqa: TC001 - kept over restarts: read at run time
 from iowarden.rules.topology.device_identity import identity
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from iowarden.rules.incidents.model import Incident
 
 SUBJECT = "subject"
-MOST_SILENCES, MOST_MATCHERS = 1000, 64
-MOST_PATTERN_CHARACTERS = 10_000
+MAX_SILENCES, MAX_MATCHERS = 1000, 64
+MAX_PATTERN_CHARACTERS = 10_000
 """Of all regular expressions: they are parsed again with each change, in the main loop."""
 LONGEST_SECONDS = 365 * 86_400.0
 KEPT_SECONDS = 86_400.0
 """An ended silence is deleted after this time."""
-MOST_REMEMBERED = 10_000
+MAX_REMEMBERED = 10_000
 """Size of the cache of silences by alert."""
 
 FAMILIES = (
@@ -132,7 +132,7 @@ def finder(state: Silences) -> Callable[[Alert, float], Silence | None]:
         if found is None:
             own = dict(alert.labels) | {SUBJECT: alert.subject}
             found = tuple(silence for silence, test in tests if test(own))
-            if len(remembered) >= MOST_REMEMBERED:
+            if len(remembered) >= MAX_REMEMBERED:
                 remembered.clear()
             remembered[alert.key] = found
         holding = [each for each in found if now < each.ends_seconds]
@@ -170,12 +170,12 @@ def add(
 ) -> tuple[Silences, Silence]:
     """Return the silences with one more, and that one. Errors: ValueError."""
     state = prune(state, now)
-    if len(state.active(now)) >= MOST_SILENCES:
+    if len(state.active(now)) >= MAX_SILENCES:
         raise ValueError(
-            f"silence: expected at most {MOST_SILENCES}, got one more; expire some first"
+            f"silence: expected at most {MAX_SILENCES}, got one more; expire some first"
         )
-    if not 1 <= len(matchers) <= MOST_MATCHERS:
-        raise ValueError(f"silence: expected 1 to {MOST_MATCHERS} matchers, got {len(matchers)}")
+    if not 1 <= len(matchers) <= MAX_MATCHERS:
+        raise ValueError(f"silence: expected 1 to {MAX_MATCHERS} matchers, got {len(matchers)}")
     if all(predicate(each)("") for each in matchers):
         shown = " ".join(map(written, matchers))
         raise ValueError(
@@ -187,13 +187,13 @@ def add(
     added = Silence(identifier, matchers, now, math.ceil(for_seconds), _text("reason", reason), who)
     readable = (*(s for s in state.silences if s.expired_seconds is None), added)
     patterns = sum(len(m.text) for s in readable for m in s.matchers if "~" in m.operator)
-    if patterns > MOST_PATTERN_CHARACTERS:
+    if patterns > MAX_PATTERN_CHARACTERS:
         raise ValueError(
-            f"silence: expected regular expressions of {MOST_PATTERN_CHARACTERS} characters in all"
+            f"silence: expected regular expressions of {MAX_PATTERN_CHARACTERS} characters in all"
             f" silences together, got {patterns}; expire some, or match with '='"
         )
     # Ended silences make room for active ones.
-    room = sorted(state.silences, key=lambda s: s.ends_seconds)[-(MOST_SILENCES - 1) :]
+    room = sorted(state.silences, key=lambda s: s.ends_seconds)[-(MAX_SILENCES - 1) :]
     kept = tuple(s for s in state.silences if s in room)
     return replace(state, silences=(*kept, added)), added
 
@@ -296,9 +296,9 @@ def samples(
 
 
 def _text(name: str, text: str) -> str:
-    if not (1 <= len(text.strip()) <= MOST_CHARACTERS and text.isprintable()):
+    if not (1 <= len(text.strip()) <= MAX_CHARACTERS and text.isprintable()):
         raise ValueError(
-            f"{name}: expected 1 to {MOST_CHARACTERS} printable characters, got {text[:80]!r};"
+            f"{name}: expected 1 to {MAX_CHARACTERS} printable characters, got {text[:80]!r};"
             " give the reason in one line"
         )
     return text.strip()

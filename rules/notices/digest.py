@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 ARRIVAL_SECONDS = 60.0
 """The first poll of all data sources takes so long; most rules have been evaluated then."""
-MOST_ARRIVAL_SECONDS = 300.0
+MAX_ARRIVAL_SECONDS = 300.0
 """At most; many drives are polled one after another, and a hanging one is not waited for."""
-MOST_ENTRIES = 500
-MOST_EVENTS = 50
-MOST_OBJECTS = 12
+MAX_ENTRIES = 500
+MAX_EVENTS = 50
+MAX_OBJECTS = 12
 """Objects listed for one alert; the others are counted."""
 MOST_TOLD = 2000
 
@@ -102,8 +102,8 @@ def step(
     return replace(
         state,
         begun_seconds=now if state.begun_seconds is None else state.begun_seconds,
-        entries=dict(list(entries.items())[-MOST_ENTRIES:]),
-        events=(*state.events, *fresh)[-MOST_EVENTS:],
+        entries=dict(list(entries.items())[-MAX_ENTRIES:]),
+        events=(*state.events, *fresh)[-MAX_EVENTS:],
         events_total=state.events_total + len(fresh),
     )
 
@@ -115,7 +115,7 @@ def merged(ours: Digest, kept: Digest) -> Digest:
         kept,
         begun_seconds=begun,
         entries={**kept.entries, **ours.entries},
-        events=(*kept.events, *ours.events)[-MOST_EVENTS:],
+        events=(*kept.events, *ours.events)[-MAX_EVENTS:],
         events_total=kept.events_total + ours.events_total,
     )
 
@@ -297,8 +297,8 @@ def _counted(number: int, what: str) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:MOST_OBJECTS])
-    left = len(names) - MOST_OBJECTS
+    shown = ", ".join(names[:MAX_OBJECTS])
+    left = len(names) - MAX_OBJECTS
     return f"{shown} and {left} more" if left > 0 else shown
 
 

@@ -40,9 +40,9 @@ _T = TypeVar("_T")
 
 WAITS = SYMPTOMS - {Fault.UNREADABLE, Fault.SUPERBLOCK} | {Fault.HANGS, Fault.SUSPENDED}
 """Faults in which tasks wait: then it matters which disks have requests in flight."""
-MOST_DISKS = 24
+MAX_DISKS = 24
 """Disks of an adapter that a line lists."""
-MOST_WAITING = 5
+MAX_WAITING = 5
 """Waiting tasks that a mail lists."""
 _BEHIND = re.compile(r"disk (host[0-9]+) ", re.ASCII)
 """Key of a disk behind an adapter that no program could read: 'disk host6 port 1'."""
@@ -51,7 +51,7 @@ TASKS = "tasks"
 """The source of lines about waiting tasks."""
 SET_SECONDS = 2.0
 """The wall clock was set if it differs by so much from the program's clock."""
-MOST_EVIDENCE = 24
+MAX_EVIDENCE = 24
 """Lines of evidence in one mail; with 480 disks the first lines must stay visible."""
 
 
@@ -153,7 +153,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
         meaning=_distinct(each.description.strip() for each in texts),
         evidence=_in_order(
             (
-                *begun[: MOST_EVIDENCE // 2],
+                *begun[: MAX_EVIDENCE // 2],
                 *waits,
                 *current,
             )
@@ -260,7 +260,7 @@ def _by_clock(line: Evidence, realtime_seconds: float) -> Evidence:
 
 def _in_order(lines: Iterable[Evidence]) -> tuple[Evidence, ...]:
     """Return the first lines, in order of time."""
-    return tuple(sorted(_distinct(lines)[:MOST_EVIDENCE], key=lambda line: line.realtime_seconds))
+    return tuple(sorted(_distinct(lines)[:MAX_EVIDENCE], key=lambda line: line.realtime_seconds))
 
 
 def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> tuple[str, str]:
@@ -383,8 +383,8 @@ def _waits_for(
 ) -> Iterator[Evidence]:
     """Yield lines about disks with requests in flight, and about waiting tasks."""
     if busy:
-        names = [identity(topology, name).object for name in busy[:MOST_DISKS]]
-        more = ", ..." if busy[MOST_DISKS:] else ""
+        names = [identity(topology, name).object for name in busy[:MAX_DISKS]]
+        more = ", ..." if busy[MAX_DISKS:] else ""
         text = f"requests in flight: {', '.join(names)}{more}"
         yield Evidence(realtime_seconds, "diskstats", text)
     if tasks is not None:
@@ -394,9 +394,9 @@ def _waits_for(
 def _waiting(tasks: Tasks, realtime_seconds: float) -> Iterator[Evidence]:
     """Yield lines about waiting tasks: programs first, sorted by the bytes they wrote."""
     ranked = sorted(tasks.tasks, key=lambda task: (task.kernel, -(task.write_bytes or 0)))
-    for task in ranked[:MOST_WAITING]:
+    for task in ranked[:MAX_WAITING]:
         yield Evidence(realtime_seconds, TASKS, _waits(task))
-    left = tasks.count - len(ranked[:MOST_WAITING])
+    left = tasks.count - len(ranked[:MAX_WAITING])
     if ranked and left > 0:
         yield Evidence(realtime_seconds, TASKS, f"{left} more tasks wait")
 
@@ -473,7 +473,7 @@ def _carried_lines(own: Iterable[str], standing: Standing, now: float) -> Iterat
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:MOST_DISKS]) + (", ..." if names[MOST_DISKS:] else "")
+    return ", ".join(names[:MAX_DISKS]) + (", ..." if names[MAX_DISKS:] else "")
 
 
 def _placed(key: str, above: Above) -> str:

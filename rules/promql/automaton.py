@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-MAXIMUM_STATES = 20_000
+MAX_STATES = 20_000
 
 
 class RegexError(ValueError):
@@ -164,7 +164,7 @@ class Automaton:
         self.size = len(self._states)
 
     def _add(self, *targets: int, atom: Atom | None = None, span: int = -1) -> int:
-        if len(self._states) >= MAXIMUM_STATES:
+        if len(self._states) >= MAX_STATES:
             raise RegexError("too large")
         regex = None
         if atom is not None:

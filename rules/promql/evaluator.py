@@ -54,7 +54,7 @@ from iowarden.rules.promql.run import (
 )
 from iowarden.rules.promql.selectors import before, moment_of, newest, series_of
 from iowarden.rules.promql.signatures import COMPARISONS, METRIC_NAME, result_type
-from iowarden.rules.promql.store import LOOKBACK_SECONDS, MOST_SAMPLES, Labels, Store
+from iowarden.rules.promql.store import LOOKBACK_SECONDS, MAX_SAMPLES, Labels, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -116,7 +116,7 @@ class Expression:
         try:
             result = self._function(run, at)
         finally:
-            budget.left -= run.most - run.left
+            budget.left -= run.budget_units - run.left
         return [Sample(*item) for item in result] if isinstance(result, list) else result
 
     def _check_history(self, store: Store) -> None:
@@ -125,7 +125,7 @@ class Expression:
         if lost:
             raise EvaluationError(
                 f"no history of '{min(lost)}': the history that all rules need exceeds"
-                f" {MOST_SAMPLES:,} samples; shorten the longest ranges and reload"
+                f" {MAX_SAMPLES:,} samples; shorten the longest ranges and reload"
             )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SeriesValue = float | Literal["stale"] | None
 """A value, the end of the series, or None: no sample."""
-MOST_VALUES = 1_000_000
+MAX_VALUES = 1_000_000
 """Of one series: a few characters can expand to any number."""
 
 _NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|(?i:inf|nan)"
@@ -87,8 +87,8 @@ def values(text: str) -> list[SeriesValue]:
             message = f"expected values such as 1 0+10x100 _ _x5 stale, got {got}"
             raise position_error(text, word.start(), message)
         times = int(item["times"][:9]) if item["times"] else None
-        if len(found) + (times or 0) >= MOST_VALUES:
-            message = f"expected fewer than {MOST_VALUES} values, got more; test a shorter time"
+        if len(found) + (times or 0) >= MAX_VALUES:
+            message = f"expected fewer than {MAX_VALUES} values, got more; test a shorter time"
             raise position_error(text, word.start(), message)
         if item["word"] == "_":
             found += [None] * (1 if times is None else times)

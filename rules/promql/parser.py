@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from iowarden.rules.promql.lexer import Kind
 
 
-MAXIMUM_LENGTH = 100_000
+MAX_LENGTH = 100_000
 """Characters of an expression."""
-MAXIMUM_NESTING = 100
+MAX_NESTING = 100
 """Nested parentheses, calls, signs and powers: limits the use of Python's stack."""
 PRECEDENCE: Mapping[str, int] = {
     "or": 1,
@@ -78,8 +78,8 @@ def parse(text: str) -> Node:
 
     Errors: PromqlError for what is not valid PromQL, and for what is not supported.
     """
-    if len(text) > MAXIMUM_LENGTH:
-        message = f"expected at most {MAXIMUM_LENGTH} characters, got {len(text)}"
+    if len(text) > MAX_LENGTH:
+        message = f"expected at most {MAX_LENGTH} characters, got {len(text)}"
         raise position_error(text, 0, f"{message}; split it into several rules")
     node = _Parser(text).expression_alone()
     check(text, node)
@@ -155,8 +155,8 @@ class _Parser:
 
     def _deeper(self) -> None:
         self._nesting += 1
-        if self._nesting > MAXIMUM_NESTING:
-            message = f"more than {MAXIMUM_NESTING} parentheses, calls and signs inside each other"
+        if self._nesting > MAX_NESTING:
+            message = f"more than {MAX_NESTING} parentheses, calls and signs inside each other"
             self._fail(self._token.position, f"{message}; split it into several rules")
 
     # --- operators ---

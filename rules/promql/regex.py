@@ -51,12 +51,12 @@ _FLAG_NAMES: Mapping[str, str] = {
     "s": "dot_all",
     "U": "ungreedy",
 }
-_MAXIMUM_REPEAT = 1000
-_MAXIMUM_DEPTH = 50
+_MAX_REPEAT = 1000
+_MAX_DEPTH = 50
 _TRIES_PER_STATE = 64
 """Maximum alternatives that `re` may try for each state of a pattern, because it is so much faster
 per try."""
-_MOST_CHOICES = 3
+_MAX_CHOICES = 3
 """With more choices they are not counted: all alternatives are followed in parallel."""
 _FIND_STEPS = 100
 """Minimum cost of a search by `re`."""
@@ -197,7 +197,7 @@ class _Piece:
 
     def tries(self, text: str, begin: int = 0) -> float:
         """Return how many alternatives `re` may try at most in a text, each once over it."""
-        if self.choices > _MOST_CHOICES:
+        if self.choices > _MAX_CHOICES:
             return math.inf
         return float(max(len(text) - begin + 1, self.branches)) ** self.choices
 
@@ -268,8 +268,8 @@ class _Translator:
         """Read up to the group's end; flags that are set inside end with it."""
         outer = self._flags
         self._depth += 1
-        if self._depth > _MAXIMUM_DEPTH:
-            self._fail(f"more than {_MAXIMUM_DEPTH} nested groups")
+        if self._depth > _MAX_DEPTH:
+            self._fail(f"more than {_MAX_DEPTH} nested groups")
         branches: list[list[_Piece]] = [[]]
         while (character := self._peek()) and character != ")":
             if character == "|":
@@ -307,7 +307,7 @@ class _Translator:
             most = low if high is None else high
             # RE2 multiplies nested repetitions.
             atom = replace(atom, repeats=atom.repeats * max(most, 1))
-            if max(low, atom.repeats) > _MAXIMUM_REPEAT or (high is not None and low > high):
+            if max(low, atom.repeats) > _MAX_REPEAT or (high is not None and low > high):
                 self._fail(f"invalid repeat count {quantifier!r}")
         lazy = self._flags.ungreedy
         if self._peek() == "?":

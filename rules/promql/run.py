@@ -14,7 +14,7 @@ from iowarden.rules.promql.store import Labels, Series, Store, VectorItem
 if TYPE_CHECKING:
     from array import array
 
-MOST_WORK = 10_000_000
+MAX_WORK = 10_000_000
 """Cost limit of one evaluation; a unit takes about 0.1 microseconds on a slow core, so it ends in 2
 s.
 
@@ -34,7 +34,7 @@ class Budget:
 
     __slots__ = ("left",)
 
-    def __init__(self, most: int = MOST_WORK) -> None:
+    def __init__(self, most: int = MAX_WORK) -> None:
         """Start with an unused budget."""
         self.left = most
 
@@ -42,7 +42,7 @@ class Budget:
 class Run:
     """One evaluation: its store, the times for `@`, and its remaining budget."""
 
-    __slots__ = ("end", "found", "left", "most", "start", "step_seconds", "store")
+    __slots__ = ("end", "found", "left", "budget_units", "start", "step_seconds", "store")
 
     def __init__(
         self, store: Store, start: float, end: float, step_seconds: float, budget: Budget
@@ -52,7 +52,7 @@ class Run:
         self.start = start
         self.end = end
         self.step_seconds = step_seconds
-        self.most = self.left = min(MOST_WORK, max(0, budget.left))
+        self.budget_units = self.left = min(MAX_WORK, max(0, budget.left))
         self.found: dict[int, Found] = {}
         """Series by selector, found once for all the steps of a subquery."""
 
@@ -63,10 +63,12 @@ class Run:
         """
         self.left -= cost
         if self.left < 0:
-            beside = "" if self.most >= MOST_WORK else " (after the other expressions due now)"
+            beside = (
+                "" if self.budget_units >= MAX_WORK else " (after the other expressions due now)"
+            )
             raise TooExpensiveError(
                 f"too expensive: one evaluation may read{beside} "
-                f"{self.most:,} samples, or find {self.most // SERIES_COST:,} series;"
+                f"{self.budget_units:,} samples, or find {self.budget_units // SERIES_COST:,} series;"
                 " shorten its ranges, lengthen its steps or select less"
             )
 

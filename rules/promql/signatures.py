@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 METRIC_NAME = "__name__"
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 SET_OPERATORS = frozenset({"and", "or", "unless"})
-MAXIMUM_DEPTH = 200
+MAX_DEPTH = 200
 """Nested nodes: limits the use of Python's stack during evaluation."""
 
 Type = Literal["scalar", "string", "instant vector", "range vector"]
@@ -137,8 +137,8 @@ def check(text: str, root: Node) -> None:
     Errors: PromqlError, the first that Prometheus would report. Limits: MAXIMUM_DEPTH.
     """
     for node, depth in _walk(root):
-        if depth > MAXIMUM_DEPTH:
-            message = f"more than {MAXIMUM_DEPTH} operators and calls inside each other"
+        if depth > MAX_DEPTH:
+            message = f"more than {MAX_DEPTH} operators and calls inside each other"
             raise position_error(text, node.position, f"{message}; split it into several rules")
         if isinstance(node, Selector):
             _check_selector(text, node)

@@ -27,7 +27,7 @@ LOOKBACK_SECONDS = 300.0
 """A sample is valid while it is younger than this. Source: Prometheus 3: left-open (t - 5 min,
 t]."""
 
-MOST_SAMPLES = 8_000_000
+MAX_SAMPLES = 8_000_000
 """Limit of all history: about 150 MB. A day of 1,000 series if thinned, else of 90."""
 LONG_SECONDS, WHOLE_SECONDS, THINNED_SECONDS = 7200.0, 900.0, 15.0
 """If more than the first is needed, samples older than the second are thinned to one per third."""
@@ -374,7 +374,7 @@ class Store:
             name: sum(len(series.timestamps or ()) for series in table.values())
             for name, table in self._tables.items()
         }
-        excess = sum(counts.values()) - MOST_SAMPLES
+        excess = sum(counts.values()) - MAX_SAMPLES
         for name in sorted(counts, key=lambda name: counts[name], reverse=True):
             if excess <= 0:
                 break

@@ -28,7 +28,7 @@ class Struct:
 Value = None | bool | int | float | str | dict[str, str] | list[Struct] | Struct
 
 _DIRECTIVE = re.compile(r"%([-+# 0]*)([0-9]{0,6})(?:(\.)([0-9]{0,6}))?(.?)", re.DOTALL)
-_MAXIMUM_WIDTH = 1000
+_MAX_WIDTH = 1000
 """Far more than an e-mail's line; Go's own limit is a million."""
 
 
@@ -188,8 +188,8 @@ def sprintf(template: str, values: Sequence[Value]) -> str:
         used += 1
         directive = _Directive(
             flags,
-            min(int(width or 0), _MAXIMUM_WIDTH),
-            min(int(precision or 0), _MAXIMUM_WIDTH) if dot else None,
+            min(int(width or 0), _MAX_WIDTH),
+            min(int(precision or 0), _MAX_WIDTH) if dot else None,
         )
         return directive.text(verb, value)
 

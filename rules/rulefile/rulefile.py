@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-MAXIMUM_RULES = 10_000
+MAX_RULES = 10_000
 """Anchors can repeat a list; this limits what a small file can expand to."""
 
 
@@ -171,10 +171,8 @@ class _Reader:
         )
         for number, rule_node in enumerate(nodes, start=1):
             self._rules += 1
-            if self._rules > MAXIMUM_RULES:
-                self._nodes.wrong(
-                    start(rule_node), f"more than {MAXIMUM_RULES} rules; split the file"
-                )
+            if self._rules > MAX_RULES:
+                self._nodes.wrong(start(rule_node), f"more than {MAX_RULES} rules; split the file")
                 break
             rule = self._rule(rule_node, f"{what}, rule {number}")
             if rule is not None:

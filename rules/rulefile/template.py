@@ -20,7 +20,7 @@ from iowarden.rules.rulefile.template_parser import Query, Scope, compile_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MOST_STEPS = 1_000_000
+MAX_STEPS = 1_000_000
 """Limit for the regular expressions in one text: about one second of work."""
 
 
@@ -58,7 +58,7 @@ class Template:
         variables: list[Value] = [root, own, external, external_url, value, *[None] * slots]
         parts: list[str] = []
         try:
-            write(Scope(root, variables, query, Steps(MOST_STEPS)), parts)
+            write(Scope(root, variables, query, Steps(MAX_STEPS)), parts)
         except (RenderError, RegexError, RecursionError) as error:
             return f"<error expanding template: {error}>"
         return "".join(parts)

@@ -1,7 +1,7 @@
 """Lexer and recursive descent parser of templates: compiles `{{ ... }}` to closures.
 
-Source: Go, package text/template, 'Actions', 'Pipelines', 'Variables'. Limits: `MAXIMUM_NESTING`;
-`MOST_PARTS` of a text that is rendered.
+Source: Go, package text/template, 'Actions', 'Pipelines', 'Variables'. Limits: `MAX_NESTING`;
+`MAX_PARTS` of a text that is rendered.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 Query = Callable[[str], "list[Sample]"]
 """Evaluates an expression at the time of the alert."""
 
-MAXIMUM_NESTING = 50
-MOST_PARTS = 100_000
+MAX_NESTING = 50
+MAX_PARTS = 100_000
 """Of a text; each iteration of a 'range' is one. Nested ones could run for hours."""
 
 
@@ -162,8 +162,8 @@ class _Parser:
         writes: list[Write] = []
         known = len(self._names)
         self._nesting += 1
-        if self._nesting > MAXIMUM_NESTING:
-            raise self._error(self._position, f"more than {MAXIMUM_NESTING} nested blocks")
+        if self._nesting > MAX_NESTING:
+            raise self._error(self._position, f"more than {MAX_NESTING} nested blocks")
         word = ""
         while True:
             text, opened = self._text_before_action()
@@ -299,10 +299,8 @@ class _Parser:
         if following == word and word in {"if", "with"}:
             # The nested block consumes the {{end}} of both.
             self._nesting += 1
-            if self._nesting > MAXIMUM_NESTING:
-                raise self._error(
-                    self._token.position, f"more than {MAXIMUM_NESTING} nested blocks"
-                )
+            if self._nesting > MAX_NESTING:
+                raise self._error(self._token.position, f"more than {MAX_NESTING} nested blocks")
             write = self._block(word)
             self._nesting -= 1
             return write, "end"
@@ -428,8 +426,8 @@ class _Parser:
 
     def _parenthesis(self, opening: _Token) -> _Operand:
         self._nesting += 1
-        if self._nesting > MAXIMUM_NESTING:
-            raise self._error(opening.position, f"more than {MAXIMUM_NESTING} nested parentheses")
+        if self._nesting > MAX_NESTING:
+            raise self._error(opening.position, f"more than {MAX_NESTING} nested parentheses")
         evaluate = self._commands("parenthesis")
         self._nesting -= 1
         if not self._is("symbol", ")"):
@@ -573,8 +571,8 @@ def _range(evaluate: _Evaluate, slots: list[int], body: Write, otherwise: Write)
                 raise RenderError(f"range can't iterate over {type_name(value)}")
         for pair in pairs:
             parts.append("")  # an iteration without output takes time as well
-            if len(parts) > MOST_PARTS:
-                raise RenderError(f"more than {MOST_PARTS} parts of text; range over less")
+            if len(parts) > MAX_PARTS:
+                raise RenderError(f"more than {MAX_PARTS} parts of text; range over less")
             for slot, element in zip(reversed(slots), reversed(pair), strict=False):
                 scope.variables[slot] = element
             body(Scope(pair[1], scope.variables, scope.query, scope.steps), parts)

@@ -27,7 +27,7 @@ class Counted(NamedTuple):
     since_seconds: float
     completed_total: int
     milliseconds_total: int
-    least: int
+    min_in_flight: int
     """The smallest number in flight in any sample of the window."""
     leaked: int = 0
 
@@ -55,7 +55,7 @@ def step(
                 now, total, block.milliseconds_total, shown, (leaked or {}).get(name, 0)
             )
         lost = min(before.leaked, shown)
-        least = min(before.least, shown)
+        least = min(before.min_in_flight, shown)
         elapsed, completed = now - before.since_seconds, total - before.completed_total
         if not least or elapsed < 0:
             before = Counted(now, total, block.milliseconds_total, shown, lost)
@@ -65,7 +65,7 @@ def step(
             # nothing.
             lost = max(round(least - busy), 0) if busy > 0 else lost
             before = Counted(now, total, block.milliseconds_total, shown, lost)
-        elif least != before.least or lost != before.leaked:
-            before = before._replace(least=least, leaked=lost)
+        elif least != before.min_in_flight or lost != before.leaked:
+            before = before._replace(min_in_flight=least, leaked=lost)
         result[name] = before
     return result

@@ -22,7 +22,7 @@ Signature = tuple[tuple[int, int], ...]
 HARD, SOFT = 2, 1
 """Points; from a sum of HARD on the SMART data are implausible."""
 _BUSY_BYTES = 10**9
-_CYCLES_MASK, _CYCLES_MOST = 0xFFFFFF, 2**31
+_CYCLES_MASK, _MAX_CYCLES = 0xFFFFFF, 2**31
 _BYTE_SHIFTED = 0x100
 _COLDEST, _HOTTEST = -60, 150
 """Celsius; drives without a sensor report 0."""
@@ -155,7 +155,7 @@ def _scsi(drive: Drive, around: Surroundings) -> Iterator[Doubt]:
         told = f"healthy at {celsius:.0f} C, above its trip temperature of {trip:.0f} C"
         yield Doubt(points, told)
     specified, cycles = scsi.specified_start_stop_cycles, scsi.start_stop_cycles
-    if specified and (specified >= _CYCLES_MOST or not specified & _CYCLES_MASK):
+    if specified and (specified >= _MAX_CYCLES or not specified & _CYCLES_MASK):
         yield Doubt(SOFT, f"made for {specified} start-stop cycles")
     if cycles == _BYTE_SHIFTED:
         yield Doubt(SOFT, f"{cycles} start-stop cycles, which is 1 in the wrong byte")

@@ -25,9 +25,9 @@ RESERVED_BYTES = 1 << 20
 """No chunk lies in this range at the start of each device."""
 SUPERBLOCKS = (1 << 16, 1 << 26, 1 << 38)
 SUPERBLOCK_BYTES = 4096
-MOST_BYTES = 1 << 63
+MAX_BYTES = 1 << 63
 """Size of a device if it is not known."""
-MOST_PIECES = 65_536
+MAX_PIECES = 65_536
 
 _PARITY = {"RAID5": 1, "RAID6": 2}
 WHOLE = frozenset({"single", "DUP", "RAID1", "RAID1C3", "RAID1C4"})
@@ -80,8 +80,8 @@ def reverse(chunks: Iterable[Chunk], device: int, start: int, count: int) -> lis
             offset = chunk.stripes[number].offset
             if met := overlap(start, count, offset, length):
                 found += _pieces(chunk, number, *met)
-        if len(found) > MOST_PIECES:
-            raise LayoutError(f"more than {MOST_PIECES} pieces; choose fewer sectors")
+        if len(found) > MAX_PIECES:
+            raise LayoutError(f"more than {MAX_PIECES} pieces; choose fewer sectors")
     found.sort(key=lambda piece: piece.start)
     for one, other in pairwise(found):
         if one.start + one.count > other.start:

@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING
 
 from iowarden.rules.topology.sector_map import (
-    MOST_DISKS,
-    MOST_PIECES,
+    MAX_DISKS,
+    MAX_PIECES,
     LayoutError,
     Piece,
     Use,
@@ -44,8 +44,8 @@ def through_table(
             unknown.append(target.kind)
             continue
         pieces += read(target, number, start, start + count)
-        if len(pieces) > MOST_PIECES:
-            raise LayoutError(f"the range has more than {MOST_PIECES} pieces")
+        if len(pieces) > MAX_PIECES:
+            raise LayoutError(f"the range has more than {MAX_PIECES} pieces")
     return pieces, list(dict.fromkeys(unknown))
 
 
@@ -71,7 +71,7 @@ def _striped(target: Target, number: str, start: int, end: int) -> list[Piece]:
     """
     stripes, chunk = (_number(target, word) for word in _words(target, 2))
     words = target.words[2:]
-    if not 0 < stripes <= MOST_DISKS or len(words) < 2 * stripes or not chunk:
+    if not 0 < stripes <= MAX_DISKS or len(words) < 2 * stripes or not chunk:
         raise _odd(target)
     width, left = divmod(target.sectors, stripes)
     if left or width % chunk:
@@ -89,8 +89,8 @@ def _striped(target: Target, number: str, start: int, end: int) -> list[Piece]:
             above = target.start_sectors + (row * stripes + stripe) * chunk + inside
             add(pieces, Piece(at, run, Use.DATA, above))
             at += run
-            if len(pieces) > MOST_PIECES:
-                raise LayoutError(f"the range has more than {MOST_PIECES} pieces")
+            if len(pieces) > MAX_PIECES:
+                raise LayoutError(f"the range has more than {MAX_PIECES} pieces")
     return pieces
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.raid.controller import Controller
 
 
-MOST_SLOTS = 4096
+MAX_SLOTS = 4096
 """Maximum number stored; those currently reported come first."""
 _PORT = re.compile(r"(ata[0-9]{1,9})(?:\.([0-9]{1,9}))?", re.ASCII)
 _NVME = re.compile(r"nvme([0-9]{1,9})", re.ASCII)
@@ -72,7 +72,7 @@ def remember(
             now[f"{device.port}.{device.port_number:02}"] = Slotted(device.serial, model)
     here = {each.serial for each in now.values()} - {""}
     kept = {key: was for key, was in before.items() if key not in now and was.serial not in here}
-    after = dict(islice({**now, **kept}.items(), MOST_SLOTS))
+    after = dict(islice({**now, **kept}.items(), MAX_SLOTS))
     return before if after == before else after
 
 

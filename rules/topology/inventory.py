@@ -30,7 +30,7 @@ _VIRTUAL = re.compile(r"(vd|xvd|nbd|rbd|pmem|dasd|mmcblk)[a-z0-9]+.*")
 _SELF_TEST = re.compile(r"(?!.*(?:selective|log))self-?test", re.IGNORECASE)
 """The relevant commands that a drive may refuse; most drives lack some log."""
 _NVME = re.compile(r"nvme(\d+)(?:c(\d+))?n\d+")
-MOST_NAMED = 24
+MAX_NAMED = 24
 _UNANSWERED = frozenset({Cover.UNREADABLE, Cover.NO_PASS_THROUGH})
 """For a removable medium these are not a fault: there is nothing to read."""
 _QUIET = frozenset({Cover.NO_SMART, Cover.LUN})
@@ -261,8 +261,8 @@ def find(covered: Mapping[str, Covered], wanted: str) -> Covered:
     if len(matches) == 1:
         return matches[0]
     among = matches or list(covered.values())
-    shown = ", ".join(f"{c.disk} ({c.device or c.how})" for c in among[:MOST_NAMED])
-    more = f" and {len(among) - MOST_NAMED} more" if len(among) > MOST_NAMED else ""
+    shown = ", ".join(f"{c.disk} ({c.device or c.how})" for c in among[:MAX_NAMED])
+    more = f" and {len(among) - MAX_NAMED} more" if len(among) > MAX_NAMED else ""
     what = "one disk" if matches else "a serial number, the beginning of one, or a device"
     raise ValueError(
         f"disk: expected {what}, got '{wanted:.100}'; there {_are(among)}: {shown or 'none'}{more}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from iowarden.rules.topology.sector_map import MOST_PIECES, LayoutError, Use
+from iowarden.rules.topology.sector_map import MAX_PIECES, LayoutError, Use
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,10 @@ def array_sector(known: Array, slot: int, own: int) -> int | Use:
 def run_length(known: Array, slot: int, own: int) -> int:
     """Return how many sectors from here are contiguous: up to the end of chunk, copy or zone."""
     if known.level == "raid1":
-        return max(known.sectors - own, 0) or MOST_PIECES * known.chunk
+        return max(known.sectors - own, 0) or MAX_PIECES * known.chunk
     if known.level == "linear":
         rest = known.zones[slot].end - known.zones[slot].start - own
-        return rest if rest > 0 else MOST_PIECES
+        return rest if rest > 0 else MAX_PIECES
     return known.chunk - own % known.chunk
 
 

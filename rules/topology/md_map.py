@@ -20,7 +20,7 @@ from iowarden.rules.topology.md_levels import (
     stripe,
     zones_of,
 )
-from iowarden.rules.topology.sector_map import MOST_DISKS, MOST_PIECES, LayoutError, Piece, Use, add
+from iowarden.rules.topology.sector_map import MAX_DISKS, MAX_PIECES, LayoutError, Piece, Use, add
 
 if TYPE_CHECKING:
     from iowarden.collectors.md.md_layout import Geometry, Place
@@ -50,8 +50,8 @@ def array(geometry: Geometry) -> Array:
             f"{name} has metadata '{geometry.metadata or 'unknown'}', which md does not manage"
         )
     disks = geometry.raid_disks
-    if disks is None or not 0 < disks <= MOST_DISKS:
-        raise LayoutError(f"{name}: expected 1 to {MOST_DISKS} members, got {disks}")
+    if disks is None or not 0 < disks <= MAX_DISKS:
+        raise LayoutError(f"{name}: expected 1 to {MAX_DISKS} members, got {disks}")
     if not geometry.sectors:
         raise LayoutError(f"{name}: the kernel does not report its size")
     chunk = geometry.chunk_sectors or 0
@@ -115,8 +115,8 @@ def reverse(known: Array, slot: int, start: int, count: int) -> list[Piece]:
             piece = _piece(known, slot, at, own, run)
         add(pieces, piece)
         at = piece.end
-        if len(pieces) > MOST_PIECES:
-            raise LayoutError(f"{known.name}: the range has more than {MOST_PIECES} pieces")
+        if len(pieces) > MAX_PIECES:
+            raise LayoutError(f"{known.name}: the range has more than {MAX_PIECES} pieces")
     return pieces
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-MOST_PIECES = 65_536
+MAX_PIECES = 65_536
 """Of one range: 32 MiB in the smallest chunks."""
-MOST_DISKS = 4096
+MAX_DISKS = 4096
 """Source: mdadm.h, MAX_DISKS."""
 
 

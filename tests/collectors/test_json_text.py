@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.json_text import MOST_DEPTH, is_deep
+from iowarden.collectors.json_text import MAX_DEPTH, is_deep
 
 
 @pytest.mark.parametrize(
-    ("depth", "deep"), [(MOST_DEPTH, False), (MOST_DEPTH + 1, True), (200_000, True)]
+    ("depth", "deep"), [(MAX_DEPTH, False), (MAX_DEPTH + 1, True), (200_000, True)]
 )
 def test_brackets_are_counted_in_each_other(depth: int, deep: bool) -> None:
     """Such a depth can be parsed on a small stack, and one more is refused without trying."""

@@ -18,7 +18,7 @@ from support.memory import Content, Memory
 from support.recordings import write_tree
 from support.tiers import examples
 
-from iowarden.collectors.machine import LIMIT_BYTES, Root
+from iowarden.collectors.machine import MAX_BYTES, Root
 from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.recording.player import PlayedRoot
 from iowarden.collectors.recording.recording import Frame, Step
@@ -325,8 +325,8 @@ def test_a_file_that_comes_back_is_opened_again(tmp_path: Path) -> None:
 
 def test_a_text_over_the_limit_is_refused(root: AnyRoot) -> None:
     """One at the limit is read; the message for one above has the expected size."""
-    root.write({"/proc/at": b"x" * LIMIT_BYTES, "/proc/above": b"x" * (LIMIT_BYTES + 1)})
-    assert len(root.read("/proc/at")) == len(root.read_kept("/proc/at")) == LIMIT_BYTES
+    root.write({"/proc/at": b"x" * MAX_BYTES, "/proc/above": b"x" * (MAX_BYTES + 1)})
+    assert len(root.read("/proc/at")) == len(root.read_kept("/proc/at")) == MAX_BYTES
     for ask in (root.read, root.read_kept):
         with pytest.raises(ReadError, match=r"'/proc/above': expected at most \d+ bytes, got more"):
             ask("/proc/above")
@@ -335,7 +335,7 @@ def test_a_text_over_the_limit_is_refused(root: AnyRoot) -> None:
 def test_a_file_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
     """A text over the limit is refused, and the message says what happens next."""
     with open(tmp_path / "meminfo", "wb") as file:
-        file.truncate(LIMIT_BYTES * 100)
+        file.truncate(MAX_BYTES * 100)
     with pytest.raises(ReadError, match=r"got more; it is not used; will retry in its"):
         Root(str(tmp_path)).read_kept("/meminfo")
 

@@ -21,7 +21,7 @@ from support.sources import SOURCES
 from support.tiers import examples
 
 from iowarden.collectors import registry
-from iowarden.collectors.machine import LIMIT_BYTES, Root
+from iowarden.collectors.machine import MAX_BYTES, Root
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.source import Source, collect
 
@@ -118,7 +118,7 @@ def test_binary_is_unparsed(source: Source, content: bytes, machine: MachineMake
 
 def test_a_huge_file_has_failed(machine: MachineMaker) -> None:
     """A file larger than any of the kernel's is refused."""
-    reading = run(MEMINFO, machine({"/proc/meminfo": b"x" * (LIMIT_BYTES + 1)}))
+    reading = run(MEMINFO, machine({"/proc/meminfo": b"x" * (MAX_BYTES + 1)}))
     assert reading.outcome is Outcome.FAILED
 
 

@@ -106,6 +106,6 @@ def test_a_proxy_in_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch
 
 def test_more_than_any_exporter_says_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """An endless answer is cut at the limit."""
-    monkeypatch.setattr(exporters, "LIMIT_BYTES", 1000)
+    monkeypatch.setattr(exporters, "MAX_BYTES", 1000)
     with serving(200, NODE + b"x 1\n" * 100_000) as port:
         assert found([port]) == (Exporter(port, "node_exporter", "200 OK, truncated"),)

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.probe.protocol import (
-    MOST_REPLY_BYTES,
+    MAX_REPLY_BYTES,
     Answer,
     Decoder,
     Hello,
@@ -59,7 +59,7 @@ class Talk:
         self.stream = stream
         self.descriptors: list[int] = []
         self.stuck: list[StuckNow] = []
-        self._decoder = Decoder(MOST_REPLY_BYTES)
+        self._decoder = Decoder(MAX_REPLY_BYTES)
         self._messages: list[Message] = []
         if greet:
             self.send(Hello())
@@ -104,7 +104,7 @@ class Talk:
         *arguments: str,
         identifier: int = 1,
         deadline_seconds: float = DEADLINE_SECONDS,
-        limit_bytes: int = MOST_REPLY_BYTES,
+        limit_bytes: int = MAX_REPLY_BYTES,
     ) -> None:
         """Ask for a program to be run."""
         self.send(Request(identifier, "run", arguments, deadline_seconds, limit_bytes))

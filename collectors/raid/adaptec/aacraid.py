@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _DRIVERS = ("aacraid", "smartpqi")
 _SECONDS = 60.0
-_FEWEST_SERIAL_CHARACTERS = 5
+_MIN_SERIAL_CHARACTERS = 5
 """Length of the end of a serial number that identifies one controller among several."""
 
 
@@ -85,7 +85,7 @@ def _state(root: Root, name: str, handle: Handle, _former: Controller | None) ->
     found = _at_host(root, config, hosts)
     tasks = parts.read(arcconf_status.parse_tasks, {}, "GETSTATUS", number, harmless=_LACKING)
     found = arcconf_status.with_tasks(found, tasks)
-    if any(len(disk.errors_total) < _FEWEST_COUNTS for disk in found.disks):
+    if any(len(disk.errors_total) < _MIN_COUNTS for disk in found.disks):
         question = ("GETLOGS", number, "DEVICE", "tabular")
         log = parts.read(arcconf_status.parse_device_log, None, *question, harmless=_LACKING)
         if log is not None:
@@ -97,7 +97,7 @@ def _state(root: Root, name: str, handle: Handle, _former: Controller | None) ->
 
 _LACKING = re.compile("not supported")
 """What arcconf prints for a card that lacks the requested feature."""
-_FEWEST_COUNTS = 2
+_MIN_COUNTS = 2
 """Where a disk reports only 'S.M.A.R.T. warnings', its error log has details."""
 
 
@@ -113,7 +113,7 @@ def _at_host(root: Root, config: Config, hosts: Sequence[str]) -> Controller:
     if not found and not config.pci_address and serial:
         for host in hosts:
             told = scsi_hosts.text_of(root, f"{scsi_hosts.HOSTS}/{host}/serial_number")
-            if len(told) >= _FEWEST_SERIAL_CHARACTERS and serial.upper().endswith(told.upper()):
+            if len(told) >= _MIN_SERIAL_CHARACTERS and serial.upper().endswith(told.upper()):
                 found.append(host)
     if not found and len(hosts) == 1:
         found = list(hosts)

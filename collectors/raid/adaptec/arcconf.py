@@ -88,7 +88,7 @@ _SPINNING = re.compile(r"(\d{1,6}) rpm\b", re.ASCII | re.IGNORECASE)
 _PCI = re.compile(
     r"([0-9a-f]{1,4}):([0-9a-f]{1,2}):([0-9a-f]{1,2}):([0-7])", re.ASCII | re.IGNORECASE
 )
-_MOST_HEADINGS = 20_000
+_MAX_HEADINGS = 20_000
 """A disk has about ten headings."""
 
 
@@ -135,9 +135,9 @@ def parse_config(text: str, name: str) -> Config:
         raise output.refused(
             "arcconf GETCONFIG", "a controller that answers it (is arcconf too old for it?)", text
         )
-    if len(blocks) > _MOST_HEADINGS:
+    if len(blocks) > _MAX_HEADINGS:
         raise output.refused(
-            "arcconf GETCONFIG", f"at most {_MOST_HEADINGS} headings", f"{len(blocks)} of them"
+            "arcconf GETCONFIG", f"at most {_MAX_HEADINGS} headings", f"{len(blocks)} of them"
         )
     unread = _merged(blocks)
     disks, slots, serials, caches = disks_of(blocks, unread)

@@ -25,7 +25,7 @@ _HARMLESS = frozenset(
     {"command invalid", "un-supported command", "unsupported command", "none", "-", ""}
 )
 """Why an answer has 'Failure' on a card that only lacks the requested feature."""
-MOST_ROWS = 4096
+MAX_ROWS = 4096
 SLOT = re.compile(r"(\d{0,5}) ?: ?(\d{1,4})", re.ASCII)
 CELSIUS = re.compile(r"(\d{1,3}) ?(?:C\b|$)", re.ASCII)
 """Beginning of '34C (93.20 F)' and of '34'."""
@@ -121,7 +121,7 @@ def _small(value: Any) -> Any:  # noqa: ANN401 - JSON
     """Return JSON with lower-case keys and single blanks: versions differ in both."""
     if isinstance(value, dict):
         return {" ".join(str(key).split()).casefold(): _small(each) for key, each in value.items()}
-    return [_small(each) for each in value[:MOST_ROWS]] if isinstance(value, list) else value
+    return [_small(each) for each in value[:MAX_ROWS]] if isinstance(value, list) else value
 
 
 def objects(tree: Any) -> Iterator[Tree]:  # noqa: ANN401 - JSON

@@ -22,9 +22,9 @@ Tree = dict[str, Any]
 
 UNREAD = "unread"
 """The key of reasons why something could not be read."""
-MOST_CHARACTERS = 600
+MAX_CHARACTERS = 600
 """Maximum length of a table line: a longer one is none."""
-MOST_COLUMNS = 24
+MAX_COLUMNS = 24
 _STATUS = re.compile(
     r"^(?:Controller = (?P<controller>\d{1,3})\n)?Status = (?P<status>\w{1,40})[ \t]*\n"
     r"Description = (?P<description>[^\n]*)$",
@@ -129,7 +129,7 @@ def _rows(header: str, rows: Sequence[str], unread: list[str]) -> list[Tree]:
 
     def read(row: str) -> Tree:
         # With a trailing blank, before an empty last cell.
-        cells = pattern.fullmatch(f"{row} ") if len(row) <= MOST_CHARACTERS else None
+        cells = pattern.fullmatch(f"{row} ") if len(row) <= MAX_CHARACTERS else None
         if cells is None:
             raise output.refused("storcli", f"a row of '{' '.join(columns)}'", row)
         return dict(zip(columns, cells.groups(), strict=True))
@@ -147,8 +147,8 @@ def _pattern(header: str) -> tuple[tuple[str, ...], re.Pattern[str]]:
     for name in _COLUMNS:
         joined = joined.replace(name, name.replace(" ", "\0"))
     columns = tuple(word.replace("\0", " ") for word in joined.split())
-    if len(columns) > MOST_COLUMNS or len(set(columns)) < len(columns):
+    if len(columns) > MAX_COLUMNS or len(set(columns)) < len(columns):
         # Each further column would make it slower to refuse a row that does not fit.
-        raise output.refused("storcli", f"at most {MOST_COLUMNS} columns, each once", header)
+        raise output.refused("storcli", f"at most {MAX_COLUMNS} columns, each once", header)
     cells = [f"({_CELLS.get(column, _WORD)})" for column in columns]
     return columns, re.compile(r"\s*" + r"\s+".join(cells) + r"\s*", re.ASCII)

@@ -142,7 +142,7 @@ _PROGRESS = re.compile(r"[, ]*\(?(\d{1,3}(?:\.\d{1,3})?) ?% complete\)?", re.ASC
 _SIZED = re.compile(r"(?:[0-9.]{1,12}|---|\?\?) ?[KMGTP]?B", re.ASCII)
 _PCI = re.compile(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.ASCII | re.IGNORECASE)
 _MEDIA_ERRORS = "Warning: Unrecoverable Media Errors"
-_MOST_CONTROLLERS, _MOST_PARTS = 64, 2048
+_MAX_CONTROLLERS, _MAX_PARTS = 64, 2048
 """Maximum: an output that lists more is refused."""
 
 
@@ -201,10 +201,10 @@ def parse_controllers(text: str) -> tuple[Found, ...]:
             _line(cards[-1], line)
         elif _HEADLESS.match(line):
             errors.append(output.reason("ssacli", "'<controller> in Slot <n>' before it", line))
-        if len(cards) > _MOST_CONTROLLERS or (cards and _parts(cards[-1]) > _MOST_PARTS):
+        if len(cards) > _MAX_CONTROLLERS or (cards and _parts(cards[-1]) > _MAX_PARTS):
             raise output.refused(
                 "ssacli",
-                f"at most {_MOST_CONTROLLERS} controllers, {_MOST_PARTS} disks of one",
+                f"at most {_MAX_CONTROLLERS} controllers, {_MAX_PARTS} disks of one",
                 line,
             )
     if not cards and errors:

@@ -31,7 +31,7 @@ NEW_LOW_RATIO = 0.9
 GREW_RATIO = 1.01
 """A file system that is larger by this factor was resized: its history is discarded."""
 DAY_SECONDS = 86_400.0
-MOST_KEPT = 2000
+MAX_KEPT = 2000
 
 FAMILIES = (
     Family(
@@ -75,7 +75,7 @@ class Horizon(NamedTuple):
 
     stretch_seconds: float
     stretches: int
-    fewest: int
+    min_points: int
     farthest_seconds: float
     kept: int
 
@@ -92,7 +92,7 @@ class Past:
     """History of one horizon: the end of each stretch and the minimum left in it."""
 
     points: Pairs
-    least: float
+    min_left: float
     rate: float | None = None
     """Decrease per second; None: too early to compute, or none."""
     low: float | None = None
@@ -147,9 +147,9 @@ def step(state: FullnessState, view: View) -> tuple[FullnessState, list[Sample] 
             seconds = full_in_seconds(track, left)
             if seconds is not None:
                 samples.append((names[2], labels, seconds))
-    if len(tracks) > MOST_KEPT:
+    if len(tracks) > MAX_KEPT:
         latest = sorted(tracks.items(), key=lambda item: item[1].pasts[0].points[-1][0])
-        tracks = dict(latest[-MOST_KEPT:])
+        tracks = dict(latest[-MAX_KEPT:])
     return FullnessState(tracks, state.kept), samples
 
 
@@ -208,12 +208,12 @@ def _extended(past: Past, horizon: Horizon, left: float, now: float) -> Past:
     points = past.points
     if not oldest <= points[0][0] <= points[-1][0] <= now:
         points = tuple(point for point in points if oldest <= point[0] <= now)
-    least = min(past.least, left)
+    least = min(past.min_left, left)
     if not points:
         return Past(((now, left),), left)
     if now - points[-1][0] >= horizon.stretch_seconds:
         return Past((*points, (now, least))[-horizon.kept - 1 :], left)
-    if points is past.points and least == past.least:
+    if points is past.points and least == past.min_left:
         return past
     return Past(points, least, past.rate, past.low)
 
@@ -223,7 +223,7 @@ def _judged(pasts: tuple[Past, ...], before: tuple[Past, ...] = ()) -> tuple[Pas
     return tuple(
         past
         if old is not None and past.points is old.points
-        else Past(past.points, past.least, _rate(past, horizon), _low(past, horizon, pasts))
+        else Past(past.points, past.min_left, _rate(past, horizon), _low(past, horizon, pasts))
         for past, horizon, old in itertools.zip_longest(pasts, HORIZONS, before)
     )
 
@@ -236,7 +236,7 @@ def _rate(past: Past, horizon: Horizon) -> float | None:
         for (began, before), (ended, after) in itertools.pairwise(points)
         if ended > began
     ]
-    rate = statistics.median_low(lost) if len(lost) >= horizon.fewest else 0.0
+    rate = statistics.median_low(lost) if len(lost) >= horizon.min_points else 0.0
     return rate if rate > 0 else None
 
 

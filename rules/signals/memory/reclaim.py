@@ -33,7 +33,7 @@ MOVED_RATIO = 0.02
 FREED_RATIO = 0.5
 """At least this share of what the cache lost must have become free memory."""
 IO_RATIO = 0.1
-LEAST_IO_BYTES_PER_SECOND = 1_000_000.0
+MIN_IO_BYTES_PER_SECOND = 1_000_000.0
 """A lower usual rate cannot collapse."""
 WAITING_TASKS = 4
 SETTLED_SECONDS = 120.0
@@ -111,7 +111,7 @@ def stall_step(state: StallState, view: View) -> tuple[StallState, list[Sample] 
     usual = statistics.median(r for _, r in rates)
     ratio = (
         _lost_ratio(moments)
-        if usual >= LEAST_IO_BYTES_PER_SECOND
+        if usual >= MIN_IO_BYTES_PER_SECOND
         and rate <= IO_RATIO * usual
         and (elsewhere is None or now - elsewhere >= SETTLED_SECONDS)
         and _waiting(moments)

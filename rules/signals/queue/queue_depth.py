@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DISK = 0
 FAIR_KERNEL = (5, 0)
 """From this version SCSI has only the multi-queue block layer. Source: commit f664a3cc17b7."""
-MOST_ADVISED, LEAST_ADVISED = 32, 4
+MAX_ADVISED, MIN_ADVISED = 32, 4
 """32 resolved the incident behind this signal, and is the most a SATA disk queues by itself."""
 ACTIVE_SECONDS = 60.0
 
@@ -95,7 +95,7 @@ def host_step(state: None, view: View) -> tuple[None, list[Sample] | None]:
         if not most or not depths:
             continue
         labels = (("host", name),)
-        advised = max(LEAST_ADVISED, min(MOST_ADVISED, most // len(disks)))
+        advised = max(MIN_ADVISED, min(MAX_ADVISED, most // len(disks)))
         samples += (
             ("iowarden_scsi_host_disk_queue_ratio", labels, max(depths) / most),
             ("iowarden_scsi_host_advised_queue_depth", labels, float(advised)),
@@ -151,7 +151,7 @@ def _shared(scsi: Scsi) -> dict[str, tuple[Disk, ...]]:
     return {
         host: tuple(disks)
         for host, disks in found.items()
-        if len(disks) > 1 and max(disk.depth or 0 for disk in disks) > LEAST_ADVISED
+        if len(disks) > 1 and max(disk.depth or 0 for disk in disks) > MIN_ADVISED
     }
 
 

@@ -32,13 +32,13 @@ READ_SIZE_RATIOS = (0.5, 1.1)
 """A mean read size between these shares of the read-ahead is limited by it."""
 IN_FLIGHT = 4.0
 OF_BEST_RATIO = 0.5
-LEAST_BEST_BYTES_PER_SECOND = 200e6
+MIN_BEST_BYTES_PER_SECOND = 200e6
 """Assumed best rate of several spindles until a volume has shown more: a volume whose read-ahead
 was too small from the start never shows its own best."""
 ACTIVE_SECONDS = 300.0
 SMALL_BYTES = 128 * KIB
 """The kernel's default, for a volume that does not report its geometry."""
-START_BYTES, MOST_BYTES = 4096 * KIB, 8192 * KIB
+START_BYTES, MAX_BYTES = 4096 * KIB, 8192 * KIB
 MEMORY_RATIO = 0.05
 """Of the available memory, for two windows of read-ahead per reader."""
 AFTER_PHANTOMS_SECONDS = 24 * 3600.0
@@ -145,10 +145,10 @@ def recall(state: ReadAheadState, kept: Mapping[str, Pairs]) -> ReadAheadState:
 
 def _capped(each: Volume, seen: Activity, best: float) -> bool:
     ahead, size = each.read_ahead_bytes, seen.read_size_bytes
-    if ahead is None or size is None or ahead >= _most(each):
+    if ahead is None or size is None or ahead >= _largest(each):
         return False
     low, high = READ_SIZE_RATIOS
-    yardstick = max(best, LEAST_BEST_BYTES_PER_SECOND)
+    yardstick = max(best, MIN_BEST_BYTES_PER_SECOND)
     return (
         seen.utilization_ratio >= UTILIZATION_RATIO
         and low * ahead <= size <= high * ahead
@@ -157,8 +157,8 @@ def _capped(each: Volume, seen: Activity, best: float) -> bool:
     )
 
 
-def _most(each: Volume) -> int:
-    return max(MOST_BYTES, 2 * (each.stripe_bytes or 0))
+def _largest(each: Volume) -> int:
+    return max(MAX_BYTES, 2 * (each.stripe_bytes or 0))
 
 
 def _advice(
@@ -177,7 +177,7 @@ def _advice(
         samples.append(("iowarden_device_read_ahead_short", labels, 1.0))
     wanted = 2 * each.stripe_bytes if each.stripe_bytes else START_BYTES
     if capped:
-        wanted = max(wanted, START_BYTES if ahead < START_BYTES else MOST_BYTES)
+        wanted = max(wanted, START_BYTES if ahead < START_BYTES else MAX_BYTES)
     allowed = _allowed_bytes(
         wanted, ahead, 1.0 if seen is None else seen.mean_requests_in_flight, meminfo
     )

@@ -25,7 +25,7 @@ USUAL_BYTES = 512 * KIB
 """The smallest default of max_sectors_kb of any kernel (2.6 to 4.2)."""
 FULL_RATIO = 0.9
 BYTES_PER_SECOND = 5e6
-LEAST_PARTITION_BYTES = 1 << 20
+MIN_PARTITION_BYTES = 1 << 20
 """A smaller partition holds a boot loader or an extended partition table, and no files."""
 
 SPLIT = "iowarden_device_requests_split_seconds"
@@ -111,7 +111,7 @@ def alignment_step(state: None, view: View) -> tuple[None, list[Sample] | None]:
 
 
 def _beside_bytes(queue: Queue, partition: Partition) -> int:
-    if partition.start_bytes is None or (partition.size_bytes or 0) < LEAST_PARTITION_BYTES:
+    if partition.start_bytes is None or (partition.size_bytes or 0) < MIN_PARTITION_BYTES:
         return 0
     unit = max(queue.physical_block_bytes or 0, queue.minimum_io_bytes or 0)
     return partition.start_bytes % unit if unit else 0

@@ -35,7 +35,7 @@ DISK_VENDORS = frozenset(
 
 'ATA' is every disk behind SCSI/ATA translation. Source: SAT-4, 8.1.2.
 """
-MOST_STRIPE_BYTES = 16 << 20
+MAX_STRIPE_BYTES = 16 << 20
 """Disks behind USB and some adapters report their largest transfer as optimal size."""
 
 
@@ -137,7 +137,7 @@ def volumes(
 
 def _reported_stripe(queue: Queue) -> int | None:
     best, block = queue.optimal_io_bytes, queue.physical_block_bytes or 512
-    if not best or best > MOST_STRIPE_BYTES or best % max(queue.minimum_io_bytes or block, 4096):
+    if not best or best > MAX_STRIPE_BYTES or best % max(queue.minimum_io_bytes or block, 4096):
         return None
     return best
 

@@ -27,7 +27,7 @@ SOURCES = ("block",)
 """The disks of 'smart' are used as well; if it is stale, the block devices are still known."""
 HELD_PERIODS = 3
 """As for data sources: the last reading of a disk is valid for so many of its periods."""
-MOST_REASON_CHARACTERS = 200
+MAX_REASON_CHARACTERS = 200
 _PARTS = 5
 """Number of parts of the key under which a disk is stored."""
 
@@ -247,7 +247,7 @@ def _samples(state: State, now: float) -> list[Sample]:
         if not c.physical:
             continue
         if c.cover not in (Cover.READ, Cover.ASLEEP):
-            reason = ("reason", (c.reason or inventory.WORDS[c.cover])[:MOST_REASON_CHARACTERS])
+            reason = ("reason", (c.reason or inventory.WORDS[c.cover])[:MAX_REASON_CHARACTERS])
             labels = (("cover", c.cover.value), disk, reason)
             samples.append(("iowarden_disk_not_read_info", labels, 1.0))
         if c.read_seconds is not None:

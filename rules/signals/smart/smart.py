@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 DISTRUST_SECONDS = 7 * 86_400.0
 """Data of an access method that once were implausible are not used for so long after."""
 _DOUBTED_BEFORE = "its SMART data of the last 7 days are implausible"
-MOST_KEPT = 20_000
+MAX_KEPT = 20_000
 HOT_SECONDS = 600.0
 """A drive is permanently hot if two readings so far apart, and all between them, are."""
 _YEAR_SECONDS = 31_556_952
@@ -220,7 +220,7 @@ def recall(state: SmartState, kept: Mapping[str, Pairs]) -> SmartState:
 
 def _bounded(kept: dict[str, Pairs]) -> dict[str, Pairs]:
     """Return the stored values without the disks that were not polled for longest."""
-    if len(kept) <= MOST_KEPT:
+    if len(kept) <= MAX_KEPT:
         return kept
     disks = sorted((key for key in kept if "\t" not in key), key=lambda key: kept[key][0][0])
     gone: set[str] = set()
@@ -230,7 +230,7 @@ def _bounded(kept: dict[str, Pairs]) -> dict[str, Pairs]:
         own = key.partition("\t")[0]
         by_disk[own] = by_disk.get(own, 0) + 1
     for disk in disks:
-        if left <= MOST_KEPT:
+        if left <= MAX_KEPT:
             break
         gone.add(disk)
         left -= by_disk[disk]

@@ -30,7 +30,7 @@ COUNTED = (REALLOCATED, SPIN_RETRIES, REPORTED, TIMEOUTS, EVENTS, PENDING, OFFLI
 """Attributes that count errors; names as in smartmontools' drivedb.h."""
 _SECTORS = frozenset({REALLOCATED, EVENTS, PENDING, OFFLINE})
 _SECTOR_BYTES = 512
-_MOST = 2**32 - 1
+_ALL_BITS = 2**32 - 1
 """All bits set: firmware reports this for an unknown value."""
 _WORD = 0xFFFF
 _OF_SO_MANY = re.compile(r"(\d{1,9})/\d+$", re.ASCII)
@@ -68,8 +68,8 @@ def believed(drive: Drive, attribute: Attribute) -> int | None:
         return value
     if attribute.id == PENDING and value == 1 and _FLIPS.match(drive.model):
         return 0
-    sectors = (drive.capacity_bytes or _MOST * _SECTOR_BYTES) // _SECTOR_BYTES
-    most = min(sectors, _MOST) if attribute.id in _SECTORS else _MOST
+    sectors = (drive.capacity_bytes or _ALL_BITS * _SECTOR_BYTES) // _SECTOR_BYTES
+    most = min(sectors, _ALL_BITS) if attribute.id in _SECTORS else _ALL_BITS
     return value if value < most else None
 
 

@@ -32,7 +32,7 @@ HELD_SECONDS = 10.0
 """Bandwidth is reported after so many of the last 15 s at or above freerun."""
 CHANGED_RATIO = 2.0
 KEPT_WINDOWS = 99
-FEWEST_WINDOWS = 3
+MIN_WINDOWS = 3
 KEPT_SETS = 32
 """Sets of busy leaf devices stored; the least recently seen one is dropped first."""
 
@@ -165,7 +165,7 @@ def usual_samples(state: UsualState, threshold_bytes: float) -> list[Sample]:
     """Return the median bandwidth per set of leaf devices, and the drain time at that rate."""
     result: list[Sample] = []
     for devices, rates in state.windows.items():
-        if len(rates) >= FEWEST_WINDOWS:
+        if len(rates) >= MIN_WINDOWS:
             labels = (("devices", devices),)
             median = statistics.median(rates)
             result += (

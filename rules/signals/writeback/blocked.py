@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.signal import View
 
 WINDOW_SECONDS = 10.0
-AT_LEAST = (1, 3)
+MIN_BLOCKED = (1, 3)
 """One blocked task may be the writer itself; three mean that others wait too."""
 
 _UPTIME = "iowarden_uptime_seconds"
@@ -53,7 +53,7 @@ def step(state: BlockedState, now: float, blocked: int) -> tuple[BlockedState, l
             (("at_least", str(tasks)),),
             min(round(sum(h[1] for h in told if h[2] >= tasks), DIGITS), WINDOW_SECONDS),
         )
-        for tasks in AT_LEAST
+        for tasks in MIN_BLOCKED
     ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from iowarden.collectors.block.uevents import MOST, Uevents
+from iowarden.collectors.block.uevents import MAX_EVENTS, Uevents
 
 DEADLINE_SECONDS = 20.0
 
@@ -55,7 +55,7 @@ def test_a_queue_that_overflowed_is_told_and_the_next_announcement_comes(
     uevents._monitor.set_receive_buffer_size(4096)
     announce(2000)
     lost = ""
-    for _ in range(2000 // MOST + 2):
+    for _ in range(2000 // MAX_EVENTS + 2):
         lost = lost or uevents.wait(0.0).lost
     assert lost
     name = announce(1)
@@ -67,7 +67,7 @@ def test_a_queue_that_overflowed_is_told_and_the_next_announcement_comes(
 def test_a_storm_comes_in_batches(announce: Announce) -> None:
     """No batch exceeds its limit, and no event is lost."""
     uevents = Uevents()
-    announce(MOST + 5)
+    announce(MAX_EVENTS + 5)
     first = uevents.wait(DEADLINE_SECONDS)
     second = uevents.wait(DEADLINE_SECONDS)
-    assert (len(first.events), len(second.events)) == (MOST, 5)
+    assert (len(first.events), len(second.events)) == (MAX_EVENTS, 5)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import ParseError, ReadError
 from iowarden.collectors.procfs.tasks import (
-    MOST_TASKS,
+    MAX_TASKS,
     WRITEBACK,
     Task,
     Tasks,
@@ -128,7 +128,7 @@ def test_of_hundreds_the_oldest_programs_are_told_and_all_are_counted(
     }
     found = look(machine(files))
     assert found.count == 130
-    assert [t.pid for t in found.tasks] == list(range(229, 229 - MOST_TASKS, -1))
+    assert [t.pid for t in found.tasks] == list(range(229, 229 - MAX_TASKS, -1))
 
 
 def test_a_task_that_ends_while_it_is_looked_at_is_left_out(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ TASKS = st.builds(
 )
 
 
-@given(st.lists(TASKS, max_size=MOST_TASKS), st.integers(0, 1000))
+@given(st.lists(TASKS, max_size=MAX_TASKS), st.integers(0, 1000))
 def test_what_is_sent_is_received(tasks: list[Task], more: int) -> None:
     """Any name of a task, any number."""
     value = Tasks(tuple(tasks), len(tasks) + more)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.tiers import examples
 
 from iowarden.collectors.raid.log_alignment import (
-    MOST_ENTRIES,
+    MAX_ENTRIES,
     Cursor,
     align,
     align_numbered,
@@ -113,7 +113,7 @@ def test_a_log_of_ten_megabytes_is_compared_by_its_end() -> None:
     """The newest lines are enough, and are fast to compare."""
     lines = entries(*(f"line {n % 7}" for n in range(150_000)))
     before = align(None, lines)
-    assert len(before.known) == MOST_ENTRIES
+    assert len(before.known) == MAX_ENTRIES
     found = align(before.known, [*lines, *entries("x", "y", at=1e6)])
     assert (found.new, found.gap) == (2, "")
 

@@ -220,7 +220,7 @@ def test_a_machine_that_only_grows_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each frame is small, and nothing is ever removed."""
-    monkeypatch.setattr(recording, "LIMIT_MACHINE_BYTES", 10_000)
+    monkeypatch.setattr(recording, "MAX_MACHINE_BYTES", 10_000)
     frames = [(float(n), {f"/sys/{n % 12}": bytes(1000)}) for n in range(12)]
     path = write_recording(tmp_path / "r", frames)
     with pytest.raises(RecordingError, match="000006': expected at most 10000 bytes of all texts"):

@@ -368,7 +368,7 @@ def test_many_names_in_a_small_archive_do_not_fill_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each needs memory in addition to its text, even a short one; with a limit of a megabyte."""
-    monkeypatch.setattr(recording_module, "LIMIT_FRAME_BYTES", 2**20)
+    monkeypatch.setattr(recording_module, "MAX_FRAME_BYTES", 2**20)
     names = [f"{number:x}" for number in range(140_000 // 64)]
     refused(names, "expected at most 1048576 bytes a frame", tmp_path)
 

@@ -26,7 +26,7 @@ from iowarden.collectors.smart.drive import (
     Scsi,
     SelfTest,
 )
-from iowarden.collectors.smart.smartctl import MOST_CHARACTERS, parse
+from iowarden.collectors.smart.smartctl import MAX_CHARACTERS, parse
 from iowarden.collectors.smart.smartctl_refusal import Refused, exit_findings
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "smartctl"
@@ -590,7 +590,7 @@ def test_a_report_cut_off_anywhere_is_refused(name: str) -> None:
         '{"critical_warning": 0, "temperature": 310}',
         "bash: smartctl: command not found",
         '{"smartctl": 7}',
-        "x" * (MOST_CHARACTERS + 1),
+        "x" * (MAX_CHARACTERS + 1),
     ],
 )
 def test_what_smartctl_does_not_print_of_a_drive_is_no_report(text: str) -> None:

@@ -224,7 +224,7 @@ def test_one_bad_day_in_years_is_seen() -> None:
     """A value that came and went within the time of a bar is the height of that bar."""
     samples = tuple((float(day), 9.0 if day == 500 else 0.0) for day in range(1000))
     drawn = disks_command.sparkline(samples, "utf-8")
-    assert len(drawn) == disks_command.MOST_BARS
+    assert len(drawn) == disks_command.MAX_BARS
     assert drawn.count("█") == 1
     assert set(drawn) == {"▁", "█"}
 
@@ -237,6 +237,6 @@ def test_one_bad_day_in_years_is_seen() -> None:
 def test_any_past_can_be_drawn(samples: list[tuple[float, float]]) -> None:
     """Whatever the values: the number of bars is limited, the highest value is shown."""
     drawn = disks_command.sparkline(samples, "utf-8")
-    assert 1 <= len(drawn) <= disks_command.MOST_BARS
+    assert 1 <= len(drawn) <= disks_command.MAX_BARS
     if len({value for _, value in samples}) > 1 and samples[0][0] < samples[-1][0]:
         assert "█" in drawn

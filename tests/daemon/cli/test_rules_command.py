@@ -14,7 +14,7 @@ from support.program import Feed, Played, recorded
 
 from iowarden.daemon.cli import exit_status, main
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.config.rule_files import MOST_RULE_FILE_BYTES, known, load_files, load_rules
+from iowarden.daemon.config.rule_files import MAX_RULE_FILE_BYTES, known, load_files, load_rules
 from iowarden.daemon.control import control_socket, listen
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 from iowarden.rules.rulefile.unmatched_selectors import unmatched
@@ -258,7 +258,7 @@ ONE = "groups:\n  - name: g\n    rules:\n      - alert: A\n        "
 )
 def test_a_small_file_cannot_ask_for_much(text: str, expected: str) -> None:
     """YAML aliases are refused by line, before they fill memory or take minutes."""
-    assert len(text) <= MOST_RULE_FILE_BYTES
+    assert len(text) <= MAX_RULE_FILE_BYTES
     with pytest.raises(RuleFileError) as caught:
         parse_rule_file(text, "x")
     assert expected in caught.value.errors[0]

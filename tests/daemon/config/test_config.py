@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from iowarden.daemon.config import load
 from iowarden.daemon.config.keys import KEYS, Key, example
-from iowarden.daemon.config.load import LIMIT_BYTES, fully_qualified, load_config, machine_name
+from iowarden.daemon.config.load import MAX_BYTES, fully_qualified, load_config, machine_name
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.duration import duration_seconds
@@ -360,10 +360,10 @@ def test_a_directory_a_pipe_and_a_huge_file_are_refused(tmp_path: Path) -> None:
     """None of them is read to its end; the pipe has no writer."""
     pipe, huge = tmp_path / "pipe", tmp_path / "huge"
     os.mkfifo(pipe)
-    huge.write_bytes(b"#" * (LIMIT_BYTES + 1))
+    huge.write_bytes(b"#" * (MAX_BYTES + 1))
     assert "expected a " in refused(tmp_path)
     assert "expected a regular file" in refused(pipe)
-    assert f"expected at most {LIMIT_BYTES} bytes" in refused(huge)
+    assert f"expected at most {MAX_BYTES} bytes" in refused(huge)
 
 
 def test_a_file_that_is_not_text_is_refused_with_the_line(tmp_path: Path) -> None:

@@ -220,8 +220,8 @@ def test_an_unknown_command_is_named(service: Service, connect: Callable[[], Cli
 def test_a_line_without_end_is_refused(service: Service, connect: Callable[[], Client]) -> None:
     """More than 64 KiB are never buffered."""
     client = connect()
-    client.send(b"x" * (control_socket.MOST_LINE_BYTES + 1))
-    assert str(control_socket.MOST_LINE_BYTES) in client.line()["error"]
+    client.send(b"x" * (control_socket.MAX_LINE_BYTES + 1))
+    assert str(control_socket.MAX_LINE_BYTES) in client.line()["error"]
     assert client.line() == {}
     assert is_answered(service, connect())
 
@@ -318,7 +318,7 @@ def test_a_follower_that_stops_reading_is_dropped(
     got = 0
     while forgotten.line():
         got += 1
-    assert got * len(text) < 2 * control_socket.MOST_OUTPUT_BYTES  # its buffer, and the kernel's
+    assert got * len(text) < 2 * control_socket.MAX_OUTPUT_BYTES  # its buffer, and the kernel's
     assert is_answered(service, connect())
 
 
@@ -330,7 +330,7 @@ def test_events_that_this_thread_cannot_take_end_the_followers(
     follower.ask("events", follow=True)
     service.take().reply({"answer": {}})
     assert follower.line() == {"answer": {}}
-    monkeypatch.setattr(control_socket, "MOST_QUEUED", 0)
+    monkeypatch.setattr(control_socket, "MAX_QUEUED", 0)
     service.control.publish({"number": 1})
     monkeypatch.undo()
     service.control.publish({"number": 2})
@@ -344,7 +344,7 @@ def test_an_answer_that_is_too_large_is_an_error(
     """A query for everything is refused: the service's memory is locked and limited."""
     client = connect()
     client.ask("query")
-    service.take().reply({"answer": "x" * control_socket.MOST_ANSWER_BYTES})
+    service.take().reply({"answer": "x" * control_socket.MAX_ANSWER_BYTES})
     assert "request less" in client.line()["error"]
     assert is_answered(service, client)
 
@@ -384,7 +384,7 @@ def test_a_thousand_connections_keep_nobody_out(
     wild = [connect() for _ in range(1000)]
     assert is_answered(service, connect())
     taken = len(os.listdir("/proc/self/fd")) - before - 1001
-    assert taken <= control_socket.MOST_CONNECTIONS
+    assert taken <= control_socket.MAX_CONNECTIONS
     command.reply({"answer": "known"})
     assert patient.line() == {"answer": "known"}
     assert wild[0].line() == {}

@@ -8,7 +8,7 @@ import pytest
 from support.live import text, watched
 from support.storage import Server
 
-from iowarden.rules.advice.map_steps import MOST_MAPS
+from iowarden.rules.advice.map_steps import MAX_MAPS
 
 if TYPE_CHECKING:
     from email.message import EmailMessage
@@ -341,7 +341,7 @@ def test_maps_that_lose_all_paths_together_are_one_incident_of_the_fabric(
     assert f"[CRITICAL] db1.example.com: storage fabric: {luns} multipath maps" in mail["Subject"]
     said = text(mail)
     assert all(f"/db{number} (ext4)" in said for number in range(luns))
-    if luns > MOST_MAPS:
+    if luns > MAX_MAPS:
         assert "Paths of 8 other maps have faults as well; all maps: multipath -ll" in said
     else:
         assert all(said.count(f"multipath -ll mpath{each}") == 1 for each in LETTERS[:luns])

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from iowarden.daemon.notify.attempt import SendResult
-from iowarden.daemon.notify.outbox import MOST_BYTES, Outbox, backoff_seconds
+from iowarden.daemon.notify.outbox import MAX_BYTES, Outbox, backoff_seconds
 from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow
 from iowarden.rules.severity import Severity
 
@@ -623,7 +623,7 @@ def test_an_outage_in_which_much_happens_costs_the_text_of_the_least_and_oldest(
     assert cut == [[large[0].message_id], [large[2].message_id]]
     outbox.committed(Committed(1))
     digest = begun(outbox, START)
-    assert len(digest.data) < MOST_BYTES + 10_000
+    assert len(digest.data) < MAX_BYTES + 10_000
     assert len(digest.parts) == 6
     assert held(digest.data) == [large[n].data for n in (1, 2, 3, 3)]
     listed = email.message_from_bytes(digest.data, policy=email.policy.default).get_body()
@@ -697,7 +697,7 @@ def test_a_digest_waits_for_no_mail_that_the_disk_has_not_taken() -> None:
 def test_what_may_have_been_taken_and_the_newest_critical_mail_are_never_cut() -> None:
     """A retry is identical; and the newest critical mail is what the administrator needs now."""
     outbox = Outbox()
-    large = b"x" * (MOST_BYTES // 2)
+    large = b"x" * (MAX_BYTES // 2)
     uncertain = replace(written(1, "a", age=2 * HOUR, maybe_taken=True), data=large)
     outbox.restore([uncertain], START)
     critical = replace(written(2, "b", severity=Severity.CRITICAL), data=large + large)

@@ -352,12 +352,12 @@ def test_a_line_that_a_storm_held_up_has_its_own_time(this: FakeMachine) -> None
 def test_devices_without_end_are_counted_together(this: FakeMachine) -> None:
     """Names that never occur again must not fill the memory, and every line is counted."""
     reader = this.running()
-    count = kernel_log.MOST_PAIRS + 500
+    count = kernel_log.MAX_PAIRS + 500
     for first in range(1, count + 1, 50):
         this.kernel.say(*(record(n, BAD.format(f"dm-{n}", 8)) for n in range(first, first + 50)))
         reader.read(this.root)
     value = reader.read(this.root)
-    assert len(value.counts) <= kernel_log.MOST_PAIRS + len(KINDS)
+    assert len(value.counts) <= kernel_log.MAX_PAIRS + len(KINDS)
     assert sum(value.counts.values()) == count
 
 
@@ -691,11 +691,11 @@ def test_more_devices_than_there_can_be_are_told_together(machine: MachineMaker)
     reader = KernelLogPoller(None, lambda: 10.0)
     root = played(machine, "6,0,0,-;Linux version 6.1\n")
     reader.read(root)
-    count = kernel_log.MOST_PAIRS + 500
+    count = kernel_log.MAX_PAIRS + 500
     lines = (record(n, BAD.format(f"dm-{n}", 8)) for n in range(1, count + 1))
     root.write({PATH: text_of(*lines)})
     value = reader.read(root)
-    assert len(value.events) <= kernel_log.MOST_PAIRS + 20
+    assert len(value.events) <= kernel_log.MAX_PAIRS + 20
     assert len(value.events) + sum(value.left_out.values()) == count
 
 

@@ -18,7 +18,7 @@ from iowarden.collectors import registry
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, Outcome, Reading
 from iowarden.daemon.polling.scheduler import (
-    MOST_STUCK_PARTS,
+    MAX_STUCK_PARTS,
     NEXT_STUCK_SECONDS,
     STUCK_SECONDS,
     Readers,
@@ -240,21 +240,21 @@ def test_a_slow_mount_is_waited_for(tmp_path: Path) -> None:
 
 def test_threads_that_wait_for_dead_mounts_are_counted(tmp_path: Path) -> None:
     """With more dead mounts than the limit the whole collector is stuck, and reported once."""
-    faults = Faults(tmp_path / "m", MOST_STUCK_PARTS + 2, range(MOST_STUCK_PARTS + 1))
+    faults = Faults(tmp_path / "m", MAX_STUCK_PARTS + 2, range(MAX_STUCK_PARTS + 1))
     before = threads()
     now, told = 0.0, faults.run_to(0.0)
-    for number in range(MOST_STUCK_PARTS + 1):
+    for number in range(MAX_STUCK_PARTS + 1):
         faults.called(f"/n/{number}")
         now += STUCK_SECONDS + 0.5
         told += faults.run_to(now)
     told += faults.run_to(now + 60.0)
     assert [reading.outcome for reading in told] == [Outcome.STUCK]
-    assert threads() == before + MOST_STUCK_PARTS
+    assert threads() == before + MAX_STUCK_PARTS
     for event in faults.dead.values():
         event.set()
     wait_for(lambda: threads() <= before)
     # # The last one was not abandoned: its run continues to the end.
-    assert len(faults.answer().unread) == MOST_STUCK_PARTS
+    assert len(faults.answer().unread) == MAX_STUCK_PARTS
 
 
 def test_a_source_of_parts_that_hangs_ahead_of_them_is_stuck(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from support.probe import DEADLINE_SECONDS, Probe
 
 from iowarden.collectors.model import ReadError
 from iowarden.daemon.probe.protocol import (
-    MOST_REPLY_BYTES,
+    MAX_REPLY_BYTES,
     Cancel,
     Hello,
     Message,
@@ -179,7 +179,7 @@ REQUESTS = st.builds(
     ),
     st.lists(WORDS, max_size=3).map(tuple) | st.just(("smartctl", "-V")),
     st.sampled_from([1e-300, 0.001, 5.0, 600.0]),
-    st.sampled_from([1, 50, MOST_REPLY_BYTES]),
+    st.sampled_from([1, 50, MAX_REPLY_BYTES]),
 )
 TALK: st.SearchStrategy[Message] = st.one_of(REQUESTS, REQUESTS, st.builds(Cancel, IDENTIFIERS))
 

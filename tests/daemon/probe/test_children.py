@@ -93,7 +93,7 @@ def test_a_function_returns_json(tmp_path: Path, started: list[Child]) -> None:
         (FileNotFoundError(2, "No such file", "/x"), b"[Errno 2] No such file: '/x'"),
         (KeyError("x"), b"KeyError: 'x'"),
         (KeyboardInterrupt(), b"KeyboardInterrupt: "),
-        (ValueError("x" * 100_000), b"x" * children.MOST_ERROR_BYTES),
+        (ValueError("x" * 100_000), b"x" * children.MAX_ERROR_BYTES),
         (ValueError("\udcff\ud800"), b"\\udcff\\ud800"),
     ],
 )

@@ -109,7 +109,7 @@ def test_too_much_that_nobody_reads_is_late_at_once(
     """Memory is limited, however fast the data grows."""
     one, _ = pair
     fill(one, 100.0)
-    one.put(bytes(connection.MOST_UNSENT_BYTES), 100.0)
+    one.put(bytes(connection.MAX_UNSENT_BYTES), 100.0)
     assert one.late_at() == float("-inf")
 
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from iowarden.daemon.probe.protocol import (
     LENGTH_BYTES,
-    MOST_ARGUMENTS,
-    MOST_DEADLINE_SECONDS,
-    MOST_REPLY_BYTES,
-    MOST_REQUEST_BYTES,
+    MAX_ARGUMENTS,
+    MAX_DEADLINE_SECONDS,
+    MAX_REPLY_BYTES,
+    MAX_REQUEST_BYTES,
     Answer,
     Cancel,
     Decoder,
@@ -55,8 +55,8 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
         INTEGERS,
         TEXTS,
         LISTS,
-        st.floats(0, MOST_DEADLINE_SECONDS, exclude_min=True),
-        st.integers(1, MOST_REPLY_BYTES),
+        st.floats(0, MAX_DEADLINE_SECONDS, exclude_min=True),
+        st.integers(1, MAX_REPLY_BYTES),
     ),
     st.builds(Cancel, INTEGERS),
     st.builds(StuckNow, STUCK),
@@ -95,7 +95,7 @@ def test_a_message_arrives_as_it_was_sent(message: Message) -> None:
 @given(st.lists(MESSAGES, max_size=5), st.lists(st.integers(0, 10_000), max_size=10))
 def test_frames_may_be_cut_anywhere(messages: list[Message], cuts: list[int]) -> None:
     """A stream socket has no message borders: the same messages arrive, in order, no rest."""
-    decoder = Decoder(MOST_REPLY_BYTES)
+    decoder = Decoder(MAX_REPLY_BYTES)
     whole = b"".join(encode(message) for message in messages)
     assert [m for piece in in_pieces(whole, cuts) for m in decoder.feed(piece)] == messages
     assert not decoder.waiting()
@@ -171,11 +171,11 @@ def test_any_bytes_are_messages_or_refused(said: list[bytes], cuts: list[int]) -
 
 def test_a_huge_frame_is_refused_by_its_length() -> None:
     """None of it is collected: 4 bytes are enough to refuse it."""
-    decoder = Decoder(MOST_REQUEST_BYTES)
+    decoder = Decoder(MAX_REQUEST_BYTES)
     with pytest.raises(ProtocolError, match="at most 65536 bytes, got 65537"):
-        decoder.feed((MOST_REQUEST_BYTES + 1).to_bytes(LENGTH_BYTES, "big"))
-    fitting = Decoder(MOST_REQUEST_BYTES)
-    assert fitting.feed(MOST_REQUEST_BYTES.to_bytes(LENGTH_BYTES, "big")) == []
+        decoder.feed((MAX_REQUEST_BYTES + 1).to_bytes(LENGTH_BYTES, "big"))
+    fitting = Decoder(MAX_REQUEST_BYTES)
+    assert fitting.feed(MAX_REQUEST_BYTES.to_bytes(LENGTH_BYTES, "big")) == []
 
 
 @pytest.mark.parametrize(
@@ -218,9 +218,9 @@ def test_what_the_protocol_does_not_know_is_refused(body: bytes, expected: str) 
 
 def test_too_many_arguments_are_refused() -> None:
     """No known program takes as many."""
-    decode(encode(Request(1, "run", ("x",) * MOST_ARGUMENTS))[LENGTH_BYTES:])
+    decode(encode(Request(1, "run", ("x",) * MAX_ARGUMENTS))[LENGTH_BYTES:])
     with pytest.raises(ProtocolError, match="expected up to 64"):
-        decode(encode(Request(1, "run", ("x",) * (MOST_ARGUMENTS + 1)))[LENGTH_BYTES:])
+        decode(encode(Request(1, "run", ("x",) * (MAX_ARGUMENTS + 1)))[LENGTH_BYTES:])
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])

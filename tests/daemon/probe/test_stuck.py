@@ -59,7 +59,7 @@ def test_a_register_of_the_most_and_longest_is_read_again(tmp_path: Path) -> Non
     each = dataclasses.replace(
         ENTRY.program, arguments=("newest", path), controllers=(f"path {path}",), devices=()
     )
-    most = jobs.MOST_CHILDREN + jobs.MOST_LEFT
+    most = jobs.MAX_CHILDREN + jobs.MAX_LEFT
     entries = [stuck.Entry(dataclasses.replace(each, pid=100 + n)) for n in range(most)]
     stuck.write(str(tmp_path), entries, BOOT)
     assert stuck.read(str(tmp_path), BOOT) == entries

@@ -20,7 +20,7 @@ from support.journald import private_journald
 from iowarden.collectors.filesystem import newest
 from iowarden.collectors.kmsg import kernel_journal
 from iowarden.daemon.probe import verbs
-from iowarden.daemon.probe.protocol import MOST_REPLY_BYTES
+from iowarden.daemon.probe.protocol import MAX_REPLY_BYTES
 
 REMOTE = "/lib/systemd/systemd-journal-remote"
 BOOT = "0f70219b-9a6f-44d1-99ad-824270d0ef01"
@@ -435,13 +435,13 @@ def test_what_was_deleted_meanwhile_is_a_gap(tmp_path: Path) -> None:
 def test_a_storm_of_messages_is_told_in_parts(tmp_path: Path) -> None:
     """A dying disk fills the journal: no answer is too long, and none omits a message."""
     now = time.time()
-    count = 2 * verbs.MOST_ENTRIES + 3
+    count = 2 * verbs.MAX_ENTRIES + 3
     lines = [exported(n, f"sector {n}", now) for n in range(count)]
     directory = write_journal(tmp_path / "j", "a.journal", *lines)
     cursor, told, more = "", [], True
     while more:
         found = verbs.journal((cursor,), directory)
-        assert 0 < len(found["entries"]) <= verbs.MOST_ENTRIES
+        assert 0 < len(found["entries"]) <= verbs.MAX_ENTRIES
         assert not found["gap"]
         told += messages(found)
         cursor, more = found["cursor"], found["more"]
@@ -455,9 +455,9 @@ def test_long_messages_are_cut_and_fill_an_answer_no_further(tmp_path: Path) -> 
     directory = write_journal(tmp_path / "j", "a.journal", *lines)
     found = verbs.journal(("",), directory)
     assert found["more"]
-    assert set(messages(found)) == {"\\xff" * verbs.MOST_MESSAGE_BYTES + "..."}
+    assert set(messages(found)) == {"\\xff" * verbs.MAX_MESSAGE_BYTES + "..."}
     size_bytes = len(json.dumps(found))
-    assert verbs.MOST_ENTRIES_BYTES / 2 < size_bytes < MOST_REPLY_BYTES / 2
+    assert verbs.MAX_ENTRIES_BYTES / 2 < size_bytes < MAX_REPLY_BYTES / 2
     rest = verbs.journal((found["cursor"],), directory)
     assert not rest["gap"]
 

@@ -28,8 +28,8 @@ from iowarden.collectors.model import (
 from iowarden.daemon.probe.children import look
 from iowarden.daemon.probe.protocol import (
     LENGTH_BYTES,
-    MOST_REPLY_BYTES,
-    MOST_REQUEST_BYTES,
+    MAX_REPLY_BYTES,
+    MAX_REQUEST_BYTES,
     VERSION,
     Answer,
     Cancel,
@@ -44,7 +44,7 @@ from iowarden.daemon.probe.protocol import (
 )
 from iowarden.daemon.probe_client.client import (
     LIMITS,
-    MOST_WAITING,
+    MAX_WAITING,
     Client,
     Limits,
 )
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-QUICK = Limits(grace_seconds=0.2, pause_seconds=0.0, most_pause_seconds=0.0)
+QUICK = Limits(grace_seconds=0.2, pause_seconds=0.0, max_pause_seconds=0.0)
 HELLO = Hello(programs={"smartctl": "/usr/sbin/smartctl"})
 HUNG = Stuck(812, 4711, ("/usr/sbin/smartctl", "-a", "/dev/sda"), ("host0",), ("sda",), 1000.0)
 
@@ -79,7 +79,7 @@ class Peer:
         """Take a connected socket."""
         self.socket = connection
         self.socket.settimeout(DEADLINE_SECONDS)
-        self._decoder = Decoder(MOST_REQUEST_BYTES)
+        self._decoder = Decoder(MAX_REQUEST_BYTES)
         self._messages: list[Message] = []
 
     def next(self) -> Message:
@@ -256,7 +256,7 @@ def test_an_answer_may_come_byte_by_byte(client: Client, peers: Peers) -> None:
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "expected a frame of at most 8388608 bytes"),
         (
-            (MOST_REPLY_BYTES + 1).to_bytes(LENGTH_BYTES, "big"),
+            (MAX_REPLY_BYTES + 1).to_bytes(LENGTH_BYTES, "big"),
             "at most 8388608 bytes, got 8388609",
         ),
         (encode(Hello(version=2)), "expected version 1 of the protocol, got 2"),
@@ -459,7 +459,7 @@ def test_each_outcome_has_its_error(
 def test_a_request_that_no_probe_would_take_is_not_sent(client: Client, peers: Peers) -> None:
     """A frame that is too long would end the connection of all others; they do not notice it."""
     peer = peers.next_greeted(client)
-    with pytest.raises(ReadError, match=f"at most {MOST_REQUEST_BYTES} bytes"):
+    with pytest.raises(ReadError, match=f"at most {MAX_REQUEST_BYTES} bytes"):
         client.ask("newest", ("\udcff" * 20_000,), 10.0)
     with pytest.raises(ValueError, match="up to 64 arguments"):
         client.ask("run", ("x",) * 65, 10.0)
@@ -473,11 +473,11 @@ def test_a_request_that_no_probe_would_take_is_not_sent(client: Client, peers: P
 def test_requests_that_wait_are_bounded(client: Client, peers: Peers) -> None:
     """A probe that answers nothing does not accumulate requests without limit."""
     peer = peers.next_greeted(client)
-    calls = [client._post("tasks", (), 600.0) for _ in range(MOST_WAITING)]
-    with pytest.raises(ReadError, match=f"{MOST_WAITING} requests already wait"):
+    calls = [client._post("tasks", (), 600.0) for _ in range(MAX_WAITING)]
+    with pytest.raises(ReadError, match=f"{MAX_WAITING} requests already wait"):
         client.ask("tasks", (), 10.0)
-    assert value(client, "iowarden_probe_open_requests") == MOST_WAITING
-    for _ in range(MOST_WAITING):
+    assert value(client, "iowarden_probe_open_requests") == MAX_WAITING
+    for _ in range(MAX_WAITING):
         peer.answer(peer.request())
     assert all(call.done.wait(DEADLINE_SECONDS) for call in calls)
     question = asking(client)

@@ -256,7 +256,7 @@ def test_who_asks_for_too_many_is_told_how_many_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reply has a limit, and shows that there is more."""
-    monkeypatch.setattr("iowarden.daemon.views.incident_answers.MOST_EVENTS", 2)
+    monkeypatch.setattr("iowarden.daemon.views.incident_answers.MAX_EVENTS", 2)
     office = Office(kept(tmp_path, *(row(number) for number in range(3))))
     found = office.answer("events", last=999_999)
     assert (len(found.events), found.note) == (2, "only the last 2 are shown")

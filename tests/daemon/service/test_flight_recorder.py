@@ -22,7 +22,7 @@ from iowarden.collectors.recording.recording import Frame, Recording
 from iowarden.collectors.source import collect
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.service import flight_recorder as flight_module
-from iowarden.daemon.service.flight_recorder import MOST_FILES, Flight, Keeper
+from iowarden.daemon.service.flight_recorder import MAX_FILES, Flight, Keeper
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,11 +121,11 @@ def keeper(directory: Path) -> tuple[Keeper, queue.SimpleQueue[str]]:
 def test_only_the_newest_files_stay(tmp_path: Path) -> None:
     """Many incidents do not fill the disk."""
     kept, said = keeper(tmp_path / "flights")
-    for number in range(MOST_FILES + 3):
+    for number in range(MAX_FILES + 3):
         path = kept.save(f"20261121T{number:06d}Z-a")
         assert said.get(timeout=DEADLINE_SECONDS) == ""
     names = sorted(os.listdir(tmp_path / "flights"))
-    assert (len(names), names[-1]) == (MOST_FILES, os.path.basename(path))
+    assert (len(names), names[-1]) == (MAX_FILES, os.path.basename(path))
     assert names[0].startswith("20261121T000003Z")
     steps = list(iter(Recording(path).next, None))
     assert [step.frame for step in steps] == [Frame(0, 1.0, 1000.0)]
@@ -136,27 +136,27 @@ def test_what_is_saved_before_the_clock_is_set_is_not_the_first_to_go(tmp_path: 
     kept, said = keeper(tmp_path / "flights")
     (tmp_path / "flights").mkdir()
     future = time.time_ns() + 10**15
-    for number in range(MOST_FILES):
+    for number in range(MAX_FILES):
         other = tmp_path / f"flights/20361121T{number:06d}Z-a.tar.gz"
         other.write_bytes(b"of the time before the boot")
         os.utime(other, ns=(future + number, future + number))
     path = kept.save("19700101T000007Z-b")
     assert said.get(timeout=DEADLINE_SECONDS) == ""
-    for number in range(MOST_FILES - 1):
+    for number in range(MAX_FILES - 1):
         kept.save(f"20261121T{number:06d}Z-c")
         assert said.get(timeout=DEADLINE_SECONDS) == ""
         assert os.path.exists(path)
     kept.save("20261121T235959Z-c")
     assert said.get(timeout=DEADLINE_SECONDS) == ""
     assert not os.path.exists(path)
-    assert len(os.listdir(tmp_path / "flights")) == MOST_FILES
+    assert len(os.listdir(tmp_path / "flights")) == MAX_FILES
 
 
 def test_files_of_a_large_machine_are_fewer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their bytes count, too; the newest one stays whatever its size."""
-    monkeypatch.setattr(flight_module, "MOST_FILES_BYTES", 100)
+    monkeypatch.setattr(flight_module, "MAX_FILES_BYTES", 100)
     kept, said = keeper(tmp_path / "flights")
     for number in range(2):
         kept.save(f"20261121T{number:06d}Z-a")

@@ -147,7 +147,7 @@ def test_a_disk_has_its_events_whatever_it_is_called_now(path: Path) -> None:
 
 _TEXT = st.text(st.characters(exclude_categories=()), max_size=30)
 _NUMBER = st.floats(allow_nan=True, allow_infinity=True).filter(
-    lambda at: not PLAUSIBLE_SECONDS <= at < time.time() - event_rows.MOST_AGE_SECONDS
+    lambda at: not PLAUSIBLE_SECONDS <= at < time.time() - event_rows.MAX_AGE_SECONDS
 )
 """Any time except an old one, which is deleted."""
 
@@ -172,8 +172,8 @@ def test_a_text_without_end_is_cut(path: Path) -> None:
     """A controller may send a megabyte; the file does not grow by it."""
     keep(path, row(text="x" * 1_000_000, object="y" * 1_000_000))
     (kept,) = found(path)
-    assert len(kept.text) == event_rows.MOST_TEXT_CHARACTERS
-    assert len(kept.object) == event_rows.MOST_NAME_CHARACTERS
+    assert len(kept.text) == event_rows.MAX_TEXT_CHARACTERS
+    assert len(kept.object) == event_rows.MAX_NAME_CHARACTERS
 
 
 def test_what_is_older_than_three_years_goes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +202,7 @@ def test_of_too_many_events_the_oldest_go_a_bounded_number_at_a_time(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A storm of years: the file holds up to the limit, and no write deletes all at once."""
-    monkeypatch.setattr(event_rows, "MOST_EVENTS", 100)
+    monkeypatch.setattr(event_rows, "MAX_EVENTS", 100)
     monkeypatch.setattr(event_rows, "_SLACK", 10)
     monkeypatch.setattr(event_rows, "_PRUNED_AT_ONCE", 20)
     keep(path, *(row(number) for number in range(300)))
@@ -212,7 +212,7 @@ def test_of_too_many_events_the_oldest_go_a_bounded_number_at_a_time(
     rows = found(path)
     assert len(rows) <= 111
     assert rows == [row(number) for number in range(400 - len(rows), 400)]
-    monkeypatch.setattr(event_rows, "MOST_EVENTS", 10)
+    monkeypatch.setattr(event_rows, "MAX_EVENTS", 10)
     keep(path, row(400))
     assert len(found(path)) == len(rows) + 1 - 21
 
@@ -221,7 +221,7 @@ def test_a_file_that_is_too_large_loses_events_before_what_drives_said(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The events of a storm are deleted first; the newest of them stay while days can go."""
-    monkeypatch.setattr(event_rows, "LEAST_EVENTS", 50)
+    monkeypatch.setattr(event_rows, "MIN_EVENTS", 50)
     with opened(path, most_bytes=16_000_000 + 400_000) as (kept, _):
         kept.note(START, [("WD-1", "pending", 1.0, True)])
         kept.note(START, [("WD-1", "hours", 1.0, False)])
@@ -341,7 +341,7 @@ def test_what_waits_is_bounded_and_the_oldest_is_given_up_and_counted(
         return really(name, kind)
 
     monkeypatch.setattr(sqlite, "opened", hang)
-    monkeypatch.setattr(history_db, "MOST_WAITING_EVENTS", 100)
+    monkeypatch.setattr(history_db, "MAX_WAITING_EVENTS", 100)
     with opened(path) as (kept, _):
         kept.tell([row()])
         assert hung.wait(DEADLINE_SECONDS)

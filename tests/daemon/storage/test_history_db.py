@@ -25,7 +25,7 @@ from support.spoilt import SPOILT
 from iowarden.daemon.control.documents import AskEvents, EventLine
 from iowarden.daemon.storage import chunks, event_rows, sqlite
 from iowarden.daemon.storage.history_db import (
-    MOST_WAITING,
+    MAX_WAITING,
     History,
     Tail,
     TailLoaded,
@@ -607,7 +607,7 @@ def test_what_waits_is_bounded_and_what_is_lost_counted(tmp_path: Path) -> None:
     blocked = tmp_path / "state"
     blocked.write_text("")
     with opened(blocked / "history.db") as asked:
-        size = MOST_WAITING // 4
+        size = MAX_WAITING // 4
         batch = said(*((f"a{n}", 1.0) for n in range(size)))
         for number in range(6):
             asked.history.note(START + number, batch)

@@ -554,7 +554,7 @@ def test_texts_do_not_fill_the_disk(tmp_path: Path) -> None:
     found = sqlite.write_text(path, "incidents", "{}")
     left = sqlite.texts(path)
     assert left[0] == found
-    assert len(left) == sqlite.MOST_TEXTS
+    assert len(left) == sqlite.MAX_TEXTS
     assert "99991139T" in left[-1]
     assert sqlite.beside(left[1]) == "alerts"
     assert sqlite.beside(found) == "incidents"

@@ -10,9 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from iowarden.rules.events.controller_clock import (
-    LEAST_MATCHES,
     MATCH_SECONDS,
-    MOST_SECONDS,
+    MAX_SECONDS,
+    MIN_MATCHES,
     QUARTER_SECONDS,
     UNKNOWN,
     Offset,
@@ -219,8 +219,8 @@ def test_any_times_give_an_offset_of_a_zone_or_none(one: list[float], two: list[
     assert found.matches <= min(len(one), len(two))
     if found.verified:
         assert found.seconds is not None
-        assert abs(found.seconds) <= MOST_SECONDS + MATCH_SECONDS
-        assert found.matches >= max(LEAST_MATCHES, 2 * found.runner_up)
+        assert abs(found.seconds) <= MAX_SECONDS + MATCH_SECONDS
+        assert found.matches >= max(MIN_MATCHES, 2 * found.runner_up)
     else:
         assert found.reason
 

@@ -365,7 +365,7 @@ def test_members_that_are_over_are_not_kept_for_ever() -> None:
     host = FakeMachine()
     for number in range(80):
         host.run(5, alert(f"Rule{number}"), STALL)
-    assert len(host.only().members) <= members.MOST_CLEARED + 2
+    assert len(host.only().members) <= members.MAX_CLEARED + 2
 
 
 def test_what_was_unreadable_and_is_well_again_gets_its_all_clear() -> None:

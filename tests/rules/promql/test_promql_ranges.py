@@ -452,9 +452,9 @@ def test_every_way_to_read_is_counted(
     """With one unit less than it costs, each evaluation is refused."""
     store = recorded({("x", (("device", f"sd{n}"),)): [1.0] * 40 for n in range(20)})
     expression = compile_expression(text)
-    monkeypatch.setattr(run, "MOST_WORK", cost)
+    monkeypatch.setattr(run, "MAX_WORK", cost)
     assert expression.evaluate(store, 585.0)
-    monkeypatch.setattr(run, "MOST_WORK", cost - 1)
+    monkeypatch.setattr(run, "MAX_WORK", cost - 1)
     with pytest.raises(EvaluationError, match="too expensive"):
         expression.evaluate(store, 585.0)
 
@@ -643,7 +643,7 @@ def test_other_rules_keep_what_was_seen() -> None:
 
 def test_more_history_than_fits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A range of a year does not fill the memory: its rule fails, the others continue."""
-    monkeypatch.setattr(store_module, "MOST_SAMPLES", 1000)
+    monkeypatch.setattr(store_module, "MAX_SAMPLES", 1000)
     retention = {"x": 1e9, "y": 600.0}
     store = Store(retention)
     for number in range(1000):

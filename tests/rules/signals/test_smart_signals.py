@@ -153,7 +153,7 @@ def test_the_disks_not_seen_for_longest_are_forgotten_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The stored state is limited; whole disks are dropped."""
-    monkeypatch.setattr(smart, "MOST_KEPT", 5)
+    monkeypatch.setattr(smart, "MAX_KEPT", 5)
     state = smart.EMPTY
     for number in range(6):
         now = START + number * HOUR

@@ -428,7 +428,7 @@ def test_what_is_remembered_has_a_bound() -> None:
     """A program that lists another slot each time fills no memory."""
     slots: Mapping[str, Slotted] = {f"areca 1 channel {n}": Slotted(f"S{n}") for n in range(9999)}
     slots = remember(slots, (areca(channel(2, "NEW"), channel(10_001, "MORE")),))
-    assert len(slots) == event_location.MOST_SLOTS
+    assert len(slots) == event_location.MAX_SLOTS
     assert slots["areca 1 channel 10001"].serial == "MORE"
 
 

@@ -20,7 +20,7 @@ from iowarden.rules.topology.device_changes import Devices
 from iowarden.rules.topology.device_identity import identity, with_sources
 from iowarden.rules.topology.stack import Stack
 from iowarden.rules.topology.topology import (
-    MOST_KEPT,
+    MAX_KEPT,
     NOTHING,
     Above,
     Standing,
@@ -404,14 +404,14 @@ def test_what_stood_there_in_an_earlier_boot_does_not_count() -> None:
 
 def test_what_is_kept_is_bounded_and_what_ended_comes_first() -> None:
     """A host of containers has thousands of mounts."""
-    points = (f"/c/{n}" for n in range(MOST_KEPT))
+    points = (f"/c/{n}" for n in range(MAX_KEPT))
     many = mounts(
         "".join(f"{n} 1 8:2 / {p} rw - ext4 /dev/sda2 rw\n" for n, p in enumerate(points))
     )
     standing = remember(NOTHING, MACHINE, many[:5], 0.0)
     standing = remember(standing, MACHINE, many[5:], 10.0)
     stood = kept(standing, 10.0)
-    assert sum(map(len, stood.now.values())) + sum(map(len, stood.until.values())) == MOST_KEPT
+    assert sum(map(len, stood.now.values())) + sum(map(len, stood.until.values())) == MAX_KEPT
     assert [len(each) for each in stood.until.values()] == [5]
     assert not any(key.startswith("adapter ") for key in (*stood.now, *stood.until))
 
