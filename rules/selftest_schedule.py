@@ -31,7 +31,7 @@ EVERY = "*"
 ROTATIONAL, SOLID_STATE = "rotational", "solid-state"
 BUSY_RATIO = 0.5
 """A device busier than this in the last minutes gets no scheduled test."""
-RETRY_SECONDS = 6 * 3600.0
+RETRY_INTERVAL_SECONDS = 6 * 3600.0
 MAX_TRIES = 4
 """Tries of a test that is interrupted each time, until the next due date."""
 SETTLE_SECONDS = 900.0
@@ -99,7 +99,7 @@ INSTEAD = (
 )
 """For a disk that refuses its self-tests, or whose controller does."""
 UNDER_WAY = frozenset({Outcome.STARTING, Outcome.RUNNING})
-_AGAIN = frozenset({Outcome.INTERRUPTED, Outcome.NOT_BEGUN})
+_RETRIED = frozenset({Outcome.INTERRUPTED, Outcome.NOT_BEGUN})
 """Not run: tried again."""
 
 
@@ -365,7 +365,7 @@ def _since(
         return None
     if run.begun_seconds is None or run.begun_seconds < at:
         return at
-    return at if run.outcome in _AGAIN and run.tries < MAX_TRIES else None
+    return at if run.outcome in _RETRIED and run.tries < MAX_TRIES else None
 
 
 def _in_the_way(
@@ -374,8 +374,8 @@ def _in_the_way(
     for share in sorted(candidate.shares & used.keys()):
         return f"disk {used[share]} of {share} is being tested"
     tried = run.begun_seconds or 0.0
-    again = tried + RETRY_SECONDS
-    if run.outcome in _AGAIN and tried >= due.since_seconds and now < again:
+    again = tried + RETRY_INTERVAL_SECONDS
+    if run.outcome in _RETRIED and tried >= due.since_seconds and now < again:
         return f"the last try failed, next retry in {(again - now) / 3600:.1f} h: {run.text}"
     return candidate.against
 
@@ -412,7 +412,7 @@ def asked(run: Run | None, now: float, who: str, due_seconds: float | None = Non
     run = run or Run(now)
     same = (
         due_seconds is not None
-        and run.outcome in _AGAIN
+        and run.outcome in _RETRIED
         and (run.begun_seconds or 0) >= due_seconds
     )
     return Run(

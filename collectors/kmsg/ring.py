@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Open = Callable[[], int]
     """Return a descriptor of '/dev/kmsg', the caller's. Errors: AbsentError, ReadError."""
 
-AGAIN_SECONDS = 15.0
+RETRY_INTERVAL_SECONDS = 15.0
 """Interval after which the descriptor is requested again if there was none."""
 RECORD_BYTES = 16 * 1024
 """A record has at most 8 KiB. Source: kernel/printk (CONSOLE_EXT_LOG_MAX, PRINTK_MESSAGE_MAX)."""
@@ -55,7 +55,7 @@ class Ring:
         """
         if self._descriptor >= 0:
             return False
-        if self._refused is not None and now < self._refused[0] + AGAIN_SECONDS:
+        if self._refused is not None and now < self._refused[0] + RETRY_INTERVAL_SECONDS:
             raise self._refused[1]
         if self._open_log is None:
             raise AbsentError("'/dev/kmsg': only root may open it, and no probe is running")

@@ -55,7 +55,7 @@ MAX_QUEUED = 10_000
 LINE_SECONDS = 10.0
 IDLE_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
-RETRY_SECONDS = 1.0
+RETRY_INTERVAL_SECONDS = 1.0
 TELL_SECONDS = 3600.0
 """Minimum time between two reports of the same problem."""
 CLOSE_SECONDS = 2.0
@@ -143,7 +143,7 @@ class Control:
         self._selector = selectors.DefaultSelector()
         self._connections: dict[int, _Connection] = {}
         self._sequence = 0
-        self._listen_again = 0.0
+        self._relisten = 0.0
         self._told: dict[str, float] = {}
         self._names = Names(self._wake_up)
         listener.setblocking(False)  # noqa: FBT003 - the method takes no name
@@ -190,7 +190,7 @@ class Control:
                 except Exception as error:  # noqa: BLE001 - no input may end the thread
                     self._tell("bug", f"control: bug: {trace(error)}")
                     self._drop_all()
-                    self._stopping.wait(RETRY_SECONDS)
+                    self._stopping.wait(RETRY_INTERVAL_SECONDS)
         finally:
             self._shut()
 
@@ -220,8 +220,8 @@ class Control:
                 self._serve(key.data, events)
         self._take_arrived()
         now = time.monotonic()
-        if self._listen_again and now >= self._listen_again:
-            self._listen_again = 0.0
+        if self._relisten and now >= self._relisten:
+            self._relisten = 0.0
             self._selector.register(self._listener, selectors.EVENT_READ)
         for connection in list(self._connections.values()):
             if now >= connection.deadline():
@@ -235,7 +235,7 @@ class Control:
             for c in self._connections.values()
             if c.received and not self._names.who(c.uid)
         ]
-        ends += [self._listen_again] if self._listen_again else []
+        ends += [self._relisten] if self._relisten else []
         end = min(ends, default=float("inf"))
         return None if end == float("inf") else max(end - time.monotonic(), 0.0)
 
@@ -257,7 +257,7 @@ class Control:
                 return
             except OSError as error:  # no descriptor, no memory: stop polling it, it stays readable
                 self._selector.unregister(self._listener)
-                self._listen_again = time.monotonic() + RETRY_SECONDS
+                self._relisten = time.monotonic() + RETRY_INTERVAL_SECONDS
                 self._tell(
                     "accept", f"control: cannot accept connections: {error.strerror}; will retry"
                 )

@@ -42,7 +42,7 @@ REQUEST_SECTORS = 8
 AHEAD_SECONDS = 10.0
 """Delay of a read-ahead range: a program that needs the data reads it again meanwhile."""
 DAY_SECONDS = 24 * 3600.0
-RETRY_SECONDS = 3600.0
+RETRY_INTERVAL_SECONDS = 3600.0
 MAX_WAITING = 50
 MAX_KEPT = 8
 """Results per disk: the latest ones, all of which are in a mail."""
@@ -270,7 +270,7 @@ class FilesHit:
         if last is None:
             return None
         age = self._clock() - last.asked_seconds
-        return last if age < (DAY_SECONDS if last.certain else RETRY_SECONDS) else None
+        return last if age < (DAY_SECONDS if last.certain else RETRY_INTERVAL_SECONDS) else None
 
     def _again(self, question: Wanted, last: Hit) -> Hit:
         return replace(

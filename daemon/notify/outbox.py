@@ -29,7 +29,7 @@ MAX_BYTES = 8 * 1024 * 1024
 """Of all messages: servers must accept a digest of them (Postfix's default is 10,240,000 bytes)."""
 REFUSED_SECONDS = 30 * 86400.0
 """A permanently refused mail is kept for this long."""
-_OVERDUE_AGAIN_SECONDS = 86400.0
+_OVERDUE_REPEAT_SECONDS = 86400.0
 _BACKOFF_SECONDS = (5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0)
 _PATIENCE = 3
 """For this many failed attempts a mail delays the other mails of its incident."""
@@ -290,7 +290,7 @@ class Outbox:
             self._settling = sequence, now + COMMIT_WAIT_SECONDS
         entry.row = replace(entry.row, attempts=entry.row.attempts + 1)
         if result.error and not result.permanent:
-            return self._failed(entry, result, now, sequence), f"{result.error}; {_TRIED_AGAIN}"
+            return self._failed(entry, result, now, sequence), f"{result.error}; {_RETRY_TEXT}"
         self._failures, self._server_due_seconds = 0, float("-inf")
         return self._answered(entry, result, now, sequence)
 
@@ -372,7 +372,7 @@ class Outbox:
             self._overdue_told_seconds = None
             over = f"mail: backlog cleared, no mail waits for longer than {duration(limit_seconds)}"
             return None if told is None else (_NOTICE, over)
-        if told is not None and now - told < _OVERDUE_AGAIN_SECONDS:
+        if told is not None and now - told < _OVERDUE_REPEAT_SECONDS:
             return None
         self._overdue_told_seconds = now
         errors = [oldest.row.last_error, *(e.row.last_error for e in self._entries.values())]
@@ -537,7 +537,7 @@ class Outbox:
         return tuple(changed)
 
 
-_TRIED_AGAIN = "the mails wait in the outbox and are retried at least every 15 min"
+_RETRY_TEXT = "the mails wait in the outbox and are retried at least every 15 min"
 _ONE_BY_ONE = "the mails of the digest are sent one by one"
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.raid.log_alignment import Cursor
 
 EVENT_SECONDS = 300.0
-AGAIN_SECONDS = 60.0
+MIN_POLL_INTERVAL_SECONDS = 60.0
 """Minimum interval between two runs when an event requests one."""
 FIRST_SECONDS = 5.0
 """The first poll waits this long for results."""
@@ -106,7 +106,7 @@ class ControllerPoller:
         with self._lock:
             for run in self._runs:
                 if run.vendor.backend.log is not None:
-                    run.due = min(run.due, run.began + AGAIN_SECONDS)
+                    run.due = min(run.due, run.began + MIN_POLL_INTERVAL_SECONDS)
 
     def settled(self, timeout_seconds: float) -> bool:
         """Wait until no run is in progress; return whether that was reached."""

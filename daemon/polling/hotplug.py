@@ -10,7 +10,7 @@ from iowarden.collectors.block.uevents import Batch, Uevents
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RETRY_SECONDS = 60.0
+RETRY_INTERVAL_SECONDS = 60.0
 
 
 def listen(post: Callable[[Batch], object]) -> None:
@@ -29,7 +29,7 @@ def _run(post: Callable[[Batch], object]) -> None:
             post(
                 Batch(
                     (),
-                    f"cannot open the uevent socket: {error}; will retry in {RETRY_SECONDS:.0f} s",
+                    f"cannot open the uevent socket: {error}; will retry in {RETRY_INTERVAL_SECONDS:.0f} s",
                 )
             )
-        pause.wait(RETRY_SECONDS)
+        pause.wait(RETRY_INTERVAL_SECONDS)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 FIRST_SECONDS = 5.0
 """The first poll waits this long for results."""
 MAX_THREADS = 16
-SOON_SECONDS = 60.0
+MIN_POLL_INTERVAL_SECONDS = 60.0
 """Minimum interval between two polls of a drive that events request."""
 MOST_TOLD_BYTES = 2 * 1024 * 1024
 """Limit of drives' texts in the flight recorder: about 80 drives."""
@@ -112,7 +112,7 @@ class SmartPoller:
                     if way is None or way.polled.cover is Cover.HUNG or not wanted & own:
                         continue
                     tried = way.polled.tried_seconds
-                    if way.best and (tried is None or now - tried >= SOON_SECONDS):
+                    if way.best and (tried is None or now - tried >= MIN_POLL_INTERVAL_SECONDS):
                         way.due = min(way.due, now)
         self._begin(now)
 

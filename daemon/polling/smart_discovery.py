@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Find = Callable[[Root, Topology, Sequence[ConfiguredDrive]], Found]
 
 FIND_SECONDS = 600.0
-AGAIN_SECONDS = 60.0
+RETRY_INTERVAL_SECONDS = 60.0
 """Retry interval while smartctl or the probe is missing."""
 RECORDED = PROBE.rstrip("/")
 """Path of the probe's recorded output."""
@@ -102,7 +102,7 @@ class Discovery:
         before, self.looked = self.looked, looked
         self._only_program = looked.unusable is not None
         if looked.unusable is not None:
-            self._due = min(self._due, now + AGAIN_SECONDS)
+            self._due = min(self._due, now + RETRY_INTERVAL_SECONDS)
         if looked.found is None:
             self.looked = replace(looked, found=before.found, topology=before.topology)
         elif looked.found is before.found:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 OTHER_WAY_SECONDS = 86_400.0
 """How often another access method is tried while a better one works."""
-RETRY_SECONDS = 60.0
+RETRY_INTERVAL_SECONDS = 60.0
 """Retry interval after a failure not caused by the drive; doubled up to the poll interval."""
-LATE_AGAIN = 2
+LATE_LIMIT = 2
 """After this many time-outs in a row a drive is polled with fewer options."""
 HELD_PERIODS = 3
 MAX_DEADLINES = 4
@@ -114,7 +114,7 @@ class AccessMethod:
         self.due = after(now, self.polled.period_seconds, self.target)
         less = self.profile < len(_PROFILES) - 1 and self.refused is None
         if answer.passing or (answer.late and less):
-            retry = RETRY_SECONDS * 2 ** min(max(self.failures - 1, 0), 10)
+            retry = RETRY_INTERVAL_SECONDS * 2 ** min(max(self.failures - 1, 0), 10)
             self.due = min(self.due, now + retry)
 
     def mind_refusal(self, said: Answer, answer: Answer, now: float) -> None:
@@ -138,7 +138,7 @@ class AccessMethod:
         self.lates = self.lates + 1 if answer.late else 0
         if not answer.late:
             return
-        if self.lates % LATE_AGAIN or self.is_at_least:
+        if self.lates % LATE_LIMIT or self.is_at_least:
             self.deadlines = min(2 * self.deadlines, MAX_DEADLINES)
             return
         said, less = (
@@ -146,7 +146,7 @@ class AccessMethod:
         )
         self.profile += 1
         self.lates, self.deadlines = 0, 1.0
-        self.lessened = f"polled with '{less}': '{said}' timed out {LATE_AGAIN} times in a row"
+        self.lessened = f"polled with '{less}': '{said}' timed out {LATE_LIMIT} times in a row"
 
     def set_period(self, options: Options, now: float) -> None:
         """Set its poll interval; an earlier poll makes it due by the new interval."""

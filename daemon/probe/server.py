@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 IDLE_SECONDS = 30.0
 STOP_SECONDS = 2.0
 MAX_CONNECTIONS = 8
-_ACCEPT_AGAIN_SECONDS = 1.0
+_ACCEPT_RETRY_SECONDS = 1.0
 _NEVER = float("inf")
 
 _KMSG = "/dev/kmsg"
@@ -65,7 +65,7 @@ class Server:
         self._selector = selectors.DefaultSelector()
         self._connections: set[Connection] = set()
         self._busy_at = time.monotonic()
-        self._accept_again_at = _NEVER
+        self._accept_retry_at = _NEVER
         self._stopping = False
         self._stop_at = _NEVER
         self._woken, self._waker = socket.socketpair()
@@ -115,7 +115,7 @@ class Server:
                 "warning", f"probe: cannot accept a connection: {error}; will retry in 1 s"
             )
             self._selector.unregister(self._listener)
-            self._accept_again_at = time.monotonic() + _ACCEPT_AGAIN_SECONDS
+            self._accept_retry_at = time.monotonic() + _ACCEPT_RETRY_SECONDS
             return
         self._take(stream)
 
@@ -258,8 +258,8 @@ class Server:
             if now >= each.late_at():
                 self.log.refuse(f"a connection: {each.fault()}")
                 self._drop(each)
-        if now >= self._accept_again_at:
-            self._accept_again_at = _NEVER
+        if now >= self._accept_retry_at:
+            self._accept_retry_at = _NEVER
             if self._listener is not None and not self._stopping:
                 self._watch(self._listener, self._accept)
         if self._connections or self._jobs.busy():
@@ -274,7 +274,7 @@ class Server:
             (
                 self._jobs.next_at(),
                 *(each.late_at() for each in self._connections),
-                self._accept_again_at,
+                self._accept_retry_at,
                 self._stop_at,
                 self._idle_at(),
             )
@@ -293,7 +293,7 @@ class Server:
     def _stop(self, now: float) -> None:
         """Accept nothing more and kill what runs; a program that hangs is not waited for."""
         self._stop_at = now + STOP_SECONDS
-        if self._listener is not None and self._accept_again_at == _NEVER:
+        if self._listener is not None and self._accept_retry_at == _NEVER:
             self._selector.unregister(self._listener)
         for job in self._jobs.all():
             self._jobs.end(job, "the probe is stopping")

@@ -69,7 +69,7 @@ _ERRORS: Mapping[Outcome, type[Exception]] = {
     Outcome.STUCK: StuckError,
     Outcome.TIMEOUT: DeadlineError,
 }
-_AGAIN = "will retry at the next poll"
+_RETRY_TEXT = "will retry at the next poll"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ class Client:
             )
             raise ReadError(
                 f"{_name(verb, arguments)}: the probe did not answer within {deadline_seconds:g} s,"
-                f" {where}; {_AGAIN}"
+                f" {where}; {_RETRY_TEXT}"
             )
         self._count(verb, call.answer.outcome, start)
         if call.answer.outcome is Outcome.DONE:
@@ -234,7 +234,7 @@ class Client:
         said = f": {printable(call.answer.error)}" if call.answer.error else ""
         raise _ERRORS.get(call.answer.outcome, ReadError)(
             f"{_name(verb, arguments)}: {_TEXTS[call.answer.outcome]}{said};"
-            f" {_STEPS.get(call.answer.outcome, _AGAIN)}"
+            f" {_STEPS.get(call.answer.outcome, _RETRY_TEXT)}"
         )
 
     def _post(self, verb: str, arguments: tuple[str, ...], deadline: float) -> _Call:
@@ -245,7 +245,9 @@ class Client:
                     if self._closed
                     else f"{MAX_WAITING} requests already wait"
                 )
-                raise ReadError(f"{_name(verb, arguments)}: not sent to the probe: {got}; {_AGAIN}")
+                raise ReadError(
+                    f"{_name(verb, arguments)}: not sent to the probe: {got}; {_RETRY_TEXT}"
+                )
             call = _Call(self._next, verb, arguments, deadline)
             self._next += 1
             self._calls[call.identifier] = call
@@ -374,7 +376,7 @@ class Client:
         what = _name(call.verb, call.arguments)
         if left <= 0:
             text = f"{what}: connected to the probe only after the deadline"
-            self._end(call.identifier, error=ReadError(f"{text}; {_AGAIN}"))
+            self._end(call.identifier, error=ReadError(f"{text}; {_RETRY_TEXT}"))
             return
         frame = encode(Request(call.identifier, call.verb, call.arguments, left))
         if len(frame) > LENGTH_BYTES + MAX_REQUEST_BYTES:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 LEARNT_SECONDS = 600.0
 """How often the persistent state of the signals is written: a power loss costs at most that much.
 """
-RETRY_SECONDS = 5.0
+RETRY_INTERVAL_SECONDS = 5.0
 """How often reading state.db is retried while it cannot be read."""
 STEP_SECONDS = 2.0
 """A wall clock jump: the clock was set, or the machine was suspended, if the two clocks diverge by
@@ -134,7 +134,7 @@ class Checkpoint:
 
     def step(self, now: float) -> None:
         """Retry reading what could not be read; write the slowly changing state when it is due."""
-        if not self.restored and now - self._tried_seconds >= RETRY_SECONDS:
+        if not self.restored and now - self._tried_seconds >= RETRY_INTERVAL_SECONDS:
             self._tried_seconds = now
             self.store.retry()
         if now - self._learnt_seconds >= LEARNT_SECONDS:

@@ -87,7 +87,7 @@ class Reloader:
         self._sender_for = sender_for
         self._put_in_force = put_in_force
         self._reading_since: float | None = None
-        self._again = False
+        self._pending = False
         self._is_good = True
         self._read_seconds: float | None = None
         """When the configuration in force was read."""
@@ -97,7 +97,7 @@ class Reloader:
         if self._load is None:
             return
         if self._reading_since is not None:
-            self._again = True
+            self._pending = True
             return
         self._reading_since = self._clock.now()
         self.refusal = ""
@@ -133,8 +133,8 @@ class Reloader:
             self._keep_running(event.problems)
         self._reading_since = None
         self._notify("READY=1")
-        if self._again:
-            self._again = False
+        if self._pending:
+            self._pending = False
             self.begin()
 
     def look(self, now: float) -> None:

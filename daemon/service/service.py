@@ -67,7 +67,7 @@ CONTROLLERS_WAIT_SECONDS = 300.0
 """How long polling the controllers waits for their cursors in state.db, at most."""
 STATE_WAIT_SECONDS = 5.0
 """How long the first evaluation waits for state.db; then it runs without."""
-HTTP_RETRY_SECONDS = 30.0
+HTTP_RETRY_INTERVAL_SECONDS = 30.0
 STOP_SECONDS = 5.0
 """Time that a stop grants the last commit and the mail in progress."""
 CLOSE_SECONDS = 1.0
@@ -485,7 +485,7 @@ class Service:
             return
         problem = server.start()
         self._log.trouble("http", problem)
-        self._next_http = now + HTTP_RETRY_SECONDS if problem else float("inf")
+        self._next_http = now + HTTP_RETRY_INTERVAL_SECONDS if problem else float("inf")
 
     def _publish(self, now: float) -> None:
         """Publish the current metrics; they are rendered when scraped."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.control.documents import EventLine
 
-RETRY_SECONDS = 240.0
+RETRY_INTERVAL_SECONDS = 240.0
 MAX_BYTES = 256_000_000
 MAX_WAITING = 100_000
 """Limit of values that wait to be written: six polls of 500 drives."""
@@ -185,7 +185,7 @@ class History:
         path: str,
         post: Callable[[object], object],
         *,
-        retry_seconds: float = RETRY_SECONDS,
+        retry_seconds: float = RETRY_INTERVAL_SECONDS,
         most_bytes: int = MAX_BYTES,
         names: Renames = NAMES,
     ) -> None:

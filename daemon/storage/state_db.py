@@ -28,7 +28,7 @@ SCHEMA_VERSION = 2
 A version before reads and writes the tables by their columns: only add columns with a default, and
 tables; what changes its meaning gets a new name.
 """
-RETRY_SECONDS = 60.0
+RETRY_INTERVAL_SECONDS = 60.0
 _ROWS_HINT = (
     "these mails are not sent, because iowarden cannot read their stored data: read what they"
     " report, report this as a bug, then remove this file: this resolves the alert StateUnread"
@@ -184,7 +184,7 @@ class State:
         self,
         path: str,
         post: Callable[[object], object],
-        retry_seconds: float = RETRY_SECONDS,
+        retry_seconds: float = RETRY_INTERVAL_SECONDS,
         versions: Mapping[str, int] | None = None,
     ) -> None:
         """Start the thread; it does nothing until a request. `post` takes its replies.

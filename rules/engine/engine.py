@@ -42,7 +42,7 @@ FAMILIES = (
     *rule_evaluator.RULE_FAMILIES,
 )
 """Metrics of the engine itself."""
-_SOON = "raid"
+_IMMEDIATE_GROUP = "raid"
 """The rule group that is evaluated at once when 'md' reads a change."""
 
 
@@ -121,7 +121,7 @@ class Engine:
         values = {n: status.value for n, status in self.sources.items() if n in SOURCES}
         self.last = Snapshot(**values)
         if before.md not in (None, self.last.md):
-            self.rules.hasten(_SOON, now)
+            self.rules.hasten(_IMMEDIATE_GROUP, now)
         good = {name for name in fresh if self.sources[name].outcome() is Outcome.OK}
         self.devices.take(self.last, good, now)
         return fresh

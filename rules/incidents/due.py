@@ -144,7 +144,7 @@ def _again(incident: Incident, now: float, policy: Policy) -> Reason | None:
         return None
     mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
     told = incident.last_reason is Reason.ALL_CLEAR or incident.recurrences <= 1
-    return Reason.AGAIN if told or now - mailed >= policy.again_seconds else None
+    return Reason.AGAIN if told or now - mailed >= policy.reopen_interval_seconds else None
 
 
 def reportable(incident: Incident, now: float) -> Iterator[Member]:
@@ -277,7 +277,7 @@ def _has_changed(incident: Incident, since: float) -> bool:
     return not same or any(at is not None and at > since for at in times)
 
 
-def _whole_again(members: tuple[Member, ...]) -> tuple[Member, ...]:
+def _after_rebuild(members: tuple[Member, ...]) -> tuple[Member, ...]:
     """Return the members after a mail about a rebuilt array: its next loss is news."""
     return tuple(
         replace(m, told_seconds=None) if m.name in SHORT and m.cleared_seconds is not None else m
@@ -301,7 +301,7 @@ def mailed(incident: Incident, reason: Reason, now: float) -> Incident:
     members = reported(incident, now)
     return replace(
         incident,
-        members=_whole_again(members) if reason is Reason.REBUILT else members,
+        members=_after_rebuild(members) if reason is Reason.REBUILT else members,
         mails=incident.mails + 1,
         references=incident.first_mails,
         mailed_object=incident.object,

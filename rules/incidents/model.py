@@ -38,7 +38,7 @@ class Policy:
 
     grouping_seconds: float = 60.0
     all_clear_seconds: float = 600.0
-    again_seconds: float = 3600.0
+    reopen_interval_seconds: float = 3600.0
     close_seconds: float = 86_400.0
     reopen_seconds: float = 7 * 86_400.0
     remind_seconds: float = 7 * 86_400.0

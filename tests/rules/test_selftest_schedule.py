@@ -172,7 +172,7 @@ def test_an_interrupted_test_is_tried_again_and_not_for_ever() -> None:
         assert run.tries == number
         again = planned([Candidate("S1")], {"S1": {"long": run}}, now + HOUR)
         assert again == {} or "host reset" in again["S1", "long"]
-        now += selftest_schedule.RETRY_SECONDS
+        now += selftest_schedule.RETRY_INTERVAL_SECONDS
     assert planned([Candidate("S1")], {"S1": {"long": run}}, now + DAY) == {}
     assert planned([Candidate("S1")], {"S1": {"long": run}}, SUNDAY + 7 * DAY)["S1", "long"] == ""
 

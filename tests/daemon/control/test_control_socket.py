@@ -395,7 +395,7 @@ def test_no_descriptor_left_is_told_and_survived(
     service: Service, connect: Callable[[], Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """New clients are served once descriptors are available again."""
-    monkeypatch.setattr(control_socket, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(control_socket, "RETRY_INTERVAL_SECONDS", 0.05)
     told = threading.Event()
     monkeypatch.setattr(service.control, "_on_trouble", lambda text: told.set())
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -399,7 +399,7 @@ def test_without_a_probe_there_is_no_log(this: FakeMachine) -> None:
         with pytest.raises(AbsentError):
             reader.read(this.root)
     assert len(asked) == 1
-    this.up_seconds += ring.AGAIN_SECONDS
+    this.up_seconds += ring.RETRY_INTERVAL_SECONDS
     with pytest.raises(AbsentError):
         reader.read(this.root)
     assert len(asked) == 2

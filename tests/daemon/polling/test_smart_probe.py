@@ -235,8 +235,8 @@ def test_a_drive_that_is_late_gets_more_time_and_is_then_asked_less(bench: Bench
     first = only(bench.look(poller)).polled
     assert (first.cover, first.failures_total) == (Cover.TIMEOUT, 1)
     assert "was killed at the deadline" in first.reason
-    bench.later(poller, smart_schedule.RETRY_SECONDS)
-    last = only(bench.later(poller, 2 * smart_schedule.RETRY_SECONDS)).polled
+    bench.later(poller, smart_schedule.RETRY_INTERVAL_SECONDS)
+    last = only(bench.later(poller, 2 * smart_schedule.RETRY_INTERVAL_SECONDS)).polled
     assert [line.split()[1] for line in bench.command_lines()] == ["-x", "-x", "-a"]
     assert (last.cover, last.runs_total) == (Cover.READ, 3)
     assert last.reason.startswith("polled with '-a': '-x -f old")
@@ -330,7 +330,9 @@ def test_without_smartctl_no_drive_is_asked_until_it_is_installed(bench: Bench) 
     assert set(covers(disks).values()) == {Cover.NO_SMARTCTL}
     assert "apt install smartmontools" in next(iter(disks.by_key.values())).polled.reason
     bench.probe.program("smartctl", SMARTCTL)
-    assert set(covers(bench.later(poller, smart_discovery.AGAIN_SECONDS)).values()) == {Cover.READ}
+    assert set(covers(bench.later(poller, smart_discovery.RETRY_INTERVAL_SECONDS)).values()) == {
+        Cover.READ
+    }
 
 
 def test_a_smartctl_that_goes_is_found_out_by_one_drive(bench: Bench) -> None:
@@ -339,7 +341,7 @@ def test_a_smartctl_that_goes_is_found_out_by_one_drive(bench: Bench) -> None:
     poller = bench.start()
     bench.look(poller)
     bench.program.unlink()
-    bench.now += smart.SOON_SECONDS
+    bench.now += smart.MIN_POLL_INTERVAL_SECONDS
     poller.ask_soon(["SERIAL-0-0"])
     assert poller.settled(DEADLINE_SECONDS)
     disks = bench.look(poller)
@@ -419,7 +421,7 @@ def test_an_event_about_a_disk_has_it_asked_at_once(bench: Bench) -> None:
     poller.ask_soon(["SERIAL-0-0"])
     assert poller.settled(DEADLINE_SECONDS)
     assert bench.runs() == {"0-0": 1, "0-1": 1}
-    bench.now += smart.SOON_SECONDS
+    bench.now += smart.MIN_POLL_INTERVAL_SECONDS
     poller.ask_soon(["SERIAL-0-0", "sdz"])
     assert poller.settled(DEADLINE_SECONDS)
     assert bench.runs() == {"0-0": 2, "0-1": 1}
@@ -584,7 +586,7 @@ def test_without_smartctl_disks_behind_an_areca_are_read(bench: Bench, tmp_path:
     asked = ["disk smart drv=1", "disk info drv=1", "disk smart drv=2", "disk info drv=2"]
     assert log.read_text().splitlines() == asked
     for _ in range(5):
-        bench.later(poller, smart_discovery.AGAIN_SECONDS)
+        bench.later(poller, smart_discovery.RETRY_INTERVAL_SECONDS)
     assert log.read_text().splitlines() == asked
     seen: dict[str, bytes] = {}
     bench.root.watch(seen.__setitem__)
@@ -593,7 +595,7 @@ def test_without_smartctl_disks_behind_an_areca_are_read(bench: Bench, tmp_path:
     write_tree(tmp_path / "played", {"/sys/block": None, **files})
     assert by(bench.poller().read(Root(str(tmp_path / "played")))) == expected
     bench.probe.program("smartctl", SMARTCTL)
-    disks = bench.later(poller, smart_discovery.AGAIN_SECONDS)
+    disks = bench.later(poller, smart_discovery.RETRY_INTERVAL_SECONDS)
     assert set(by(disks).values()) == {(Cover.READ, "")}
     assert log.read_text().splitlines() == asked
 
@@ -612,9 +614,9 @@ def test_without_smartctl_drives_are_not_looked_for_each_minute(bench: Bench) ->
     poller = smart.SmartPoller(Options(), lambda: bench.now, find)
     bench.look(poller)
     for _ in range(9):
-        bench.later(poller, smart_discovery.AGAIN_SECONDS)
+        bench.later(poller, smart_discovery.RETRY_INTERVAL_SECONDS)
     assert looks == [1000.0]
-    bench.later(poller, smart_discovery.AGAIN_SECONDS)
+    bench.later(poller, smart_discovery.RETRY_INTERVAL_SECONDS)
     assert looks == [1000.0, 1000.0 + smart_discovery.FIND_SECONDS]
 
 
@@ -646,8 +648,10 @@ def test_where_smartctl_is_late_at_an_areca_it_is_soon_asked_for_less(bench: Ben
     bench.does("sg2-2", slow)
     poller = bench.start(Options(deadline_seconds=1.0))
     assert by(bench.look(poller)) == {"SERIAL-2": (Cover.READ, "cli64 disk smart drv=2")}
-    bench.later(poller, smart_schedule.RETRY_SECONDS)
-    assert by(bench.later(poller, smart_schedule.RETRY_SECONDS)) == {"SERIAL-2": (Cover.READ, "")}
+    bench.later(poller, smart_schedule.RETRY_INTERVAL_SECONDS)
+    assert by(bench.later(poller, smart_schedule.RETRY_INTERVAL_SECONDS)) == {
+        "SERIAL-2": (Cover.READ, "")
+    }
     assert [line.split()[1] for line in bench.command_lines()] == ["-x", "-x", "-a"]
 
 

@@ -11,7 +11,7 @@ from iowarden.collectors.smart.smartctl_runner import Answer
 from iowarden.daemon.polling import smart_discovery, smart_schedule
 from iowarden.daemon.polling.smart_discovery import Discovery, Looked
 from iowarden.daemon.polling.smart_lanes import Lanes
-from iowarden.daemon.polling.smart_schedule import RETRY_SECONDS, AccessMethod
+from iowarden.daemon.polling.smart_schedule import RETRY_INTERVAL_SECONDS, AccessMethod
 
 SDA = Target("/dev/sda", "sat", "sda", "host0", "ahci")
 OPTIONS = Options()
@@ -39,7 +39,7 @@ def test_what_was_no_fault_of_the_drive_is_tried_again_each_time_later() -> None
     for _ in range(8):
         drive.finish(NOBODY, now, now, OPTIONS, wake=False)
         waits.append(drive.due - now)
-    assert waits[:5] == [RETRY_SECONDS * 2**n for n in range(5)]
+    assert waits[:5] == [RETRY_INTERVAL_SECONDS * 2**n for n in range(5)]
     assert max(waits) <= 1.5 * OPTIONS.period_seconds
     assert drive.polled.failures_total == 8
     assert drive.polled.runs_total == 0
@@ -127,8 +127,8 @@ def test_drives_are_looked_for_when_something_came_or_went_and_each_ten_minutes(
     assert discovery.begin(599.0)
     missing = Answer(Cover.NO_SMARTCTL, "not installed", ran=False)
     discovery.end(Looked(Found((SDA,)), unusable=missing), 600.0)
-    assert not discovery.begin(600.0 + smart_discovery.AGAIN_SECONDS - 1)
-    assert discovery.begin(600.0 + smart_discovery.AGAIN_SECONDS)
+    assert not discovery.begin(600.0 + smart_discovery.RETRY_INTERVAL_SECONDS - 1)
+    assert discovery.begin(600.0 + smart_discovery.RETRY_INTERVAL_SECONDS)
     assert discovery.former(660.0) is discovery.looked
 
 
