@@ -59,7 +59,7 @@ class Source(Generic[T]):
     node_prefixes: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
     lists: tuple[str, Callable[[T], Container[str]]] | None = None
-    unread: Callable[[T], Iterable[tuple[Labels, str]]] | None = None
+    unreadable: Callable[[T], Iterable[tuple[Labels, str]]] | None = None
     parts: Callable[[Root, Callable[[Hashable], str]], T] | None = None
     period_help: str = ""
     paced: bool = False

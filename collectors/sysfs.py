@@ -27,7 +27,7 @@ class Attributes:
         """List the directory."""
         self.path = path
         self.entries = tuple(root.names(path))
-        self.unread = ""
+        self.read_error = ""
         self._known = frozenset(self.entries)
         self._root = root
         self._missed = False
@@ -42,7 +42,7 @@ class Attributes:
             self._missed = True
             return None
         except ReadError as error:
-            self.unread = self.unread or str(error)
+            self.read_error = self.read_error or str(error)
             return None
         return " ".join(text.replace("\0", " ").split()) or None
 

@@ -45,7 +45,7 @@ class Bdi:
         bool | None,
         Metric("gauge", "1 when the maximum share is always enforced (strict_limit, 6.2+)."),
     ]
-    unread: str = ""
+    read_error: str = ""
     """The first attribute that exists and could not be read, and why."""
 
 
@@ -61,11 +61,11 @@ def emit(value: Mapping[str, Bdi]) -> list[Sample]:
     ]
 
 
-def unread(value: Mapping[str, Bdi]) -> Iterator[tuple[Labels, str]]:
+def unreadable(value: Mapping[str, Bdi]) -> Iterator[tuple[Labels, str]]:
     """Yield the backing devices of which an attribute could not be read, and why."""
     for name, bdi in value.items():
-        if bdi.unread:
-            yield (("bdi", name),), bdi.unread
+        if bdi.read_error:
+            yield (("bdi", name),), bdi.read_error
 
 
 def read_bdi(root: Root) -> dict[str, Bdi]:
@@ -86,7 +86,7 @@ def read_bdi(root: Root) -> dict[str, Bdi]:
             max_ratio_percent=found.count("max_ratio"),
             max_bytes=found.count("max_bytes"),
             strict_limit=found.flag("strict_limit"),
-            unread=found.unread,
+            read_error=found.read_error,
         )
         if not found.vanished():
             devices[bdi.name] = bdi
@@ -101,5 +101,5 @@ SOURCE: Source[Mapping[str, Bdi]] = Source(
     read=read_bdi,
     families=FAMILIES,
     emit=emit,
-    unread=unread,
+    unreadable=unreadable,
 )

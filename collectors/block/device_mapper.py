@@ -29,7 +29,7 @@ class MappedDevice:
     device: str
     name: str | None
     suspended: bool | None
-    unread: str = ""
+    read_error: str = ""
     """The first attribute that exists and could not be read, and why."""
     uuid: str | None = None
     """UUID with its creator: 'mpath-3600508b400105e210000900000490000', 'LVM-...',
@@ -53,11 +53,11 @@ def emit(value: Mapping[str, MappedDevice]) -> list[Sample]:
     ]
 
 
-def unread(value: Mapping[str, MappedDevice]) -> Iterator[tuple[Labels, str]]:
+def unreadable(value: Mapping[str, MappedDevice]) -> Iterator[tuple[Labels, str]]:
     """Yield the devices with an unreadable attribute, and why."""
     for name, mapped in value.items():
-        if mapped.unread:
-            yield (("device", name),), mapped.unread
+        if mapped.read_error:
+            yield (("device", name),), mapped.read_error
 
 
 def read_dm(root: Root) -> dict[str, MappedDevice]:
@@ -73,7 +73,7 @@ def read_dm(root: Root) -> dict[str, MappedDevice]:
             continue
         name = device_name(entry)
         label, suspended, uuid = found.text("name"), found.flag("suspended"), found.text("uuid")
-        mapped = MappedDevice(name, label, suspended, found.unread, uuid)
+        mapped = MappedDevice(name, label, suspended, found.read_error, uuid)
         if not found.vanished():
             devices[name] = mapped
     return devices
@@ -88,5 +88,5 @@ SOURCE: Source[Mapping[str, MappedDevice]] = Source(
     families=FAMILIES,
     emit=emit,
     objects=("device",),
-    unread=unread,
+    unreadable=unreadable,
 )

@@ -36,7 +36,7 @@ class Slot:
     locate: bool | None
     device: str | None
     """The block device in it."""
-    unread: str = ""
+    read_error: str = ""
     """The first attribute that exists and could not be read, and why."""
 
 
@@ -78,11 +78,11 @@ def emit(value: Iterable[Slot]) -> list[Sample]:
     return samples
 
 
-def unread(value: Iterable[Slot]) -> Iterator[tuple[Labels, str]]:
+def unreadable(value: Iterable[Slot]) -> Iterator[tuple[Labels, str]]:
     """Yield the slots with an unreadable attribute, and why."""
     for slot in value:
-        if slot.unread:
-            yield (("enclosure", slot.enclosure), ("slot", slot.slot)), slot.unread
+        if slot.read_error:
+            yield (("enclosure", slot.enclosure), ("slot", slot.slot)), slot.read_error
 
 
 def read_enclosure(root: Root) -> tuple[Slot, ...]:
@@ -118,7 +118,7 @@ def _slot(enclosure: str, name: str, found: Attributes) -> Slot:
         active=_flag(found, "active"),
         locate=_flag(found, "locate"),
         device=device_name(block.entries[0]) if block is not None and block.entries else None,
-        unread=found.unread,
+        read_error=found.read_error,
     )
 
 
@@ -138,5 +138,5 @@ SOURCE: Source[tuple[Slot, ...]] = Source(
     families=FAMILIES,
     emit=emit,
     objects=("device",),
-    unread=unread,
+    unreadable=unreadable,
 )

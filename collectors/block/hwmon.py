@@ -49,7 +49,7 @@ class Temperature:
     critical_celsius: Annotated[
         float | None, Metric("gauge", "Critical temperature of a sensor, as set by its vendor.")
     ]
-    unread: str = ""
+    read_error: str = ""
     """Why data of the sensor are missing: the first attribute that could not be read."""
 
 
@@ -71,12 +71,12 @@ def emit(value: Iterable[Temperature]) -> list[Sample]:
     return samples
 
 
-def unread(value: Iterable[Temperature]) -> Iterator[tuple[Labels, str]]:
+def unreadable(value: Iterable[Temperature]) -> Iterator[tuple[Labels, str]]:
     """Yield the sensors that could not be read, and why."""
     for temperature in value:
-        if temperature.unread:
+        if temperature.read_error:
             labels = (("hwmon", temperature.hwmon), ("sensor", temperature.sensor))
-            yield labels, temperature.unread
+            yield labels, temperature.read_error
 
 
 def read_hwmon(root: Root) -> tuple[Temperature, ...]:
@@ -108,11 +108,11 @@ def _temperature(
     """
     name = chip.text("name") or ""
     label = chip.text(sensor + "_label") or ""
-    chip.unread = ""  # each sensor has its own
+    chip.read_error = ""  # each sensor has its own
     celsius = _celsius(chip, sensor + "_input")
     maximum = _celsius(chip, sensor + "_max")
     critical = _celsius(chip, sensor + "_crit")
-    problem = chip.unread
+    problem = chip.read_error
     if chip.flag(sensor + "_fault"):
         if device is None:
             return None
@@ -158,5 +158,5 @@ SOURCE: Source[tuple[Temperature, ...]] = Source(
     families=FAMILIES,
     emit=emit,
     objects=("device",),
-    unread=unread,
+    unreadable=unreadable,
 )

@@ -87,7 +87,7 @@ class Queue:
     read_only: bool | None
     size_bytes: int | None
     partitions: tuple[Partition, ...]
-    unread: str = ""
+    read_error: str = ""
     """The first attribute that exists and could not be read, and why."""
 
 
@@ -157,11 +157,11 @@ def emit(value: Mapping[str, Queue]) -> list[Sample]:
     return samples
 
 
-def unread(value: Mapping[str, Queue]) -> Iterator[tuple[Labels, str]]:
+def unreadable(value: Mapping[str, Queue]) -> Iterator[tuple[Labels, str]]:
     """Yield the devices with an unreadable attribute, and why."""
     for device, queue in value.items():
-        if queue.unread:
-            yield (("device", device),), queue.unread
+        if queue.read_error:
+            yield (("device", device),), queue.read_error
 
 
 def read_queue(root: Root) -> dict[str, Queue]:
@@ -209,7 +209,7 @@ def _queue(name: str, device: Attributes, settings: Attributes) -> Queue:
         read_only=device.flag("ro"),
         size_bytes=device.count("size", SECTOR_BYTES),
         partitions=partitions,
-        unread=settings.unread or device.unread or problem,
+        read_error=settings.read_error or device.read_error or problem,
     )
 
 
@@ -233,7 +233,7 @@ def _partitions(name: str, device: Attributes) -> tuple[tuple[Partition, ...], s
             size_bytes=part.count("size", SECTOR_BYTES),
             alignment_offset_bytes=part.signed("alignment_offset"),
         )
-        problem = problem or part.unread
+        problem = problem or part.read_error
         if not part.vanished():
             found.append(partition)
     return tuple(found), problem
@@ -248,5 +248,5 @@ SOURCE: Source[Mapping[str, Queue]] = Source(
     families=FAMILIES,
     emit=emit,
     objects=("device",),
-    unread=unread,
+    unreadable=unreadable,
 )

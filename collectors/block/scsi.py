@@ -68,7 +68,7 @@ class ScsiHost:
     ]
     busy: Annotated[int | None, Metric("gauge", "Commands in flight at the host adapter.")]
     """Commands in flight; kernels from 4.4 on count them only on request."""
-    unread: str = ""
+    read_error: str = ""
     """The first attribute that exists and could not be read, and why."""
     names: tuple[str, ...] = ()
     """Its other names in the kernel log: 'mpt3sas_cm0', '0000:03:00.0', 'session1' of iSCSI; see
@@ -107,7 +107,7 @@ class ScsiDevice:
     """Includes harmless unsupported commands."""
     timeouts_total: Annotated[int | None, Metric("counter", "SCSI commands that timed out (6.1+).")]
     """iotmo_cnt."""
-    unread: str = ""
+    read_error: str = ""
     """The first attribute that exists and could not be read, and why."""
 
 
@@ -177,14 +177,14 @@ def emit(value: Scsi) -> list[Sample]:
     return samples
 
 
-def unread(value: Scsi) -> Iterator[tuple[Labels, str]]:
+def unreadable(value: Scsi) -> Iterator[tuple[Labels, str]]:
     """Yield the hosts and block devices with an unreadable attribute, and why."""
     for name, host in value.hosts.items():
-        if host.unread:
-            yield (("host", name),), host.unread
+        if host.read_error:
+            yield (("host", name),), host.read_error
     for device in value.devices.values():
-        if device.unread and device.device is not None:
-            yield (("device", device.device),), device.unread
+        if device.read_error and device.device is not None:
+            yield (("device", device.device),), device.read_error
 
 
 def host_names(hosts: Mapping[str, ScsiHost]) -> dict[str, str]:
@@ -256,7 +256,7 @@ def _host(name: str, found: Attributes, *, fabric: bool) -> ScsiHost:
         can_queue=_not_negative(found.signed("can_queue")),
         cmd_per_lun=_not_negative(found.signed("cmd_per_lun")),
         busy=_not_negative(found.signed("host_busy")),
-        unread=found.unread,
+        read_error=found.read_error,
         names=tuple(
             form.format(own) for form in _NUMBERED.get(driver or "", ()) if own is not None
         ),
@@ -291,7 +291,7 @@ def _device(address: str, found: Attributes) -> ScsiDevice:
         completions_total=_counter(found, "iodone_cnt"),
         errors_total=_counter(found, "ioerr_cnt"),
         timeouts_total=_counter(found, "iotmo_cnt"),
-        unread=found.unread,
+        read_error=found.read_error,
     )
 
 
@@ -329,5 +329,5 @@ SOURCE: Source[Scsi] = Source(
     families=FAMILIES,
     emit=emit,
     objects=("device",),
-    unread=unread,
+    unreadable=unreadable,
 )

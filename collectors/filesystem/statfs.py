@@ -68,7 +68,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadableMount:
     """A mount whose statvfs failed, takes too long, or would report another mount."""
 
     mount_point: str
@@ -84,8 +84,8 @@ class Filesystems:
     """By mount point; the read ones, and the unreadable ones."""
 
     usage: Mapping[str, Usage]
-    unread: Mapping[str, Unread]
-    others: Mapping[str, Usage | Unread] = field(default_factory=dict)
+    unreadable: Mapping[str, UnreadableMount]
+    others: Mapping[str, Usage | UnreadableMount] = field(default_factory=dict)
     """Not monitored: in memory, or a file system's second mount; for node_exporter's series."""
 
 
@@ -123,7 +123,9 @@ _NODE_KINDS = frozenset(
 )
 
 
-def parse_statvfs(text: str, mount: Mount, foreign: frozenset[str] = frozenset()) -> Usage | Unread:
+def parse_statvfs(
+    text: str, mount: Mount, foreign: frozenset[str] = frozenset()
+) -> Usage | UnreadableMount:
     """Parse the text of Root.statvfs for a mount; refuse one of another mount.
 
     `foreign`: device numbers of our own mounts. A subvolume of btrfs has a number of its own that
@@ -141,7 +143,7 @@ def parse_statvfs(text: str, mount: Mount, foreign: frozenset[str] = frozenset()
         ) from error
     subvolume = mount.kind == "btrfs" and number not in foreign
     if number != mount.device_number and not subvolume:
-        return unread(
+        return unreadable(
             mount,
             f"this service has device {number} there, the host has {mount.device_number}",
         )
@@ -160,9 +162,9 @@ def parse_statvfs(text: str, mount: Mount, foreign: frozenset[str] = frozenset()
     )
 
 
-def unread(mount: Mount, reason: str) -> Unread:
+def unreadable(mount: Mount, reason: str) -> UnreadableMount:
     """Return the entry of a mount that could not be read."""
-    return Unread(
+    return UnreadableMount(
         mount.mount_point,
         mount.source,
         mount.kind,
@@ -183,7 +185,7 @@ def read_filesystems(root: Root, enter: Callable[[Hashable], str] = lambda _: ""
     mounts = read_mountinfo(root)
     watched = {mount.mount_point for mount in storage(mounts)}
     foreign: frozenset[str] = frozenset()
-    found: dict[str, Usage | Unread] = {}
+    found: dict[str, Usage | UnreadableMount] = {}
     hidden: list[tuple[Mount, str]] = []
     for mount in visible(mounts):
         if mount.mount_point not in watched and _ignored(mount.mount_point, mount.kind):
@@ -191,28 +193,32 @@ def read_filesystems(root: Root, enter: Callable[[Hashable], str] = lambda _: ""
         if mount.kind == "btrfs" and not foreign:
             foreign = _own_numbers(root)
         if reason := enter(identity(mount)):
-            found[mount.mount_point] = unread(mount, reason)
+            found[mount.mount_point] = unreadable(mount, reason)
             continue
         one, closed = _looked(root, mount, foreign)
         found[mount.mount_point] = one
-        if closed and isinstance(one, Unread) and mount.mount_point in watched:
+        if closed and isinstance(one, UnreadableMount) and mount.mount_point in watched:
             hidden.append((mount, one.reason))
     found.update(_asked(root, hidden, foreign, enter))
     return Filesystems(
         usage={p: u for p, u in found.items() if p in watched and isinstance(u, Usage)},
-        unread={p: u for p, u in found.items() if p in watched and isinstance(u, Unread)},
+        unreadable={
+            p: u for p, u in found.items() if p in watched and isinstance(u, UnreadableMount)
+        },
         others={p: u for p, u in found.items() if p not in watched},
     )
 
 
-def _looked(root: Root, mount: Mount, foreign: frozenset[str]) -> tuple[Usage | Unread, bool]:
+def _looked(
+    root: Root, mount: Mount, foreign: frozenset[str]
+) -> tuple[Usage | UnreadableMount, bool]:
     """Return what this user can read of a mount, and whether it is hidden from this user."""
     try:
         found = parse_statvfs(root.statvfs(mount.mount_point), mount, foreign)
     except (AbsentError, ReadError) as error:
         cause = error.__cause__
-        return unread(mount, str(error)), isinstance(cause, OSError) and cause.errno in _HIDDEN
-    return found, isinstance(found, Unread)
+        return unreadable(mount, str(error)), isinstance(cause, OSError) and cause.errno in _HIDDEN
+    return found, isinstance(found, UnreadableMount)
 
 
 def _asked(
@@ -220,7 +226,7 @@ def _asked(
     hidden: list[tuple[Mount, str]],
     foreign: frozenset[str],
     enter: Callable[[Hashable], str],
-) -> Iterator[tuple[str, Usage | Unread]]:
+) -> Iterator[tuple[str, Usage | UnreadableMount]]:
     """Yield the probe's results for hidden mounts; nothing without a probe.
 
     `hidden`: each with the error for this user. That error is the end of a reason: node_exporter's
@@ -229,7 +235,7 @@ def _asked(
     seconds = PROBE_SECONDS
     for mount, because in hidden:
         if reason := enter(identity(mount)):
-            yield mount.mount_point, unread(mount, reason)
+            yield mount.mount_point, unreadable(mount, reason)
             continue
         try:
             answer = root.ask("statvfs", mount.mount_point, deadline_seconds=seconds)
@@ -238,7 +244,7 @@ def _asked(
         except ReadError as error:
             seconds = NEXT_PROBE_SECONDS  # a dead server usually has several mounts
             reason = f"{error}; the probe was queried because {because}"
-            yield mount.mount_point, unread(mount, reason)
+            yield mount.mount_point, unreadable(mount, reason)
         else:
             yield mount.mount_point, parse_statvfs(_text(answer, mount), mount, foreign)
 
@@ -282,14 +288,14 @@ def emit(value: Filesystems) -> list[Sample]:
             samples.append(("iowarden_filesystem_files", labels, usage.files))
             samples.append(("iowarden_filesystem_files_free", labels, usage.files_free))
     samples += [
-        ("iowarden_filesystem_unread", _labels(mount), 1.0) for mount in value.unread.values()
+        ("iowarden_filesystem_unread", _labels(mount), 1.0) for mount in value.unreadable.values()
     ]
     return samples
 
 
-def unread_parts(value: Filesystems) -> Iterator[tuple[Labels, str]]:
+def unreadable_parts(value: Filesystems) -> Iterator[tuple[Labels, str]]:
     """Yield the mount points without a readable fill level, and why."""
-    for mount in value.unread.values():
+    for mount in value.unreadable.values():
         yield (("mountpoint", mount.mount_point),), mount.reason
 
 
@@ -298,7 +304,7 @@ def node_samples(value: Filesystems) -> Iterator[Sample]:
 
     Limits: of several mounts on one mount point, only the last.
     """
-    for mount in (*value.usage.values(), *value.unread.values(), *value.others.values()):
+    for mount in (*value.usage.values(), *value.unreadable.values(), *value.others.values()):
         if _ignored(mount.mount_point, mount.kind):
             continue
         major, _, minor = mount.device_number.partition(":")
@@ -312,7 +318,7 @@ def node_samples(value: Filesystems) -> Iterator[Sample]:
             ),
             1,
         )
-        error = _node_error(mount.reason) if isinstance(mount, Unread) else ""
+        error = _node_error(mount.reason) if isinstance(mount, UnreadableMount) else ""
         device, *rest = _labels(mount)
         labels = (device, ("device_error", error), *rest)
         yield "node_filesystem_device_error", labels, float(bool(error))
@@ -334,7 +340,7 @@ def _node_error(reason: str) -> str:
     return reason.rpartition("': ")[2].lower()
 
 
-def _labels(mount: Usage | Unread) -> Labels:
+def _labels(mount: Usage | UnreadableMount) -> Labels:
     return (("device", mount.device), ("fstype", mount.kind), ("mountpoint", mount.mount_point))
 
 
@@ -349,6 +355,6 @@ SOURCE: Source[Filesystems] = Source(
     node=node_samples,
     node_prefixes=("node_filesystem_",),
     objects=("mountpoint",),
-    unread=unread_parts,
+    unreadable=unreadable_parts,
     parts=read_filesystems,
 )

@@ -63,7 +63,7 @@ class Geometry:
     metadata: str
     reshaping: bool
     members: tuple[Place, ...]
-    unread: str = ""
+    read_error: str = ""
     """The first attribute that exists and could not be read, and why."""
 
 
@@ -86,7 +86,7 @@ def read_md_layout(root: Root, name: str) -> Geometry | None:
     for entry in found.entries:
         if entry.startswith("dev-") and (member := found.below(entry)) is not None:
             members.append(_place(member, entry))
-            found.unread = found.unread or member.unread
+            found.read_error = found.read_error or member.read_error
     return Geometry(
         name=name,
         level=found.text("level") or "",
@@ -100,7 +100,7 @@ def read_md_layout(root: Root, name: str) -> Geometry | None:
         metadata=found.text("metadata_version") or "",
         reshaping=position not in {None, "none"} or moved_disks or moved_layout or moved_chunk,
         members=tuple(members),
-        unread=found.unread or whole.unread,
+        read_error=found.read_error or whole.read_error,
     )
 
 

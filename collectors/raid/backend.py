@@ -60,7 +60,7 @@ class Parts:
     """
 
     run: Callable[..., str]
-    unread: list[str] = field(default_factory=list)
+    read_errors: list[str] = field(default_factory=list)
     raises_absent: bool = False
 
     def read(
@@ -83,7 +83,7 @@ class Parts:
             if isinstance(error, AbsentError) and self.raises_absent:
                 raise
             if harmless is None or not harmless.search(str(error)):
-                self.unread.append(str(error))
+                self.read_errors.append(str(error))
             return default
 
 

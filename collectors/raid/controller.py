@@ -144,7 +144,7 @@ class Controller:
     """A RAID controller.
 
     Fields: `name` is that of events ('areca 1', 'c0'); `host` is 'host2', if known; `program` is
-    the program that reported it, where a vendor has several with different names; `unread`: which
+    the program that reported it, where a vendor has several with different names; `unreadable`: which
     parts of its state could not be read, and why; `clock_offset_seconds` is its clock, read as if
     it were UTC, minus UTC, if it reports its time.
     """
@@ -161,7 +161,7 @@ class Controller:
     disks: tuple[PhysicalDisk, ...] = ()
     batteries: tuple[Battery, ...] = ()
     sensors: tuple[Sensor, ...] = ()
-    unread: tuple[str, ...] = ()
+    read_errors: tuple[str, ...] = ()
     clock_offset_seconds: float | None = None
     program: str = ""
 
@@ -386,7 +386,7 @@ def emit(value: Controllers) -> list[Sample]:
                 "voltage_volts": sensor.voltage_volts,
             }
             state_and_numbers("sensor_", sensor.state, numbers, at | {"sensor": sensor.name})
-    parts = {(each.name, reason) for each in value.controllers for reason in each.unread}
+    parts = {(each.name, reason) for each in value.controllers for reason in each.read_errors}
     for problem in value.problems:
         what = "part" if (problem.controller, problem.reason) in parts else "controller"
         labels = {
@@ -401,7 +401,7 @@ def emit(value: Controllers) -> list[Sample]:
     return list(dict.fromkeys(samples))
 
 
-def unread(value: Controllers) -> Iterator[tuple[Labels, str]]:
+def unreadable(value: Controllers) -> Iterator[tuple[Labels, str]]:
     """Yield what could not be read, and why: alerts about it are unknown."""
     for problem in value.problems:
         yield ((("controller", problem.controller),) if problem.controller else ()), problem.reason
@@ -411,7 +411,7 @@ def names(value: Controllers) -> Container[str]:
     """Return the names of the controllers, also of those that did not answer.
 
     If the controllers of a vendor could not be listed, any name may exist: it counts as unread, see
-    `unread`, and not as removed.
+    `unreadable`, and not as removed.
     """
     found = {each.name for each in value.controllers}
     found.update(problem.controller for problem in value.problems)
@@ -434,5 +434,5 @@ SOURCE: Source[Controllers] = Source(
     emit=emit,
     objects=("controller",),
     lists=("controller", names),
-    unread=unread,
+    unreadable=unreadable,
 )

@@ -190,7 +190,7 @@ def joined(one: Controller, other: Controller, told: Sequence[str]) -> Controlle
         disks=disks,
         batteries=once((*one.batteries, *other.batteries)),
         sensors=once((*one.sensors, *other.sensors)),
-        unread=tuple(dict.fromkeys((*one.unread, *other.unread, *odd))),
+        read_errors=tuple(dict.fromkeys((*one.read_errors, *other.read_errors, *odd))),
     )
 
 

@@ -117,7 +117,9 @@ class Vendor:
                     problems.append(Problem(name, f"{LOG_PROBLEM}{error}"))
             problems += [Problem(name, card.problem)] if card.problem else []
             problems += (
-                [Problem(name, each) for each in card.controller.unread] if card.controller else []
+                [Problem(name, each) for each in card.controller.read_errors]
+                if card.controller
+                else []
             )
         fresh, cards = self.clock() - HELD_SECONDS, self.cards
         return Controllers(
@@ -196,12 +198,12 @@ def _read_state(card: _Card, backend: Backend, host: str, read: Callable[[], Con
         card.problem = f"it answers but lists nothing; {told}"
         return
     if before.disks and not found.disks:
-        found = replace(found, unread=(*found.unread, f"it lists no disk; {told}"))
+        found = replace(found, read_errors=(*found.read_errors, f"it lists no disk; {told}"))
     elif found.arrays or found.disks:
         count = len(found.arrays), len(found.disks)
         card.listed = Listed(*count, card.tried_seconds, found.serial, backend.vendor)
-    unread = (*found.unread, *unknown_caches(found.arrays))
-    found = replace(found, host=found.host or host, unread=unread)
+    unread = (*found.read_errors, *unknown_caches(found.arrays))
+    found = replace(found, host=found.host or host, read_errors=unread)
     card.controller, card.read_seconds = found, card.tried_seconds
     card.problem = ""
 

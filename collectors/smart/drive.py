@@ -171,7 +171,7 @@ class Drive:
     read_by: str = ""
     """The command that reported it if that was not smartctl: 'cli64 disk smart drv=2'."""
     disagreements: int = 0
-    unread: tuple[str, ...] = ()
+    read_errors: tuple[str, ...] = ()
     """What of its report could not be parsed, or is contradictory: data derived from it are
     incomplete.
     """

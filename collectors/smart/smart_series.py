@@ -359,7 +359,7 @@ def _identity(disk: Disk) -> Labels:
     )
 
 
-def unread(disks: Disks) -> Iterator[tuple[Labels, str]]:
+def unreadable(disks: Disks) -> Iterator[tuple[Labels, str]]:
     """Yield the disks without current data, with the reason.
 
     Also those that never had data in this run: they may have been read once.
@@ -390,5 +390,5 @@ SOURCE: Source[Disks] = Source(
     node_prefixes=smartctl_exporter.PREFIXES,
     objects=("disk",),
     lists=("disk", keys),
-    unread=unread,
+    unreadable=unreadable,
 )

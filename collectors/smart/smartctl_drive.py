@@ -97,7 +97,7 @@ def drive_of(report: Report, lines: list[str], kind: str) -> Drive:
     return dataclasses.replace(
         drive,
         messages=tuple(dict.fromkeys(filter(None, (*messages, *unread))))[:MAX_MESSAGES],
-        unread=tuple(dict.fromkeys(unread))[:MAX_MESSAGES],
+        read_errors=tuple(dict.fromkeys(unread))[:MAX_MESSAGES],
     )
 
 

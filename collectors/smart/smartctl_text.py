@@ -59,8 +59,8 @@ def read_lines(lines: Iterable[str]) -> Document:
         document["ata_smart_attributes"] = {"table": text.attributes}
     if tests := next(filter(None, text.logs), None):
         document["self_tests"] = tests
-    if text.unread and document:
-        document["unread"] = text.unread
+    if text.read_errors and document:
+        document["unread"] = text.read_errors
     return document
 
 
@@ -71,7 +71,7 @@ class _Text:
         self.document: Document = {}
         self.attributes: list[Document] = []
         self.logs: list[list[Document]] = []
-        self.unread: list[str] = []
+        self.read_errors: list[str] = []
         self._in_table = False
         self._section = ""
         self._routine = ""
@@ -85,13 +85,13 @@ class _Text:
                     _put(self.document, path, value)
             known = any(value is not None for _, value in values)
             if not known and rest.strip() and " ".join(label.split()) in _OF_HEALTH:
-                self.unread.append(line)
+                self.read_errors.append(line)
         elif found := _ATTRIBUTE.match(line):
             self.attributes.append(_attribute(found))
         elif line.startswith("ID#"):
             self._in_table = True
         elif _ATTRIBUTE_BEGIN.match(line) or (self._in_table and not _TABLE_END.match(line)):
-            self.unread.append(line)
+            self.read_errors.append(line)
         elif self._in_table:
             self._in_table = False
         elif self._section == "self-tests" and (test := _self_test(line)):

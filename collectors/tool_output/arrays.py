@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.md import md_detail, mdstat
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.tool_output.parsed import Kind, Parsed, Unread
+from iowarden.collectors.tool_output.parsed import Kind, Parsed, UnparsedLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,10 +20,10 @@ def parse_mdstat(text: str) -> Parsed:
     """Parse '/proc/mdstat'; an array that cannot be parsed is left out and reported."""
     # Web forms strip the blanks at the begin of the further lines of an array.
     lines = [f" {line}" if _BELOW.match(line) else line for line in text.split("\n")]
-    unread: list[Unread] = []
+    unread: list[UnparsedLine] = []
     if not _MDSTAT_END.search(text):
         expected = "expected a line 'unused devices:' at its end, got none: it may be truncated"
-        unread.append(Unread(f"'/proc/mdstat': {expected}"))
+        unread.append(UnparsedLine(f"'/proc/mdstat': {expected}"))
         lines.append("unused devices: <none>")
     begin = "" if _MDSTAT_BEGIN.search(text) else "Personalities :\n"
     for _ in range(MAX_BAD_ROWS):
@@ -32,19 +32,19 @@ def parse_mdstat(text: str) -> Parsed:
         except ParseError as error:
             at = _bad_line(str(error), lines, len(begin.splitlines()))
             if at is None:
-                return Parsed(Kind.MDSTAT, unread=(*unread, Unread(str(error))))
+                return Parsed(Kind.MDSTAT, unparsed=(*unread, UnparsedLine(str(error))))
             end = at + 1
             while end < len(lines) and lines[end][:1] in {" ", "\t"}:  # its further lines
                 end += 1
             if not _PROMPT.match(lines[at]):
                 fault = _MDSTAT_FAULT.search("\n".join(lines[at:end])) is not None
-                unread.append(Unread(str(error), lines[at], at + 1, fault))
+                unread.append(UnparsedLine(str(error), lines[at], at + 1, fault))
             lines[at:end] = [""] * (end - at)
             continue
         arrays = {name: mdstat.from_mdstat(stat) for name, stat in stats.items()}
         outputs = ("/proc/mdstat",) if arrays or not begin else ()
-        return Parsed(Kind.MDSTAT, arrays=arrays, outputs=outputs, unread=tuple(unread))
-    return Parsed(Kind.MDSTAT, unread=tuple(unread))
+        return Parsed(Kind.MDSTAT, arrays=arrays, outputs=outputs, unparsed=tuple(unread))
+    return Parsed(Kind.MDSTAT, unparsed=tuple(unread))
 
 
 def _bad_line(error: str, lines: Sequence[str], shift: int) -> int | None:
@@ -77,13 +77,13 @@ def parse_mdadm(text: str) -> Parsed:
     try:
         details = md_detail.parse_detail(text, contradictions)
     except ParseError as error:
-        return Parsed(Kind.MDADM, unread=(Unread(str(error)),))
+        return Parsed(Kind.MDADM, unparsed=(UnparsedLine(str(error)),))
     return Parsed(
         Kind.MDADM,
         arrays={each.name: md_detail.as_array(each) for each in details.arrays},
         outputs=("mdadm --detail",),
-        unread=(
-            *(Unread(complaint) for complaint in details.complaints),
-            *(Unread(wrong, fault=True) for wrong in contradictions),
+        unparsed=(
+            *(UnparsedLine(complaint) for complaint in details.complaints),
+            *(UnparsedLine(wrong, fault=True) for wrong in contradictions),
         ),
     )

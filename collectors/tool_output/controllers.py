@@ -30,7 +30,7 @@ from iowarden.collectors.tool_output.parsed import (
     Found,
     Kind,
     Parsed,
-    Unread,
+    UnparsedLine,
 )
 
 if TYPE_CHECKING:
@@ -46,18 +46,18 @@ def parse_controllers(text: str, kind: Kind, *, log: bool) -> Parsed:
     pieces = _pieces(text, kind)
     for piece in itertools.islice(pieces, MAX_OUTPUTS):
         found = _piece(piece, found, log=log)
-    unread = [*found.unread]
+    unread = [*found.unparsed]
     if next(pieces, None) is not None:
         unread.append(MORE)
     unread += [
-        Unread(reason, fault=_ILL.search(reason) is not None)
+        UnparsedLine(reason, fault=_ILL.search(reason) is not None)
         for each in found.controllers
-        for reason in (*each.unread, *states.unknown_caches(each.arrays), *_unexplained(each))
+        for reason in (*each.read_errors, *states.unknown_caches(each.arrays), *_unexplained(each))
     ]
     if found.outputs and not (log or found.events or _tells(found.controllers)):
         outputs = ", ".join(found.outputs)
-        unread.append(Unread(f"'{outputs}' contains no state of an array, disk or battery"))
-    return replace(found, unread=tuple(unread))
+        unread.append(UnparsedLine(f"'{outputs}' contains no state of an array, disk or battery"))
+    return replace(found, unparsed=tuple(unread))
 
 
 _ILL = re.compile(
@@ -178,7 +178,7 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
     tries, kind = _Tries(text), found.kind
     controllers: Sequence[Controller] = ()
     events: Sequence[Event] = ()
-    unread: list[Unread] = []
+    unread: list[UnparsedLine] = []
     if not log:
         controllers = _STATES[kind](tries, found.controllers)
     if kind in LOGS and not tries.outputs:
@@ -187,12 +187,16 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
         if told is not None:
             events = told.events
             if told.cut:
-                unread.append(Unread(f"'{command}': it ends within an entry, which is truncated"))
+                unread.append(
+                    UnparsedLine(f"'{command}': it ends within an entry, which is truncated")
+                )
     if not tries.outputs:
-        unread += [Unread(reason) for reason in dict.fromkeys(tries.refusals)]
+        unread += [UnparsedLine(reason) for reason in dict.fromkeys(tries.refusals)]
     elif not whole:
         expected = f"'{_ENDS[kind][1].splitlines()[-1]}'" if kind in _ENDS else "a rule of dashes"
-        unread.append(Unread(f"expected {expected} at its end, got none: it may be truncated"))
+        unread.append(
+            UnparsedLine(f"expected {expected} at its end, got none: it may be truncated")
+        )
     known = {each.name for each in controllers} if kind in _ENRICH else set()
     before = [each for each in found.controllers if each.name not in known]
     return replace(
@@ -200,7 +204,7 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
         controllers=_merged((*before, *controllers)),
         events=(*found.events, *map(Found, events)),
         outputs=tuple(dict.fromkeys((*found.outputs, *tries.outputs))),
-        unread=(*found.unread, *unread),
+        unparsed=(*found.unparsed, *unread),
     )
 
 
@@ -259,7 +263,7 @@ def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
         one = storcli_volumes.with_volumes(one, volumes or {})
         one = storcli.with_progress(one, progress or ())
         sensors = (*one.sensors, *(() if patrol is None else (patrol,)))
-        found = [replace(one, sensors=sensors, unread=(*one.unread, *errors))]
+        found = [replace(one, sensors=sensors, read_errors=(*one.read_errors, *errors))]
         if not tries.outputs:
             listed = tries.take("storcli show", storcli.parse_list)
             found = [_listed(each, answers) for each in listed or ()]
@@ -269,7 +273,7 @@ def _storcli(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
         headless = {key for each in answers for key in each.data if _OF_CONTROLLER.match(key)}
         failed += [f"'{key}': expected 'Basics' before it, got none" for key in sorted(headless)]
     if tries.outputs and failed:
-        found[:1] = [replace(each, unread=(*each.unread, *failed)) for each in found[:1]]
+        found[:1] = [replace(each, read_errors=(*each.read_errors, *failed)) for each in found[:1]]
     return found
 
 
@@ -296,7 +300,7 @@ def _megacli(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
     battery = tries.take("MegaCli -AdpBbuCmd -GetBbuStatus", megacli.parse_battery)
     if arrays is not None or disks is not None or battery is not None:
         part = _part(name, "megaraid", arrays, disks, (battery,) if battery else None)
-        found.append(replace(part, unread=tuple(megacli.merged(tries.text))))
+        found.append(replace(part, read_errors=tuple(megacli.merged(tries.text))))
     tries.take("MegaCli -AdpGetPciInfo", megacli.parse_addresses)
     tries.take("MegaCli -PDRbld -ShowProg", megacli.parse_rebuilds)
     return found
@@ -329,7 +333,7 @@ def _arcconf(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
     if _INACCESSIBLE.search(tries.text):
         tries.outputs.append("arcconf GETCONFIG")
         state = State(Health.ATTENTION, "Inaccessible")
-        told = Controller(name, "adaptec", state=state, unread=tuple(tries.refusals))
+        told = Controller(name, "adaptec", state=state, read_errors=tuple(tries.refusals))
         return [*_merged((*before, told))]
     tasks = tries.take("arcconf GETSTATUS", arcconf_status.parse_tasks) or {}
     tries.take("arcconf GETLOGS", arcconf_status.parse_device_log)
@@ -371,7 +375,7 @@ def _areca(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
     batteries, sensors = ((), ()) if hardware is None else (hardware.batteries, hardware.sensors)
     if tries.outputs:
         told = _part(name, "areca", arrays, disks, batteries, sensors)
-        found.append(replace(told, unread=tuple(unread)))
+        found.append(replace(told, read_errors=tuple(unread)))
     return found
 
 
@@ -388,7 +392,7 @@ def _threeware(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
             found[-1] = replace(
                 found[-1],
                 state=State(Health.ATTENTION, f"{bad} units not optimal"),
-                unread=(f"run 'tw_cli /{each.name} show all' to list them",),
+                read_errors=(f"run 'tw_cli /{each.name} show all' to list them",),
             )
     told = tries.take("tw_cli /cN show all", lambda text: tw_cli.parse_controller(text, name))
     return [*found, *([] if told is None else [told])]
@@ -417,7 +421,9 @@ def _ircu(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
 def _mpt_status(tries: _Tries, _: Sequence[Controller]) -> list[Controller]:
     told = tries.take("mpt-status", mpt_status.parse_status)
     if told is not None:
-        return [replace(_part("ioc0", "mpt", told.arrays, told.disks), unread=told.unread)]
+        return [
+            replace(_part("ioc0", "mpt", told.arrays, told.disks), read_errors=told.read_errors)
+        ]
     tries.take("mpt-status -p", mpt_status.parse_ids)
     return []
 

@@ -13,7 +13,7 @@ from iowarden.collectors.tool_output.parsed import (
     NEXT_JSON,
     Kind,
     Parsed,
-    Unread,
+    UnparsedLine,
 )
 
 # --- the others
@@ -22,7 +22,7 @@ from iowarden.collectors.tool_output.parsed import (
 def parse_smartctl(text: str) -> Parsed:
     """Parse the drives in a text, and those for which smartctl had no health data."""
     drives, refusals = [], []
-    unread: list[Unread] = []
+    unread: list[UnparsedLine] = []
     reports = _reports(text)
     if len(reports) > MAX_OUTPUTS:
         unread.append(MORE)
@@ -30,28 +30,32 @@ def parse_smartctl(text: str) -> Parsed:
         try:
             told = smartctl.parse(piece)
         except ParseError as error:
-            unread.append(Unread(str(error)))
+            unread.append(UnparsedLine(str(error)))
             continue
         if isinstance(told, Drive):
             drives.append(told)
-            unread += [Unread(each, fault=True) for each in told.unread]
-            others = (each for each in told.messages if each not in told.unread)
-            unread += [Unread(each) for each in others if _NOT_READ.match(each)]
+            unread += [UnparsedLine(each, fault=True) for each in told.read_errors]
+            others = (each for each in told.messages if each not in told.read_errors)
+            unread += [UnparsedLine(each) for each in others if _NOT_READ.match(each)]
             if told.passed is None:
-                unread.append(Unread("smartctl: the drive's health status ('-H') is missing in it"))
+                unread.append(
+                    UnparsedLine("smartctl: the drive's health status ('-H') is missing in it")
+                )
             if told.exit_status & _ERRORS and told.errors_logged_total is None and not told.nvme:
-                unread.append(Unread("smartctl: its exit status reports entries in the error log"))
+                unread.append(
+                    UnparsedLine("smartctl: its exit status reports entries in the error log")
+                )
         else:
             refusals.append(told)
             if told.cover not in _NOTHING_TO_READ:
                 fault = told.cover is Cover.UNREADABLE and told.drive is not None
-                unread.append(Unread(f"smartctl: {told.reason}", fault=fault))
+                unread.append(UnparsedLine(f"smartctl: {told.reason}", fault=fault))
     return Parsed(
         Kind.SMARTCTL,
         drives=tuple(drives),
         refusals=tuple(refusals),
         outputs=("smartctl",) if drives or refusals else (),
-        unread=tuple(unread),
+        unparsed=tuple(unread),
     )
 
 

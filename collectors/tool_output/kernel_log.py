@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from iowarden.collectors.kmsg import kernel_classifier, kernel_events, kernel_line
-from iowarden.collectors.tool_output.parsed import SIGNS, Found, Kind, Parsed, Unread
+from iowarden.collectors.tool_output.parsed import SIGNS, Found, Kind, Parsed, UnparsedLine
 
-MOST_UNREAD = 1000
+MAX_UNPARSED = 1000
 """Maximum unparsed lines that are listed."""
 
 
@@ -23,7 +23,7 @@ def parse_kernel_log(text: str) -> Parsed:
     """Parse the storage events in lines of the kernel log."""
     state = kernel_classifier.Classifier()
     events: list[Found] = []
-    unread: list[Unread] = []
+    unread: list[UnparsedLine] = []
     held_at = others = count = 0
     asked = False
     for line in kernel_line.parse_text(text):
@@ -35,12 +35,14 @@ def parse_kernel_log(text: str) -> Parsed:
             trouble = line.priority is None or line.priority <= _WARNING
             if (
                 trouble
-                and len(unread) < MOST_UNREAD
+                and len(unread) < MAX_UNPARSED
                 and not line.facility
                 and kernel_events.of_storage(line.text)
                 and _TROUBLE.search(line.text)
             ):
-                unread.append(Unread("no known event matches this line", line.text, line.sequence))
+                unread.append(
+                    UnparsedLine("no known event matches this line", line.text, line.sequence)
+                )
         events += [
             Found(each, held_at if any(each is one for one in before) else line.sequence)
             for each in told
@@ -50,12 +52,12 @@ def parse_kernel_log(text: str) -> Parsed:
     events += [Found(event, held_at) for event in kernel_events.finish(state)]
     known = events or unread or asked or SIGNS[Kind.KERNEL].search(text)
     if not known:
-        unread.append(Unread("no line of it was recognized as a line of the kernel log"))
+        unread.append(UnparsedLine("no line of it was recognized as a line of the kernel log"))
     return Parsed(
         Kind.KERNEL,
         events=tuple(events),
         outputs=("kernel log",) if known else (),
-        unread=tuple(unread),
+        unparsed=tuple(unread),
         lines=count,
         others=others,
     )

@@ -47,7 +47,7 @@ class Kind(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnparsedLine:
     """An unparsed part of a text. `line` counts from 1; None: it is about all of it.
 
     `fault`: as far as it can be parsed it indicates a fault, or the text contradicts itself.
@@ -83,7 +83,7 @@ class Parsed:
     refusals: tuple[smartctl_refusal.Refused, ...] = ()
     events: tuple[Found, ...] = ()
     outputs: tuple[str, ...] = ()
-    unread: tuple[Unread, ...] = ()
+    unparsed: tuple[UnparsedLine, ...] = ()
     lines: int = 0
     others: int = 0
 
@@ -115,5 +115,5 @@ SIGNS: Mapping[Kind, re.Pattern[str]] = {
 }
 
 
-MORE = Unread(f"expected at most {MAX_OUTPUTS} outputs, got more: the others were ignored")
+MORE = UnparsedLine(f"expected at most {MAX_OUTPUTS} outputs, got more: the others were ignored")
 NEXT_JSON = re.compile(r"(?<=\n\})\s*\n(?:[^\n{}]*\n)*(?=\{)")

@@ -139,7 +139,7 @@ def examine(
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     asked = pollers.make(settings.smart, clock).sources()
     # Only the service polls drives: their SMART data is not missing from a check.
-    sources = [dataclasses.replace(s, unread=None) if s.name == "smart" else s for s in asked]
+    sources = [dataclasses.replace(s, unreadable=None) if s.name == "smart" else s for s in asked]
     readers = Readers(sources, settings.period_seconds, root, clock.now, events.put)
     each_tick = [dataclasses.replace(group, interval_seconds=1.0) for group in groups]
     engine = Engine(each_tick, readers.sources, clock.now(), targets=settings.targets)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.raid.controller import Controller
     from iowarden.collectors.raid.controller import State as ControllerState
     from iowarden.collectors.smart.drive import Drive
-    from iowarden.collectors.tool_output.parsed import Found, Parsed, Unread
+    from iowarden.collectors.tool_output.parsed import Found, Parsed, UnparsedLine
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.events.event_table import Row, Table
     from iowarden.rules.rulefile.rulefile import RuleGroup
@@ -131,7 +131,7 @@ class Explanation:
     events: tuple[EventLine, ...]
     events_left_out: int
     alerts: tuple[AlertLine, ...]
-    unparsed: tuple[Unread, ...]
+    unparsed: tuple[UnparsedLine, ...]
     worst: Severity | None
     """Highest severity of the events and alerts that count; None: there are none."""
     lines_read: int = 0
@@ -212,7 +212,7 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explan
         events=events,
         events_left_out=len(parsed.events) - len(events),
         alerts=tuple(told),
-        unparsed=parsed.unread,
+        unparsed=parsed.unparsed,
         worst=max(levels, default=None),
         lines_read=parsed.lines,
         lines_other=parsed.others,

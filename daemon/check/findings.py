@@ -116,7 +116,7 @@ def of_sources(engine: Engine, now: float) -> Iterator[Finding]:
         name, outcome = status.source.name, status.outcome()
         if outcome is Outcome.OK:
             good += 1
-            unread = status.source.unread
+            unread = status.source.unreadable
             parts = [p for p in unread(status.value) if p[1]] if unread is not None else []
             for labels, reason in parts[:MAX_OBJECTS]:
                 place = ", ".join(value for _, value in labels)

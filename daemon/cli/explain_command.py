@@ -49,7 +49,7 @@ exit status:
 """
 SHOWN_EVENTS = 10
 """Events of one class and object that are listed; then a line says how many more there are."""
-SHOWN_UNREAD = 20
+SHOWN_UNPARSED = 20
 
 
 def add_commands(add: Add) -> None:
@@ -147,14 +147,14 @@ def sections(found: Explanation) -> Iterator[str | Table]:
     )
     yield from table_of(
         "not parsed",
-        found.unparsed[:SHOWN_UNREAD],
+        found.unparsed[:SHOWN_UNPARSED],
         {
             "line": lambda u: "-" if u.line is None else str(u.line),
             "text": lambda u: u.text or "-",
             "reason": lambda u: u.reason,
         },
     )
-    if (more := len(found.unparsed) - SHOWN_UNREAD) > 0:
+    if (more := len(found.unparsed) - SHOWN_UNPARSED) > 0:
         yield f"  and {more} more: use --json to list all"
     yield found.summary()
 

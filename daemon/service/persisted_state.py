@@ -66,7 +66,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnusedRow:
     """A row that is not used completely: the reason, and the text to save.
 
     `aside` is '' for a row of a newer version, which stays in the file unchanged.
@@ -102,7 +102,7 @@ def outdated(rows: Iterable[str], schema: Schema = SCHEMA) -> tuple[str, ...]:
 
 def read(
     texts: Mapping[str, str], now: float, schema: Schema = SCHEMA
-) -> tuple[Kept, dict[str, Unread]]:
+) -> tuple[Kept, dict[str, UnusedRow]]:
     """Return the persisted state, and by row what could not be read completely.
 
     Times are shifted to the last known wall clock, which the program's clock of this start follows;
@@ -118,21 +118,21 @@ def read(
     earlier = {name: values[1] for name, values in found.items() if len(values) > 1}
     if earlier:
         last = _joined(last, Kept(**earlier), now)
-    lost = {version_of(row)[0] for row in rows.unread}
+    lost = {version_of(row)[0] for row in rows.unused}
     if "sequences" in lost or ("digest" in lost and not found["digest"]):
         # Mails are numbered from 1 again, and none may reuse the identifier of an earlier one.
         last = replace(last, install="")
     if "digest" in lost and not found["digest"]:
         # This machine is known even if all else is lost: there is no second initial report.
         last = replace(last, digest=replace(last.digest, arrived=True))
-    return _renamed(last, schema.renames), rows.unread
+    return _renamed(last, schema.renames), rows.unused
 
 
 class _Rows:
     """The rows of state.db, and those that are not used."""
 
     def __init__(self, texts: Mapping[str, str], schema: Schema) -> None:
-        self.unread: dict[str, Unread] = {}
+        self.unused: dict[str, UnusedRow] = {}
         self._texts = texts
         self._schema = schema
         self._versions: dict[str, dict[int, str]] = {}
@@ -143,7 +143,7 @@ class _Rows:
                 here = (
                     f"supports version {known.version}" if known else "does not know this document"
                 )
-                self.unread[row] = Unread(
+                self.unused[row] = UnusedRow(
                     f"state: document '{name}': written by a newer iowarden (version {version},"
                     f" this one {here}); not used, but preserved in the file: install the newer"
                     " iowarden again, or continue without this document"
@@ -180,7 +180,7 @@ class _Rows:
             "content": content,
         }
         more = f" (and {len(reasons) - 1} more)" if reasons[1:] else ""
-        self.unread[row] = Unread(
+        self.unused[row] = UnusedRow(
             f"state: document '{name}': {reasons[0]}{more}; iowarden runs without this data; it is"
             " saved as text next to state.db",
             json.dumps(what, indent=1, ensure_ascii=False),

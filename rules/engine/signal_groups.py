@@ -124,11 +124,11 @@ class SignalGroups:
         """Return the samples of groups that may be stepped less often than a rule's range."""
         return ((name, self._samples[name]) for name in self._slow)
 
-    def unread(self, names: Collection[str]) -> Iterator[tuple[Labels, str]]:
+    def unreadable(self, names: Collection[str]) -> Iterator[tuple[Labels, str]]:
         """Yield the objects for which these groups have no result now: labels and a reason."""
         for group in signals.GROUPS:
-            if group.unread is not None and group.name in names:
-                yield from group.unread(group.state(self._state.groups))
+            if group.unreadable is not None and group.name in names:
+                yield from group.unreadable(group.state(self._state.groups))
 
     def coverage(self) -> disk_cover.State:
         """Return the monitoring state of all disks."""

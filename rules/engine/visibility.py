@@ -116,11 +116,11 @@ class Visibility:
             if named and known not in listed(status.value):
                 return f"{label} '{known}' is no longer listed by the kernel"
         unread = [
-            status.source.unread(status.value)
+            status.source.unreadable(status.value)
             for status in sources
-            if status.source.unread is not None and status.value is not None
+            if status.source.unreadable is not None and status.value is not None
         ]
-        for part, reason in itertools.chain(*unread, self._groups.unread(self._signals[rule])):
+        for part, reason in itertools.chain(*unread, self._groups.unreadable(self._signals[rule])):
             if all(own.get(label) == text for label, text in part):
                 return reason
         return None

@@ -185,16 +185,20 @@ def _unseen(state: Happened, h: Happening) -> str:
     if not offset.verified:
         clock = controller_clock.told(offset, f"the clock of {h.controller}")
         when = f"the exact time of the event: {clock}"
-        return f"{when}; {_unread('at all')}" if h.slot and not any(state.errors.values()) else when
+        return (
+            f"{when}; {_log_not_read('at all')}"
+            if h.slot and not any(state.errors.values())
+            else when
+        )
     at = h.burst.last.realtime_seconds
     if not h.slot or at is None:
         return ""
     if any(abs(at - each) <= MATCH_SECONDS for times in state.errors.values() for each in times):
         return ""
-    return _unread(f"within {MATCH_SECONDS:.0f} s")
+    return _log_not_read(f"within {MATCH_SECONDS:.0f} s")
 
 
-def _unread(when: str) -> str:
+def _log_not_read(when: str) -> str:
     return (
         f"whether data are lost: the kernel logged no error {when}, so the controller recovered"
         " from the error, or hides it"

@@ -90,7 +90,7 @@ class Group(Generic[S]):
     initial: S
     remember: Callable[[S], Mapping[str, Pairs]] | None = None
     recall: Callable[[S, Mapping[str, Pairs]], S] | None = None
-    unread: Callable[[S], Iterable[tuple[Labels, str]]] | None = None
+    unreadable: Callable[[S], Iterable[tuple[Labels, str]]] | None = None
     untimed: int = 0
 
     def state(self, states: Mapping[str, Any]) -> S:

@@ -35,8 +35,8 @@ _OWN_METADATA = re.compile(r"0\.9\d|1\.[0-2]", re.ASCII)
 def array(geometry: Geometry) -> Array:
     """Return an array for calculations. Errors: LayoutError."""
     name, level = geometry.name, geometry.level
-    if geometry.unread:
-        raise LayoutError(f"{name}: {geometry.unread}")
+    if geometry.read_error:
+        raise LayoutError(f"{name}: {geometry.read_error}")
     if level not in _LEVELS:
         raise LayoutError(f"{name}: the layout of level '{level}' is not supported")
     if geometry.state not in _RUNNING:

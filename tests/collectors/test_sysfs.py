@@ -47,7 +47,7 @@ def test_one_attribute_that_is_withdrawn_is_no_device_that_is_gone(machine: Mach
     root = machine({f"{PLACE}/depth": "5\n", f"{PLACE}/mode": "1\n"})
     found = Attributes(root, PLACE)
     root.remove(f"{PLACE}/mode")
-    assert (found.text("mode"), found.vanished(), found.unread) == (None, False, "")
+    assert (found.text("mode"), found.vanished(), found.read_error) == (None, False, "")
 
 
 def test_a_device_has_one_name_in_every_source(machine: MachineMaker) -> None:

@@ -74,8 +74,8 @@ def _find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
 def _state(root: Root, name: str, handle: Handle, _former: Controller | None) -> Controller:
     number, *hosts = handle
     config = arcconf.parse_config(_ask(root, "GETCONFIG", number, "AL"), name)
-    parts = Parts(partial(_ask, root), list(config.controller.unread))
-    unread = parts.unread
+    parts = Parts(partial(_ask, root), list(config.controller.read_errors))
+    unread = parts.read_errors
     if not config.lists_disks:
         unread.append(
             "'arcconf GETCONFIG': expected 'Physical Device information', got no such heading:"
@@ -92,7 +92,7 @@ def _state(root: Root, name: str, handle: Handle, _former: Controller | None) ->
             found = arcconf_status.with_errors(found, log, config)
         if log is not None and log.full:
             unread.append("its log of disk errors is full: newer errors are not counted")
-    return replace(found, unread=tuple(unread))
+    return replace(found, read_errors=tuple(unread))
 
 
 _LACKING = re.compile("not supported")

@@ -44,7 +44,7 @@ def _find(_: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
 
 def _state(root: Root, name: str, which: Handle, former: Controller | None) -> Controller:
     parts = Parts(partial(run_cli64, root, which), raises_absent=not root.path)
-    unread = parts.unread
+    unread = parts.read_errors
     system = parts.read(cli64.parse_system, Controller(name, "areca"), "sys", "info")
     raid_sets = parts.read(partial(cli64.parse_raid_sets, unread=unread), (), "rsf", "info")
     volumes = parts.read(
@@ -74,7 +74,7 @@ def _state(root: Root, name: str, which: Handle, former: Controller | None) -> C
         ),
         batteries=hardware.batteries,
         sensors=hardware.sensors,
-        unread=tuple(unread),
+        read_errors=tuple(unread),
     )
     if former is not None and _same_disks(found, former):
         return replace(found, disks=_identified(found.disks, former.disks))

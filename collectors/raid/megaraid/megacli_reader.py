@@ -88,7 +88,7 @@ def state(root: Root, name: str, handle: Handle, _: Controller | None) -> Contro
         lambda *command: _run(root, program, *command, f"-a{number}"),
         raises_absent=not root.path,
     )
-    unread = parts.unread
+    unread = parts.read_errors
 
     def listed(parse: Callable[[str], _T]) -> Callable[[str], _T]:
         """Return a reader of a list that also reports two entries below one heading."""
@@ -142,7 +142,7 @@ def state(root: Root, name: str, handle: Handle, _: Controller | None) -> Contro
             for disk in disks
         ),
         batteries=(battery,) if battery else (),
-        unread=tuple(unread),
+        read_errors=tuple(unread),
         clock_offset_seconds=offset,
         program=program,
     )

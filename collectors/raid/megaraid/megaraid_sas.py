@@ -192,7 +192,7 @@ def _state(
         lambda place, *command: _ask(root, program, f"/c{number}{place}", *command),
         raises_absent=not root.path,
     )
-    unread = parts.unread
+    unread = parts.read_errors
     before = time.time()
     listed = storcli.parse_controllers(parts.run("", "show", "all"))
     asked_seconds = (before + time.time()) / 2
@@ -224,8 +224,8 @@ def _state(
     question = ("", "show", "patrolread")
     if patrol := parts.read(storcli.parse_patrol_read, None, *question, harmless=_UNKNOWN):
         found = replace(found, sensors=(*found.sensors, patrol))
-    unread += found.unread or storcli.uncounted(program, found, *counts)
-    return replace(found, unread=tuple(dict.fromkeys(unread)))
+    unread += found.read_errors or storcli.uncounted(program, found, *counts)
+    return replace(found, read_errors=tuple(dict.fromkeys(unread)))
 
 
 _COPIED = re.compile(r"cpybck|copyback", re.IGNORECASE)

@@ -154,7 +154,7 @@ def parse_list(text: str, unread: list[str] | None = None) -> tuple[Listed, ...]
         for row in rows_of(answer.data.get(name))
     ]
     found = {each.number: each for each in output.readable(rows, _listed, unread)}
-    lost = [reason for answer in answers for reason in answer.unread]
+    lost = [reason for answer in answers for reason in answer.read_errors]
     if lost and (unread is None or not found):
         raise ParseError(lost[0])
     if unread is not None:
@@ -230,7 +230,7 @@ def _told(answer: Answer, name: str) -> Told:
     driver = told("driver name")
     adapter = driver in _ADAPTERS
     groups, missing = drive_groups(data, adapter=adapter)
-    unread = [*answer.unread, *(error for error in answer.errors if "/s" in error)]
+    unread = [*answer.read_errors, *(error for error in answer.errors if "/s" in error)]
     disks = disks_of(data, unread, adapter=adapter)
     slots = members_of(data, disks)
     arrays = (
@@ -266,7 +266,7 @@ def _told(answer: Answer, name: str) -> Told:
         disks=(*disks, *missing),
         batteries=_batteries(data, flat),
         sensors=_sensors(data, flat),
-        unread=tuple(unread),
+        read_errors=tuple(unread),
     )
     clocks = ("current controller date/time", "controller time")
     dates = (flat[key] for key in flat if key.startswith(clocks))

@@ -45,7 +45,7 @@ class Answer:
     data: Tree
     description: str = ""
     errors: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
+    read_errors: tuple[str, ...] = ()
     text: bool = False
     """Whether it is text, not JSON: then nothing marks its end."""
 
@@ -64,7 +64,7 @@ def parse_whole(text: str) -> tuple[Answer, ...]:
     """Parse answers of which each row must be readable. Errors: ParseError."""
     answers = parse_answers(text)
     for answer in answers:
-        for reason in answer.unread:
+        for reason in answer.read_errors:
             raise ParseError(reason)
     return answers
 

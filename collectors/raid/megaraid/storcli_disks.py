@@ -84,7 +84,7 @@ def parse_disks(text: str) -> tuple[tuple[PhysicalDisk, ...], tuple[str, ...]]:
     Errors: ParseError.
     """
     answers = parse_answers(text)
-    unread = [error for answer in answers for error in (*answer.unread, *answer.errors)]
+    unread = [error for answer in answers for error in (*answer.read_errors, *answer.errors)]
     disks = [disk for answer in answers for disk in disks_of(answer.data, unread, adapter=False)]
     if not disks:
         raise not_answered("storcli /cN/eall/sall show all", "disks", answers, unread)

@@ -70,7 +70,7 @@ class Mirrors:
 
     arrays: tuple[Array, ...]
     disks: tuple[PhysicalDisk, ...]
-    unread: tuple[str, ...] = ()
+    read_errors: tuple[str, ...] = ()
 
 
 def parse_ids(text: str) -> tuple[int, ...]:

@@ -116,7 +116,7 @@ def _addresses(root: Root) -> dict[str, str]:
 def _ircu_state(root: Root, name: str, handle: Handle, _: Controller | None) -> Controller:
     program, index, host = handle
     found = sasircu.parse_display(run_program(root, _SECONDS, program, index, "DISPLAY"), name)
-    parts = Parts(partial(run_program, root, _SECONDS, program, index), [*found.unread])
+    parts = Parts(partial(run_program, root, _SECONDS, program, index), [*found.read_errors])
     tasks = parts.read(sasircu.parse_status, {}, "STATUS") if found.arrays else {}
     volumes = _seen(root, [host]).get(host, _Seen(())).volumes
     arrays = (sasircu.with_task(each, tasks.get(each.name)) for each in found.arrays)
@@ -127,7 +127,7 @@ def _ircu_state(root: Root, name: str, handle: Handle, _: Controller | None) -> 
             replace(each, address=_address(root, each, volumes, alone=len(found.arrays) == 1))
             for each in arrays
         ),
-        unread=tuple(parts.unread),
+        read_errors=tuple(parts.read_errors),
     )
 
 
@@ -178,14 +178,14 @@ def _status_state(root: Root, name: str, handle: Handle, _: Controller | None) -
         channel = _RAID_CHANNEL if len(handle) > 2 else "0"
         arrays += [replace(each, address=f"{channel}:{target}:0") for each in told.arrays]
         disks.update({disk.slot: disk for disk in told.disks if disk.slot not in disks})
-        unread += told.unread
+        unread += told.read_errors
     return Controller(
         name=name,
         vendor="mpt",
         host=host,
         arrays=tuple(arrays),
         disks=tuple(disks.values()),
-        unread=tuple(unread),
+        read_errors=tuple(unread),
     )
 
 

@@ -104,7 +104,7 @@ class _Card:
     """Whether the output is that of '-V', which lists disks."""
     counted: str = ""
     """Its own count of listed disks."""
-    unread: list[str] = field(default_factory=list)
+    read_errors: list[str] = field(default_factory=list)
     listed: str | None = None
     """State of the disks that follow without a state. None: they have their own."""
 
@@ -128,7 +128,7 @@ def parse_volume_status(text: str) -> tuple[Controller, ...]:
                 output.reason("cciss_vol_status", "'Controller: <model>' before it", line)
             )
     for card in cards:
-        if not card.file and (card.disks or card.counted or card.unread):
+        if not card.file and (card.disks or card.counted or card.read_errors):
             unread.append(
                 output.reason(
                     "cciss_vol_status", "'<device>: (<controller>) ... status: ...'", card.model
@@ -203,7 +203,7 @@ def _line(card: _Card, line: str) -> None:
     elif found := _DISK.fullmatch(line):
         _disk(card, found)
     elif " connector " in line:
-        card.unread.append(
+        card.read_errors.append(
             output.reason(
                 "cciss_vol_status", "'connector <port> box <n> bay <n> <model> <serial> ...'", line
             )
@@ -239,7 +239,7 @@ def _disk(card: _Card, found: re.Match[str]) -> None:
 def _controller(card: _Card, unread: list[str]) -> Controller:
     policy, sensors = _cache(card.cache)
     if card.verbose and not card.counted:
-        card.unread.append(
+        card.read_errors.append(
             output.reason("cciss_vol_status", "'Physical drives: <n>'", "none of them")
         )
     return Controller(
@@ -250,9 +250,9 @@ def _controller(card: _Card, unread: list[str]) -> Controller:
         arrays=tuple(replace(each, policy=policy) for each in card.volumes.values()),
         disks=tuple(card.disks.values()),
         sensors=(*sensors, *card.sensors.values()),
-        unread=(
+        read_errors=(
             *unread,
-            *output.few(card.unread),
+            *output.few(card.read_errors),
             *output.unlisted("cciss_vol_status", "disks", card.counted, len(card.disks)),
         ),
     )

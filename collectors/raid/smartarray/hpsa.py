@@ -110,7 +110,7 @@ def _completed(
     except (AbsentError, ReadError, ParseError) as error:
         if isinstance(error, AbsentError) and root.path:
             return found  # an older recording has none
-        return replace(found, unread=(*found.unread, str(error)))
+        return replace(found, read_errors=(*found.read_errors, str(error)))
     return ssacli.completed(found, short[index].controller) if index < len(short) else found
 
 

@@ -165,7 +165,7 @@ class _Card:
     volume: str = ""
     group: str = ""
     part: tuple[str, str] = ("controller", "")
-    unread: list[str] = field(default_factory=list)
+    read_errors: list[str] = field(default_factory=list)
     """Why lines could not be read."""
     keys: set[str] = field(default_factory=set)
     """Unique keys that `part` has had already."""
@@ -212,8 +212,8 @@ def parse_controllers(text: str) -> tuple[Found, ...]:
     if not cards:
         raise output.refused("ssacli", "'<controller> in Slot <n>'", text)
     for card in cards:
-        card.unread += errors
-    cards[-1].unread += output.torn("ssacli", plain)
+        card.read_errors += errors
+    cards[-1].read_errors += output.torn("ssacli", plain)
     return tuple(Found(_controller(card), _pci_address(card)) for card in cards)
 
 
@@ -234,7 +234,7 @@ def completed(found: Controller, listed: Controller) -> Controller:
         found,
         disks=(*found.disks, *disks),
         arrays=(*found.arrays, *arrays),
-        unread=(*found.unread, *output.few(missed)),
+        read_errors=(*found.read_errors, *output.few(missed)),
     )
 
 
@@ -275,7 +275,7 @@ def _line(card: _Card, line: str) -> None:
     elif found := _DISK.fullmatch(told):
         _begin_disk(card, found[1], found[2], found[3])
     elif told.casefold().startswith(("physicaldrive ", "logicaldrive ")):
-        card.unread.append(
+        card.read_errors.append(
             output.reason("ssacli", "'physicaldrive <port>:<box>:<bay> (...)'", told)
         )
         card.part = ("", "")  # what follows is about that disk, and not about the one before
@@ -291,7 +291,7 @@ def _line(card: _Card, line: str) -> None:
     elif re.match(r"(?:Expander|Enclosure SEP|SEP|Port Name:)(?: |$)", told):
         card.part = ("", "")
     elif re.match(r"array [A-Z]{1,2}\b", told, re.IGNORECASE):
-        card.unread.append(output.reason("ssacli", "'array <letter> (...)'", told))
+        card.read_errors.append(output.reason("ssacli", "'array <letter> (...)'", told))
         card.part, card.group = ("", ""), ""
     elif pair := _PAIR.fullmatch(told):
         _pair(card, pair[1].casefold(), pair[2] or "")
@@ -361,12 +361,14 @@ def _pair(card: _Card, key: str, value: str) -> None:
     if kind in {"disk", "volume"} and key in {"status", "port"}:
         if key in card.keys or (kind, key) == ("volume", "port"):
             told = f"'{key}' of {name}"
-            card.unread.append(f"'ssacli': expected 'physicaldrive ...' before {told}, got none")
+            card.read_errors.append(
+                f"'ssacli': expected 'physicaldrive ...' before {told}, got none"
+            )
             card.part = ("", "")
             return
         card.keys.add(key)
     if kind in {"group", "controller"} and key in {"fault tolerance", "unrecoverable media errors"}:
-        card.unread.append(f"'ssacli': expected 'Logical Drive: <n>' before '{key}', got none")
+        card.read_errors.append(f"'ssacli': expected 'Logical Drive: <n>' before '{key}', got none")
     if kind == "controller":
         card.pairs.setdefault(key, value)
     elif kind == "group" and key == "status":
@@ -476,7 +478,7 @@ def _controller(card: _Card) -> Controller:
         disks=tuple(card.disks.values()),
         batteries=batteries,
         sensors=(*sensors, *card.sensors.values()),
-        unread=tuple(output.few(card.unread)),
+        read_errors=tuple(output.few(card.read_errors)),
     )
 
 

@@ -61,7 +61,7 @@ def _state(root: Root, name: str, handle: Handle, former: Controller | None) -> 
             found,
             arrays=units.arrays,
             disks=ports.disks,
-            unread=(*found.unread, *units.unread, *ports.unread),
+            read_errors=(*found.read_errors, *units.read_errors, *ports.read_errors),
         )
     serials = {each.name: each.serial for each in former.arrays} if former else {}
     # A spare has none; its number is that of the unit even so.
@@ -72,14 +72,14 @@ def _state(root: Root, name: str, handle: Handle, former: Controller | None) -> 
             serials[each.name] = told.read(tw_cli.parse_unit_serial, "", path, "show", "serial")
     arrays = tuple(replace(each, serial=serials[each.name]) for each in found.arrays)
     found = replace(found, arrays=arrays)
-    unread = list(found.unread) or list(tw_cli.uncounted("tw_cli show", found, *counts))
+    unread = list(found.read_errors) or list(tw_cli.uncounted("tw_cli show", found, *counts))
     parts = Parts(told.run, unread, raises_absent=True)
     for number in enclosures:
         parse = partial(tw_cli.parse_controller, name=name)
         if part := parts.read(parse, None, f"/{name}/e{number}", "show", "all"):
             found = replace(found, sensors=(*found.sensors, *part.sensors))
-            unread += part.unread
-    return replace(found, unread=tuple(unread))
+            unread += part.read_errors
+    return replace(found, read_errors=tuple(unread))
 
 
 def _log(root: Root, name: str, _: Handle) -> Log:

@@ -162,7 +162,7 @@ class _Found:
     batteries: dict[str, Battery] = field(default_factory=dict)
     sensors: dict[str, Sensor] = field(default_factory=dict)
     tables: set[str] = field(default_factory=set)
-    unread: list[str] = field(default_factory=list)
+    read_errors: list[str] = field(default_factory=list)
     """Why rows could not be read."""
     enclosure: str = ""
     """Name of the enclosure: fans of several enclosures have the same names."""
@@ -194,17 +194,17 @@ def parse_controller(text: str, name: str) -> Controller:
                 try:
                     _ROWS[kind](found, header, words)
                 except ParseError as error:
-                    found.unread.append(str(error))
+                    found.read_errors.append(str(error))
             elif after_blank:
                 table = None
             else:
-                found.unread.append(
+                found.read_errors.append(
                     output.reason("tw_cli show", f"a row of '{' '.join(header)}'", line)
                 )
         after_blank = not words
     if not found.tables and not found.pairs:
         raise output.refused(f"tw_cli /{name} show", "units, ports or a battery", text)
-    if not (found.units or found.ports or found.batteries or found.sensors) and found.unread:
+    if not (found.units or found.ports or found.batteries or found.sensors) and found.read_errors:
         raise output.refused(f"tw_cli /{name} show", "a row that can be read", text)
     members = slots_by_array(found.ports.values())
     memory = found.pairs.get("available memory", "")
@@ -221,7 +221,7 @@ def parse_controller(text: str, name: str) -> Controller:
         disks=tuple(found.ports.values()),
         batteries=tuple(found.batteries.values()),
         sensors=tuple(found.sensors.values()),
-        unread=(*output.few(found.unread), *output.torn(f"tw_cli /{name} show", text)),
+        read_errors=(*output.few(found.read_errors), *output.torn(f"tw_cli /{name} show", text)),
     )
     if not found.tables & {"unit", "port", "vport"}:
         return told  # old versions print them for other commands
@@ -233,7 +233,7 @@ def parse_controller(text: str, name: str) -> Controller:
         pairs.get("number of units", pairs.get("units", "")),
         pairs.get("not optimal units", ""),
     )
-    return replace(told, unread=(*told.unread, *missed))
+    return replace(told, read_errors=(*told.read_errors, *missed))
 
 
 def uncounted(

@@ -197,7 +197,7 @@ def step(state: SmartState, view: View) -> tuple[SmartState, list[Sample] | None
     return SmartState(_bounded(look.kept), disks, told, look.blocks, samples, until), samples
 
 
-def unread(state: SmartState) -> Iterator[tuple[Labels, str]]:
+def unreadable(state: SmartState) -> Iterator[tuple[Labels, str]]:
     """Yield the disks with implausible data: their alerts are unknown, not resolved."""
     for key, told in state.told.items():
         if told.distrust:
@@ -521,5 +521,5 @@ GROUP = Group(
     initial=EMPTY,
     remember=remember,
     recall=recall,
-    unread=unread,
+    unreadable=unreadable,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors.block.bdi import Bdi, emit, read_bdi, unread
+from iowarden.collectors.block.bdi import Bdi, emit, read_bdi, unreadable
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ParseError
 
@@ -75,7 +75,7 @@ def test_an_attribute_that_cannot_be_read_is_in_doubt(machine: MachineMaker) -> 
     del files["/sys/class/bdi/8:0/max_ratio"]
     devices = read_bdi(machine(files))
     assert (devices["8:0"].max_ratio_percent, devices["8:0"].min_ratio_percent) == (None, 0)
-    [(labels, reason)] = unread(devices)
+    [(labels, reason)] = unreadable(devices)
     assert labels == (("bdi", "8:0"),)
     assert "/sys/class/bdi/8:0/max_ratio" in reason
 

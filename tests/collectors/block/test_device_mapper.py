@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors.block.device_mapper import MappedDevice, emit, read_dm, unread
+from iowarden.collectors.block.device_mapper import MappedDevice, emit, read_dm, unreadable
 from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def test_one_runs_and_one_is_suspended(machine: MachineMaker) -> None:
         ("iowarden_device_mapper_suspended", (("device", "dm-0"),), 0.0),
         ("iowarden_device_mapper_suspended", (("device", "dm-1"),), 1.0),
     ]
-    assert list(unread(found)) == []
+    assert list(unreadable(found)) == []
 
 
 def test_a_machine_without_device_mapper_has_none(machine: MachineMaker) -> None:
@@ -50,7 +50,7 @@ def test_what_the_kernel_does_not_say_is_not_running(machine: MachineMaker) -> N
     found = read_dm(machine({"/sys/block/dm-0/dm/suspended": None, "/sys/block/dm-1/dm": None}))
     assert emit(found) == []
     assert found["dm-1"].suspended is None
-    ((labels, reason),) = unread(found)
+    ((labels, reason),) = unreadable(found)
     assert labels == (("device", "dm-0"),)
     assert "/sys/block/dm-0/dm/suspended" in reason
 

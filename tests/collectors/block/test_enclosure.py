@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors.block.enclosure import Slot, emit, read_enclosure, unread
+from iowarden.collectors.block.enclosure import Slot, emit, read_enclosure, unreadable
 from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def test_an_attribute_that_cannot_be_read_leaves_the_slot_in_doubt(machine: Mach
     del files[path]
     slots = read_enclosure(machine(files))
     assert [found.status for found in slots] == [None, "critical"]
-    [(labels, reason)] = unread(slots)
+    [(labels, reason)] = unreadable(slots)
     assert labels == (("enclosure", "6:0:8:0"), ("slot", "Slot 01"))
     assert path in reason
 

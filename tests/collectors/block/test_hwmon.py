@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.memory import Memory
 
-from iowarden.collectors.block.hwmon import Temperature, emit, read_hwmon, unread
+from iowarden.collectors.block.hwmon import Temperature, emit, read_hwmon, unreadable
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ParseError
 
@@ -117,7 +117,7 @@ def test_an_input_where_nothing_is_connected_is_no_sensor(machine: MachineMaker)
     files = chip(0, "nct6775", temp7_input="-128000\n", temp7_fault="1\n", temp8_input="30000\n")
     values = read_hwmon(machine(files | {"/sys/class/hwmon/hwmon0/temp8_fault": "0\n"}))
     assert [(each.sensor, each.celsius) for each in values] == [("temp8", 30.0)]
-    assert list(unread(values)) == []
+    assert list(unreadable(values)) == []
 
 
 @pytest.mark.parametrize("code", [errno.ENODATA, errno.EIO])
@@ -126,7 +126,7 @@ def test_a_sensor_that_is_switched_off_is_absent(code: int) -> None:
     root = Memory(NVME)
     root.fail("/sys/class/hwmon/hwmon0/temp1_input", code)
     values = read_hwmon(root)
-    assert [each.sensor for each in values if not each.unread] == ["temp2"]
+    assert [each.sensor for each in values if not each.read_error] == ["temp2"]
     assert len(values) == (1 if code == errno.ENODATA else 2)
 
 
@@ -134,7 +134,7 @@ def test_a_faulty_sensor_of_a_disk_is_not_believed(machine: MachineMaker) -> Non
     """The chip reports that its number is invalid: unknown, with the reason."""
     [temperature] = read_hwmon(machine(DRIVE | {"/sys/class/hwmon/hwmon2/temp1_fault": "1\n"}))
     assert (temperature.device, temperature.celsius) == ("sdb", None)
-    assert "temp1_fault" in temperature.unread
+    assert "temp1_fault" in temperature.read_error
 
 
 def test_a_drive_that_does_not_answer_is_in_doubt(machine: MachineMaker) -> None:
@@ -144,11 +144,11 @@ def test_a_drive_that_does_not_answer_is_in_doubt(machine: MachineMaker) -> None
     del files[path]
     composite, inner = read_hwmon(machine(files))
     assert (composite.celsius, composite.critical_celsius) == (None, 99.85)
-    assert (inner.celsius, inner.unread) == (38.85, "")
-    assert [labels for labels, _ in unread((composite, inner))] == [
+    assert (inner.celsius, inner.read_error) == (38.85, "")
+    assert [labels for labels, _ in unreadable((composite, inner))] == [
         (("hwmon", "hwmon0"), ("sensor", "temp1"))
     ]
-    assert path in composite.unread
+    assert path in composite.read_error
 
 
 def test_a_temperature_that_is_no_number_is_named(machine: MachineMaker) -> None:

@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.block.queue import Partition, emit, parse_schedulers, read_queue, unread
+from iowarden.collectors.block.queue import (
+    Partition,
+    emit,
+    parse_schedulers,
+    read_queue,
+    unreadable,
+)
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ParseError
 
@@ -123,7 +129,7 @@ def test_an_attribute_that_cannot_be_read_leaves_the_device_in_doubt(machine: Ma
     queues = read_queue(machine(files))
     assert queues["sda"].nr_requests is None
     assert queues["sda"].read_ahead_bytes == 65_536
-    [(labels, reason)] = unread(queues)
+    [(labels, reason)] = unreadable(queues)
     assert labels == (("device", "sda"),)
     assert "/sys/block/sda/queue/nr_requests" in reason
 

@@ -16,7 +16,7 @@ from iowarden.collectors.block.scsi import (
     host_names,
     parse_counter,
     read_scsi,
-    unread,
+    unreadable,
 )
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ParseError
@@ -176,7 +176,7 @@ def test_a_state_the_kernel_has_no_name_for_leaves_the_disk_in_doubt(machine: Ma
     scsi = read_scsi(machine(files))
     disk = scsi.devices["2:0:0:0"]
     assert (disk.state, disk.queue_depth) == (None, 254)
-    reasons = dict(unread(scsi))
+    reasons = dict(unreadable(scsi))
     assert set(reasons) == {(("device", "sda"),), (("host", "host2"),)}
     assert path in reasons[(("device", "sda"),)]
     assert busy in reasons[(("host", "host2"),)]

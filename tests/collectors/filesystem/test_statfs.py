@@ -15,13 +15,13 @@ from support.recorder import FrameRecorder
 
 from iowarden.collectors.filesystem.mountinfo import Mount, parse_mountinfo
 from iowarden.collectors.filesystem.statfs import (
-    Unread,
+    UnreadableMount,
     Usage,
     emit,
     node_samples,
     parse_statvfs,
     read_filesystems,
-    unread_parts,
+    unreadable_parts,
 )
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import AbsentError, ParseError
@@ -80,9 +80,9 @@ def test_each_file_system_that_keeps_data_is_told_once(machine: MachineMaker) ->
         )
     }
     assert set(value.others) == {"/run", "/export"}
-    (nas,) = value.unread.values()
+    (nas,) = value.unreadable.values()
     assert (nas.mount_point, nas.device, nas.kind) == ("/mnt/nas", "nas:/data", "nfs4")
-    assert list(unread_parts(value)) == [((("mountpoint", "/mnt/nas"),), nas.reason)]
+    assert list(unreadable_parts(value)) == [((("mountpoint", "/mnt/nas"),), nas.reason)]
     assert "No such file" in nas.reason
 
 
@@ -117,7 +117,7 @@ def test_without_a_fixed_number_of_inodes_none_can_run_out(machine: MachineMaker
 def test_another_mount_at_that_place_is_not_taken_for_it() -> None:
     """With ProtectHome there is a tmpfs at '/home': its size is not the disk's."""
     found = parse_statvfs(statvfs("0:77"), EXT4)
-    assert isinstance(found, Unread)
+    assert isinstance(found, UnreadableMount)
     assert found.reason == "this service has device 0:77 there, the host has 8:2"
 
 
@@ -129,7 +129,7 @@ def test_a_subvolume_has_a_number_of_its_own(machine: MachineMaker) -> None:
     value = read_filesystems(machine({**files, "/home/.statvfs": statvfs("0:26")}))
     assert set(value.usage) == {"/home"}
     value = read_filesystems(machine({**files, "/home/.statvfs": statvfs("0:77")}))
-    assert set(value.unread) == {"/home"}
+    assert set(value.unreadable) == {"/home"}
 
 
 def test_read_only_is_what_the_host_says() -> None:
@@ -153,9 +153,9 @@ def test_what_is_not_to_be_asked_is_not(machine: MachineMaker) -> None:
     value = read_filesystems(machine(FILES), enter)
     nas = ("0:40", "nas:/data")
     assert asked == [("8:2", ""), nas, ("0:23", ""), ("8:2", ""), nas]
-    assert value.unread["/"].reason == "silent for 12 s"
+    assert value.unreadable["/"].reason == "silent for 12 s"
     other = value.others["/export"]
-    assert isinstance(other, Unread)
+    assert isinstance(other, UnreadableMount)
 
 
 def test_node_exporters_series(machine: MachineMaker) -> None:
@@ -202,7 +202,7 @@ def test_this_machine() -> None:
     for usage in value.usage.values():
         found = os.statvfs(usage.mount_point)
         assert usage.size_bytes == found.f_blocks * found.f_frsize
-    assert not [u.reason for u in value.unread.values() if "the host" in u.reason]
+    assert not [u.reason for u in value.unreadable.values() if "the host" in u.reason]
 
 
 def test_a_recording_of_this_machine_plays_again(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_recording_of_this_machine_plays_again(tmp_path: Path) -> None:
     player.advance()
     again = read_filesystems(Root(str(tmp_path / "played")))
     assert again.usage == value.usage
-    assert again.unread.keys() == value.unread.keys()
+    assert again.unreadable.keys() == value.unreadable.keys()
 
 
 CLOSED = "33 27 8:3 / /srv/closed rw - ext4 /dev/sda3 rw\n"
@@ -230,13 +230,13 @@ def test_what_is_closed_to_us_the_probe_looks_at(machine: MachineMaker) -> None:
     files = {**FILES, PATH: MOUNTS + CLOSED, ANSWER: json.dumps({"text": statvfs("8:3", 500)})}
     value = read_filesystems(machine(files))
     assert value.usage["/srv/closed"].size_bytes == 500 * 4096
-    assert set(value.unread) == {"/mnt/nas"}
+    assert set(value.unreadable) == {"/mnt/nas"}
 
 
 def test_the_probes_answer_is_about_that_mount_or_none(machine: MachineMaker) -> None:
     """In the probe's own mount namespace another file system may be there."""
     files = {**FILES, PATH: MOUNTS + CLOSED, ANSWER: json.dumps({"text": statvfs("0:77")})}
-    unread = read_filesystems(machine(files)).unread["/srv/closed"]
+    unread = read_filesystems(machine(files)).unreadable["/srv/closed"]
     assert unread.reason == "this service has device 0:77 there, the host has 8:3"
 
 
@@ -256,20 +256,20 @@ def test_only_what_keeps_data_is_worth_the_probes_time(machine: MachineMaker) ->
     files = {**FILES, ANSWER.replace("closed", "x"): json.dumps({"text": statvfs("0:90")})}
     mount = "33 27 0:90 / /srv/x rw - tmpfs tmpfs rw\n"
     other = read_filesystems(machine({**files, PATH: MOUNTS + mount})).others["/srv/x"]
-    assert isinstance(other, Unread)
+    assert isinstance(other, UnreadableMount)
 
 
 def test_what_root_would_not_see_either_is_not_asked(machine: MachineMaker) -> None:
     """An I/O error is reported unchanged: the probe would get it, too."""
     files = {**FILES, PATH: MOUNTS + CLOSED, ANSWER: json.dumps({"text": statvfs("8:3")})}
     value = read_filesystems(machine({**files, "/srv/closed/.statvfs": None}))
-    assert value.unread["/srv/closed"].reason == "'/srv/closed/.statvfs': Is a directory"
+    assert value.unreadable["/srv/closed"].reason == "'/srv/closed/.statvfs': Is a directory"
 
 
 def test_a_probe_that_fails_leaves_both_reasons(machine: MachineMaker) -> None:
     """The probe's error, why it was queried, and node_exporter's text for that at the end."""
     value = read_filesystems(machine({**FILES, PATH: MOUNTS + CLOSED, ANSWER: None}))
-    reason = value.unread["/srv/closed"].reason
+    reason = value.unreadable["/srv/closed"].reason
     assert reason == (
         f"'{ANSWER}': Is a directory; the probe was queried because '/srv/closed/.statvfs': No such"
         " file or directory"
@@ -291,7 +291,10 @@ def test_a_hidden_mount_where_somebody_hangs_is_not_asked_for(machine: MachineMa
         told.append(part)
         return "silent for 12 s" if told.count(("8:3", "")) == 2 else ""
 
-    assert read_filesystems(machine(files), enter).unread["/srv/closed"].reason == "silent for 12 s"
+    assert (
+        read_filesystems(machine(files), enter).unreadable["/srv/closed"].reason
+        == "silent for 12 s"
+    )
 
 
 @pytest.mark.parametrize("answer", ["", "[]", "{}", '{"text": 1}', '{"text": ""}', "[" * 100_000])

@@ -86,7 +86,7 @@ def test_a_part_that_cannot_be_read_takes_no_other_away() -> None:
     assert parts.read(int, None, "a", harmless=harmless) is None
     assert parts.read(int, None, "b", harmless=harmless) is None
     assert parts.read(int, None, "c") == 3
-    assert parts.unread == ["failed"]
+    assert parts.read_errors == ["failed"]
 
 
 def test_without_a_program_there_is_no_other_part_either() -> None:
@@ -95,7 +95,7 @@ def test_without_a_program_there_is_no_other_part_either() -> None:
     with pytest.raises(ProgramNotFoundError):
         Parts(told, raises_absent=True).read(int, None, "a")
     parts = Parts(told)
-    assert (parts.read(int, 7, "a"), parts.unread) == (7, ["not installed"])
+    assert (parts.read(int, 7, "a"), parts.read_errors) == (7, ["not installed"])
 
 
 def test_hosts_that_no_program_lists_are_named() -> None:

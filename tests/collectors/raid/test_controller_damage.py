@@ -479,7 +479,7 @@ def told(found: Controllers) -> str:
     """Return the faults of controllers, '' without any."""
     reasons = [problem.reason for problem in found.problems]
     for each in found.controllers:
-        reasons += each.unread
+        reasons += each.read_errors
         reasons += [state.word or "?" for state in _states(each) if state.health not in WELL]
     return "; ".join(reasons)
 

@@ -316,7 +316,7 @@ def test_a_row_that_does_not_fit_its_table_takes_no_other_away(before: str, afte
     """A truncated row, a missing column: it is reported, and the others are parsed."""
     assert before in SHOW
     found = tw_cli.parse_controller(SHOW.replace(before, after), "c0")
-    (reason,) = found.unread
+    (reason,) = found.read_errors
     assert "tw_cli" in reason
     assert len(found.arrays) + len(found.disks) + len(found.batteries) == 6
 

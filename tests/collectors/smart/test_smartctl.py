@@ -841,7 +841,7 @@ def test_what_contradicts_the_drives_verdict_is_not_read(
             "standard": {"table": [{"status": {"string": changed.get("status", "Completed")}}]}
         },
     }
-    (unread,) = drive(said).unread
+    (unread,) = drive(said).read_errors
     assert unread.endswith(reason)
 
 
@@ -857,9 +857,9 @@ def test_what_contradicts_the_drives_verdict_is_not_read(
 def test_a_line_of_health_that_cannot_be_read_is_not_passed_over(row: str) -> None:
     """The rest of the report is parsed; JSON in addition to such a line takes precedence."""
     text = f"smartctl 7.3\nModel Number: A\nCritical Warning: 0x00\nPower On Hours: 7\n{row}\n"
-    (unread,) = drive(text).unread
+    (unread,) = drive(text).read_errors
     assert row.strip() in unread
-    assert drive(text.replace(row, "Local Time is: now")).unread == ()
+    assert drive(text.replace(row, "Local Time is: now")).read_errors == ()
 
 
 def test_a_drive_whose_smart_is_disabled_is_not_well_by_an_old_verdict() -> None:

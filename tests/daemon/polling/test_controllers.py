@@ -245,7 +245,9 @@ def test_without_the_program_nobody_knows() -> None:
     value = found.look(found.poller())
     assert value.controllers == ()
     assert [problem.reason for problem in value.problems] == ["'cli64': install it"]
-    assert list(controller.unread(value)) == [((("controller", "areca 1"),), "'cli64': install it")]
+    assert list(controller.unreadable(value)) == [
+        ((("controller", "areca 1"),), "'cli64': install it")
+    ]
     assert unread(value) == [
         {
             "controller": "areca 1",
@@ -289,7 +291,7 @@ def test_a_program_that_lists_nothing_is_no_machine_without_faults() -> None:
     assert "controller" not in told
     # # Which controllers exist is unknown: none of them is reported as missing.
     assert "c0" in controller.names(value)
-    assert next(iter(controller.unread(value)))[0] == ()
+    assert next(iter(controller.unreadable(value)))[0] == ()
 
 
 def test_what_is_not_read_is_a_part_or_the_log(areca: FakeMachine) -> None:
@@ -324,7 +326,7 @@ def test_while_one_maker_hangs_the_other_is_told() -> None:
             value = poller.read(found)
         assert [each.name for each in value.controllers] == ["c0"]
         # # A controller that was not read yet is not reported as missing: it is '' until it was.
-        assert list(controller.unread(value)) == [((), "")]
+        assert list(controller.unreadable(value)) == [((), "")]
         assert "areca 1" in controller.names(value)
         assert unread(value) == []
     finally:

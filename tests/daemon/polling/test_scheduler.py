@@ -187,10 +187,10 @@ def test_a_dead_mount_does_not_keep_the_others_from_being_read(tmp_path: Path) -
     assert faults.run_to(STUCK_SECONDS + 1) == []
     value = faults.answer()
     assert set(value.usage) == {"/n/0", "/n/2"}
-    assert value.unread["/n/1"].reason == f"no answer for {STUCK_SECONDS + 1:.0f} s"
+    assert value.unreadable["/n/1"].reason == f"no answer for {STUCK_SECONDS + 1:.0f} s"
     assert value.usage["/n/2"].available_bytes == 400 * 4096
     faults.run_to(30.0)
-    assert faults.answer().unread["/n/1"].reason == "no answer for 30 s"
+    assert faults.answer().unreadable["/n/1"].reason == "no answer for 30 s"
     while not faults.calls.empty():
         assert faults.calls.get() != "/n/1"
     assert threads() == before + 2
@@ -198,7 +198,7 @@ def test_a_dead_mount_does_not_keep_the_others_from_being_read(tmp_path: Path) -
     wait_for(lambda: threads() == before + 1)
     faults.run_to(45.0)
     value = faults.answer()
-    assert (set(value.usage), value.unread) == ({"/n/0", "/n/1", "/n/2"}, {})
+    assert (set(value.usage), value.unreadable) == ({"/n/0", "/n/1", "/n/2"}, {})
     assert faults.answers.empty()
 
 
@@ -214,7 +214,7 @@ def test_mounts_of_a_dead_server_are_found_out_quickly(tmp_path: Path) -> None:
         now += NEXT_STUCK_SECONDS + 0.5
     faults.run_to(now)
     value = faults.answer()
-    assert (set(value.usage), len(value.unread)) == ({"/n/0", "/n/5"}, 4)
+    assert (set(value.usage), len(value.unreadable)) == ({"/n/0", "/n/5"}, 4)
     for event in faults.dead.values():
         event.set()
 
@@ -254,7 +254,7 @@ def test_threads_that_wait_for_dead_mounts_are_counted(tmp_path: Path) -> None:
         event.set()
     wait_for(lambda: threads() <= before)
     # # The last one was not abandoned: its run continues to the end.
-    assert len(faults.answer().unread) == MAX_STUCK_PARTS
+    assert len(faults.answer().unreadable) == MAX_STUCK_PARTS
 
 
 def test_a_source_of_parts_that_hangs_ahead_of_them_is_stuck(tmp_path: Path) -> None:
@@ -332,10 +332,10 @@ def _mount_dead_server(mount_point: str) -> None:
         return value
 
     value = reading()
-    print("/" in value.usage, value.unread[mount_point].reason.split()[0])
+    print("/" in value.usage, value.unreadable[mount_point].reason.split()[0])
     os.close(server)
     wait_for(lambda: threads() == 1)
-    print(reading().unread[mount_point].reason)
+    print(reading().unreadable[mount_point].reason)
 
 
 if __name__ == "__main__":

@@ -251,11 +251,11 @@ def test_what_a_drive_said_is_held_for_three_periods(bench: Bench) -> None:
     disk = only(bench.later(poller, 2 * 3600.0))
     assert (disk.key, disk.polled.cover) == ("SERIAL-0-0", Cover.UNPARSED)
     assert disk.polled.drive is not None
-    assert not list(smart_series.unread(poller.read(bench.root)))
+    assert not list(smart_series.unreadable(poller.read(bench.root)))
     bench.later(poller, 3600.0)
     disk = only(bench.later(poller, 3600.0))
     assert (disk.key, disk.polled.drive) == ("SERIAL-0-0", None)
-    unread = dict(smart_series.unread(poller.read(bench.root)))
+    unread = dict(smart_series.unreadable(poller.read(bench.root)))
     exported = ("device", smartctl_exporter.label(disk.polled.target.path, disk.polled.target.kind))
     assert set(unread) == {(("disk", "SERIAL-0-0"),), (exported,)}
     assert all("what is this?" in reason for reason in unread.values())
@@ -272,7 +272,7 @@ def test_a_sleeping_drive_is_not_woken_and_what_it_said_is_held(bench: Bench) ->
     assert (disk.polled.cover, disk.polled.failures_total) == (Cover.ASLEEP, 0)
     assert disk.polled.drive is not None
     assert disk.polled.read_seconds == 1000.0
-    assert not list(smart_series.unread(poller.read(bench.root)))
+    assert not list(smart_series.unreadable(poller.read(bench.root)))
     assert all("-n standby,3" in line for line in bench.command_lines())
 
 

@@ -585,8 +585,8 @@ def test_megacli_is_named_only_where_it_is_what_was_asked(program: str) -> None:
 
 def test_a_part_that_is_not_read_is_no_mail() -> None:
     """Old firmware has no hardware monitor: for the digest."""
-    card = Controller("areca 1", "areca", unread=("'cli64 hw info': expected no error",))
-    part = Problem("areca 1", card.unread[0], "areca")
+    card = Controller("areca 1", "areca", read_errors=("'cli64 hw info': expected no error",))
+    part = Problem("areca 1", card.read_errors[0], "areca")
     fired = FakeMachine().look(card, problems=(part,), seconds=1900.0)
     assert fired == {("ControllerPartNotRead", "notice")}
 

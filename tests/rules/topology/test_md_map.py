@@ -285,7 +285,7 @@ UNKNOWN = {
     "an array that stands still": (replace(WHOLE, state="inactive"), "is 'inactive'"),
     "an array that broke": (replace(WHOLE, state="broken"), "is 'broken'"),
     "a level unheard of": (replace(WHOLE, level="raid7"), "level 'raid7'"),
-    "an attribute that failed": (replace(WHOLE, unread="'x': EIO"), "'x': EIO"),
+    "an attribute that failed": (replace(WHOLE, read_error="'x': EIO"), "'x': EIO"),
     "data that move": (
         replace(WHOLE, members=(replace(WHOLE.members[0], new_offset_sectors=4096),)),
         "are being moved",

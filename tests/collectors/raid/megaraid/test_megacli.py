@@ -702,7 +702,7 @@ def test_what_an_adapter_counts_and_does_not_list_is_not_known(
     assert isinstance(whole, str)
     machine.answers["MegaCli -AdpAllInfo -a0"] = whole.replace(DONE, PRESENT.format(**told) + DONE)
     (found,) = machine.look().controllers
-    assert [reason.partition(": ")[2].partition(":")[0] for reason in found.unread] == expected
+    assert [reason.partition(": ")[2].partition(":")[0] for reason in found.read_errors] == expected
 
 
 def test_a_part_that_cannot_be_read_leaves_the_others(machine: FakeMachine) -> None:

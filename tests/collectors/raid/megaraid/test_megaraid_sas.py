@@ -205,7 +205,7 @@ def test_a_card_is_read_with_its_host_and_its_clock(machine: FakeMachine) -> Non
     """Array, disks with serial numbers, policy, patrol read; nothing is unread."""
     found = machine.look(machine.poller())
     (own,) = found.controllers
-    assert (own.name, own.host, own.serial, own.unread) == ("megaraid c0", "host6", "SV0", ())
+    assert (own.name, own.host, own.serial, own.read_errors) == ("megaraid c0", "host6", "SV0", ())
     assert [(d.slot, d.serial, d.array) for d in own.disks] == [
         (f"enclosure 252 slot {n}", f"S{n}", "drive group 0") for n in (0, 1)
     ]
@@ -461,7 +461,7 @@ def test_a_question_that_the_program_does_not_know_is_no_part_that_cannot_be_rea
         machine.answers[f"storcli64 /c0/vall show all {form}"] = unknown
     (own,) = machine.look(machine.poller()).controllers
     assert "storcli64 /c0/vall show initialization J nolog" in machine.asked
-    assert [("syntax error" in each, "Segmentation" in each) for each in own.unread] == [
+    assert [("syntax error" in each, "Segmentation" in each) for each in own.read_errors] == [
         (True, False),
         (False, True),
     ]

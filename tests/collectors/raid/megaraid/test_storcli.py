@@ -107,7 +107,7 @@ def test_a_healthy_card_is_read_with_all_its_parts() -> None:
         "24.21.0-0076",
     )
     assert card.state
-    assert (card.state.health, card.memory_bytes, card.unread) == (Health.OK, 2 * GB, ())
+    assert (card.state.health, card.memory_bytes, card.read_errors) == (Health.OK, 2 * GB, ())
     assert [(a.name, a.state.health, a.parent, a.size_bytes) for a in card.arrays] == [
         ("drive group 0", Health.OK, "", round(7.274 * TB)),
         ("virtual drive 0", Health.OK, "drive group 0", round(7.274 * TB)),
@@ -150,7 +150,7 @@ def test_text_is_read_like_json() -> None:
     ]
     assert [s.temperature_celsius for s in card.sensors] == [52.0]
     assert found.bare
-    assert card.unread == ()
+    assert card.read_errors == ()
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_one_dying_disk_makes_the_answer_fail_and_hides_no_other() -> None:
     assert [disk.slot for disk in disks] == ["enclosure 252 slot 0"]
     assert unread == ("/c0/e252/s5 error 46: -",)
     card = storcli.parse_controllers(answer(shown(), **status))[0].controller
-    assert (len(card.disks), card.unread) == (4, unread)
+    assert (len(card.disks), card.read_errors) == (4, unread)
 
 
 def test_a_feature_that_the_card_has_not_is_no_problem() -> None:
@@ -279,7 +279,7 @@ def test_a_feature_that_the_card_has_not_is_no_problem() -> None:
     text = answer(shown(), status="Failure", **{"Detailed Status": errors})
     card = storcli.parse_controllers(text)[0].controller
     assert card.state
-    assert (card.state.health, card.unread) == (Health.OK, ())
+    assert (card.state.health, card.read_errors) == (Health.OK, ())
 
 
 @pytest.mark.parametrize(
@@ -472,9 +472,9 @@ def test_disks_of_another_configuration_need_attention() -> None:
 def test_a_list_that_is_shorter_than_it_says_is_told() -> None:
     """The ones that are not listed are unknown."""
     card = told(shown(**{"Physical Drives": 6})).controller
-    assert card.unread == ("expected 6 disks, got 4: the others are unknown",)
+    assert card.read_errors == ("expected 6 disks, got 4: the others are unknown",)
     card = told(shown(**{"Virtual Drives": 2})).controller
-    assert card.unread == ("expected 2 virtual drives, got 1: the others are unknown",)
+    assert card.read_errors == ("expected 2 virtual drives, got 1: the others are unknown",)
 
 
 def test_how_far_a_rebuild_and_a_check_are() -> None:
@@ -599,7 +599,7 @@ def test_a_row_that_does_not_fit_its_table_takes_no_other_away(before: str, afte
     """A truncated row, a stray letter: it is reported, and the drive group is degraded even so."""
     assert before in TEXT
     found = storcli.parse_controllers(TEXT.replace(before, after))[0].controller
-    assert any("expected a row of" in reason for reason in found.unread)
+    assert any("expected a row of" in reason for reason in found.read_errors)
     assert found.arrays[0].state.health is Health.DEGRADED
 
 
@@ -607,8 +607,8 @@ def test_a_table_that_is_cut_off_is_said() -> None:
     """The program died within the list of disks: the parsed ones are kept, the rest reported."""
     cut = TEXT[: TEXT.index(" :1       9 Rbld")]
     found = storcli.parse_controllers(cut)[0].controller
-    assert any("below a table" in reason for reason in found.unread)
-    assert "expected 2 disks, got 1: the others are unknown" in found.unread
+    assert any("below a table" in reason for reason in found.read_errors)
+    assert "expected 2 disks, got 1: the others are unknown" in found.read_errors
     assert found.arrays[0].state.health is Health.DEGRADED
 
 

@@ -144,7 +144,7 @@ def troubles(card: Controller) -> list[tuple[str, str, str]]:
     ]
     well = {Health.OK, Health.ABSENT}
     found = [(what, s.health.value, s.word) for what, s in parts if s and s.health not in well]
-    return found + [("unread", "", reason) for reason in card.unread]
+    return found + [("unread", "", reason) for reason in card.read_errors]
 
 
 HEALTHY = {
@@ -272,7 +272,7 @@ def test_a_row_that_was_spoilt_is_said_and_hides_no_other(
     (told,) = storcli.parse_controllers(
         text_of(f"{MTIK}single-controller-offline-{what}-not-parsed.txt")
     ).values()
-    assert any(row in reason for reason in told.controller.unread)
+    assert any(row in reason for reason in told.controller.read_errors)
     assert told.controller.arrays[-1].state.health is health
 
 

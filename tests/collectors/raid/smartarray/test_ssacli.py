@@ -406,11 +406,11 @@ def test_what_cannot_be_read_is_said_beside_the_rest(before: str, after: str, re
     """An invalid line of a disk, an error within the answer, half a line at its end."""
     assert before in DETAIL
     found = one(DETAIL.replace(before, after))
-    (said,) = found.unread
+    (said,) = found.read_errors
     assert reason in said
     assert [disk.state.health for disk in found.disks[:2]] == [Health.OK, Health.OK]
     assert Health.FAILING in {disk.state.health for disk in found.disks}
-    assert one(DETAIL).unread == ()
+    assert one(DETAIL).read_errors == ()
 
 
 def test_more_disks_than_a_controller_can_have_are_refused() -> None:
@@ -550,9 +550,9 @@ def test_a_line_of_a_disk_that_cannot_be_read_is_not_left_out() -> None:
     text = VOLUME_STATUS.format(**good, disabled="")
     (found,) = cciss_vol_status.parse_volume_status(text.replace("bay 2 ", "bay two "))
     assert len(found.disks) == 1
-    assert "got 'connector 1I box 1 bay two" in found.unread[0]
-    assert "expected 2 disks, got 1" in found.unread[-1]
-    assert cciss_vol_status.parse_volume_status(text)[0].unread == ()
+    assert "got 'connector 1I box 1 bay two" in found.read_errors[0]
+    assert "expected 2 disks, got 1" in found.read_errors[-1]
+    assert cciss_vol_status.parse_volume_status(text)[0].read_errors == ()
 
 
 @given(st.text(max_size=300))

@@ -307,7 +307,7 @@ def test_other_ways_to_ask() -> None:
     assert [(name, len(each.disks), ill(each)) for name, each in many.items()] == [
         ("cciss sda", 4, {})
     ]
-    assert "No such file or directory" in many["cciss sda"].unread[0]
+    assert "No such file or directory" in many["cciss sda"].read_errors[0]
     old = vol_status("issue84/vol_status")["cciss c0"]
     assert [(d.slot, d.model, d.serial, d.firmware) for d in old.disks] == [
         ("port J1 box 0 bay 0", "COMPAQ BD07289BB8", "DAL1P64091FN0615", "HPB1"),
