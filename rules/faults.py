@@ -78,7 +78,7 @@ SYMPTOMS = frozenset(
 CAUSES = frozenset(Fault) - SYMPTOMS - {Fault.SETTING, Fault.ITSELF, Fault.OTHER}
 THREATS = frozenset((Fault.STOPPED, Fault.EXHAUSTED))
 """Data are at risk now, and what was advised before may destroy them. See `Meaning.threatens`."""
-HOLDS_PROGRAMS = frozenset(
+BLOCKS_PROGRAMS = frozenset(
     (Fault.HANGS, Fault.SUSPENDED, Fault.GONE, Fault.FAILED, Fault.STOPPED, Fault.READ_ONLY)
 )
 """What makes programs of the host wait, see `Meaning.holds_programs`."""
@@ -114,13 +114,13 @@ class Meaning:
         return self.fault in {Fault.HANGS, Fault.SUSPENDED}
 
     @property
-    def holds_programs(self) -> bool:
+    def blocks_programs(self) -> bool:
         """Whether it makes programs of the host wait: it explains its stalls and hung tasks.
 
         That a server does not respond, the kernel tells once: its mounts hang until it does.
         """
         away = self.layer is Layer.NETWORK and self.fault is Fault.ERRORS
-        return away or self.fault in HOLDS_PROGRAMS
+        return away or self.fault in BLOCKS_PROGRAMS
 
     @property
     def of_itself(self) -> bool:

@@ -57,9 +57,9 @@ class Classifier(NamedTuple):
     """Links that are down, after an error."""
     removed: frozenset[str] = frozenset()
     """Devices that are being detached."""
-    held: tuple[Event, ...] = ()
+    pending_sense: tuple[Event, ...] = ()
     """The sense of a command, until its last line identifies the command."""
-    held_of: tuple[str, str] = ("", "")
+    pending_command: tuple[str, str] = ("", "")
     """Device and tag of that command."""
     moment: float | None = None
     seen: tuple[tuple[str, int], ...] = ()

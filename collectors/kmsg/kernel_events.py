@@ -72,7 +72,7 @@ def of_storage(text: str) -> bool:
 
 def finish(state: Classifier) -> tuple[Event, ...]:
     """Return events that wait for a next line that does not come: at the end of a text."""
-    return state.held
+    return state.pending_sense
 
 
 def _classify(state: Classifier, line: Line, text: str) -> tuple[Classifier, tuple[Event, ...]]:
@@ -88,15 +88,15 @@ def _classify(state: Classifier, line: Line, text: str) -> tuple[Classifier, tup
     if kind in _BY_LEVEL and (line.priority is None or line.priority > _WARNING):
         return after, ()
     after, event = _event(after, line, text, kind, fields)
-    held = after.held
+    held = after.pending_sense
     if kind not in WAITING:
-        return (after._replace(held=()) if held else after), (*held, event)
+        return (after._replace(pending_sense=()) if held else after), (*held, event)
     own = after.scsi.device, after.scsi.tag
     # A second sense, or result, belongs to the next command.
     begins = kind not in EXPLAINING and any(each.kind != "scsi_result" for each in held)
-    if own == after.held_of and not begins:
-        return after._replace(held=(*held, event)), ()
-    return after._replace(held=(event,), held_of=own), held
+    if own == after.pending_command and not begins:
+        return after._replace(pending_sense=(*held, event)), ()
+    return after._replace(pending_sense=(event,), pending_command=own), held
 
 
 def _taker(text: str) -> Taker | None:

@@ -236,9 +236,11 @@ def _cdb(state: Classifier, command: bytes) -> Taken:
 
 def _dropped(state: Classifier) -> Classifier:
     """Return the state without the sense of the command of the last line."""
-    if state.held_of != (state.scsi.device, state.scsi.tag):
+    if state.pending_command != (state.scsi.device, state.scsi.tag):
         return state
-    return state._replace(held=tuple(e for e in state.held if e.kind in _OF_ANY_COMMAND))
+    return state._replace(
+        pending_sense=tuple(e for e in state.pending_sense if e.kind in _OF_ANY_COMMAND)
+    )
 
 
 def _result(state: Classifier, text: str, host: str) -> Taken:

@@ -31,7 +31,7 @@ STATE_SECONDS = 900.0
 """Minimum interval: each query is work for the card, and more frequent ones were observed to cost
 latency.
 """
-HELD_SECONDS = 3 * STATE_SECONDS
+VALID_SECONDS = 3 * STATE_SECONDS
 """How long a state that could not be read again is shown."""
 EXPECTED_SECONDS = 7 * 86_400.0
 """How long an empty listing of a controller with known parts counts as an error."""
@@ -121,7 +121,7 @@ class Vendor:
                 if card.controller
                 else []
             )
-        fresh, cards = self.clock() - HELD_SECONDS, self.cards
+        fresh, cards = self.clock() - VALID_SECONDS, self.cards
         return Controllers(
             tuple(c.controller for c in cards.values() if c.controller and c.read_seconds >= fresh),
             tuple(events),

@@ -28,9 +28,9 @@ def parse_kernel_log(text: str) -> Parsed:
     asked = False
     for line in kernel_line.parse_text(text):
         count += 1
-        before = state.held
+        before = state.pending_sense
         state, told = kernel_events.classify(state, line)
-        if not told and state.held is before:
+        if not told and state.pending_sense is before:
             others += 1
             trouble = line.priority is None or line.priority <= _WARNING
             if (
@@ -47,7 +47,7 @@ def parse_kernel_log(text: str) -> Parsed:
             Found(each, held_at if any(each is one for one in before) else line.sequence)
             for each in told
         ]
-        if state.held is not before:
+        if state.pending_sense is not before:
             held_at, asked = line.sequence, True  # also if the pending line is harmless
     events += [Found(event, held_at) for event in kernel_events.finish(state)]
     known = events or unread or asked or SIGNS[Kind.KERNEL].search(text)

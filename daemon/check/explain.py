@@ -199,7 +199,7 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explan
     state, _ = event_correlation.step(event_state.Happened(), batch, engine.devices.places(), table)
     happen = event_alerts.alerts(state, table, now)
     alerts = last_copies.marked([*engine.rules.alerts(), *happen], engine.devices.places())
-    waits = findings.holds(groups)
+    waits = findings.required_seconds(groups)
     here = facts.Facts(facts.known(engine.devices.places(), engine.devices.mounts(), alerts))
     told = [_alert(each, waits, here) for each in _ranked(alerts)]
     events = tuple(_event(each, table) for each in parsed.events[:MAX_EVENTS])

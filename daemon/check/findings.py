@@ -59,7 +59,7 @@ def of_alerts(
     alerts: Sequence[Alert], groups: Sequence[RuleGroup], facts: Facts
 ) -> Iterator[Finding]:
     """Return the alerts, worst first; of many with one name most objects are only listed."""
-    waits = holds(groups)
+    waits = required_seconds(groups)
     told: set[tuple[tuple[str, str], ...]] = set()
     by_name: dict[tuple[Level, str], list[Finding]] = defaultdict(list)
     ranked = sorted(alerts, key=lambda a: (not a.active, -a.severity, a.name, a.labels))
@@ -84,13 +84,13 @@ def of_alerts(
             yield Finding(level, name, f"and {len(rest)} more", shorten(", ".join(rest), 300))
 
 
-def holds(groups: Sequence[RuleGroup]) -> dict[str, float]:
+def required_seconds(groups: Sequence[RuleGroup]) -> dict[str, float]:
     """Return for each alert how long its condition must last before it fires, in seconds."""
     return {r.alert: r.for_seconds for g in groups for r in g.rules if isinstance(r, Rule)}
 
 
 def pending(alert: Alert, waits: Mapping[str, float]) -> str:
-    """Return the suffix of a pending alert's summary; `waits` is the result of `holds`."""
+    """Return the suffix of a pending alert's summary; `waits` is the result of `required_seconds`."""
     wait = duration(waits.get(alert.name, 0.0))
     return f" - pending; {alert.severity.name.lower()} if it lasts for {wait}"
 

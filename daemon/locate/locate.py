@@ -162,7 +162,7 @@ class _Walk:
         if node.holders:
             # A holder uses the whole device: partitions that the kernel also finds on it belong
             # to the holder.
-            yield from self._held(spot, node)
+            yield from self._via_holders(spot, node)
             return
         covered = []
         for name in node.partitions:
@@ -180,7 +180,7 @@ class _Walk:
 
     # --- devices on top of a device
 
-    def _held(self, spot: Spot, node: Node) -> Iterator[Answer]:
+    def _via_holders(self, spot: Spot, node: Node) -> Iterator[Answer]:
         covered: list[tuple[int, int]] = []
         for holder in node.holders:
             above = self.stack.nodes.get(holder)

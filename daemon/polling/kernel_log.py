@@ -220,15 +220,15 @@ class KernelLogPoller:
             if not self._first_sight or (line.monotonic_seconds or 0) >= now - FIRST_SIGHT_SECONDS:
                 self._state, events = classify(self._state, line)
                 self._fold.add(*events)
-            if self._state.held:
+            if self._state.pending_sense:
                 self._waiting = line
             else:
                 self._at = line
         if not self._arrived:
             self._arrive(None, now)
-        if self._state.held and (fresh or last is None):  # Its next line does not come.
+        if self._state.pending_sense and (fresh or last is None):  # Its next line does not come.
             self._fold.add(*finish(self._state))
-            self._state, self._at = self._state._replace(held=()), self._waiting
+            self._state, self._at = self._state._replace(pending_sense=()), self._waiting
 
     def _live(self) -> Iterator[Line]:
         """Yield the records available now. Errors: ReadError."""

@@ -106,7 +106,7 @@ class Readers:
         self._root = root()
         self._due = {source.name: float("-inf") for source in self.sources}
         self.set_periods(periods_seconds)
-        self._held: frozenset[str] = frozenset()
+        self._paused: frozenset[str] = frozenset()
         self._workers: dict[str, _Worker] = {}
         for source in self.sources:
             if source.may_hang:
@@ -120,7 +120,7 @@ class Readers:
             if worker is not None and worker.started_seconds is not None:
                 readings += self._watch(worker, now)
                 continue  # never a second run while one has not returned
-            if now < self._due[source.name] - EARLY_SECONDS or source.name in self._held:
+            if now < self._due[source.name] - EARLY_SECONDS or source.name in self._paused:
                 continue
             due = self._due[source.name] + source.period_seconds
             self._due[source.name] = due if due > now else now + source.period_seconds
@@ -160,7 +160,7 @@ class Readers:
 
     def hold(self, names: Iterable[str]) -> None:
         """Stop polling these collectors, and resume all others, until the next call."""
-        self._held = frozenset(names)
+        self._paused = frozenset(names)
 
     def ask(self, names: Iterable[str]) -> None:
         """Poll these collectors at the next run, even if they are not due."""

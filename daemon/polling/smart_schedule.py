@@ -25,7 +25,7 @@ RETRY_INTERVAL_SECONDS = 60.0
 """Retry interval after a failure not caused by the drive; doubled up to the poll interval."""
 LATE_LIMIT = 2
 """After this many time-outs in a row a drive is polled with fewer options."""
-HELD_PERIODS = 3
+VALID_PERIODS = 3
 MAX_DEADLINES = 4
 """Upper limit of the deadline for a slow drive, as a multiple of the usual one."""
 GOOD = frozenset({Cover.READ, Cover.ASLEEP})
@@ -162,7 +162,7 @@ class AccessMethod:
 
     def expire(self, now: float) -> bool:
         """Drop SMART data that is too old; return whether there was any."""
-        held = HELD_PERIODS * self.polled.period_seconds
+        held = VALID_PERIODS * self.polled.period_seconds
         if self.polled.drive is None or now - self.alive_seconds <= held:
             return False
         self.polled = replace(self.polled, drive=None)

@@ -88,7 +88,7 @@ class Desk:
         self._past = Past(history_path)
         self._later: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         """Callbacks from other threads that must run in the loop's thread."""
-        self._held: frozenset[str] = frozenset()
+        self._active_silences: frozenset[str] = frozenset()
         self._budget = Budget(QUERY_WORK)
         self._budget_since = -math.inf
 
@@ -117,10 +117,10 @@ class Desk:
             self._take(pruned)
         held = frozenset(each.identifier for each in self.said.active(now))
         for each in self.said.silences:
-            if each.identifier in self._held - held and each.expired_seconds is None:
+            if each.identifier in self._active_silences - held and each.expired_seconds is None:
                 text = f"silence {each.identifier} expired: {each.reason}"
                 self._telling.send(journal.SILENCE, 5, text)
-        self._held = held
+        self._active_silences = held
         while not self._later.empty():
             self._later.get()()
 

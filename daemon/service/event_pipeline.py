@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 KERNEL, CONTROLLERS, MD = "kernel_log", "controllers", "md"
 SOURCES = (KERNEL, CONTROLLERS, MD)
 LEARN_SECONDS = 15.0
-MOST_HELD = 10_000
+MAX_DEFERRED = 10_000
 """Limit of events of a first poll that wait for state.db, which holds whether it was the first."""
 TOLD_SOURCES = ("kernel", "md", "areca", "3ware", "megaraid")
 
@@ -202,7 +202,7 @@ class Happenings:
             self._step(batch)
             return
         held = sum(len(each.baseline) for each in self._waiting)
-        if held < MOST_HELD:
+        if held < MAX_DEFERRED:
             self._waiting.append(replace(batch, events=(), left_out={}))
         self._step(replace(batch, baseline=()))
 

@@ -89,5 +89,5 @@ class Situation:
             back
             for key, back in self.engine.devices.devices.returned.items()
             if back.at_seconds >= incident.started_seconds
-            and (key in about or any(f"device {holder}" in about for _, holder in back.held))
+            and (key in about or any(f"device {holder}" in about for _, holder in back.members))
         ]

@@ -134,8 +134,18 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         # not match, and expire like old ones.
         _record(Memory, "bandwidths best_rates", learnt="groups"),
         _record(Devices, "gone names totals returned"),
-        _record(Gone, "name object carried left adapter held", program="at_seconds taken_seconds"),
-        _record(Returned, "was name object held", program="at_seconds"),
+        _record(
+            Gone,
+            "name object carried left adapter held",
+            program="at_seconds taken_seconds",
+            attributes={"held": "members"},
+        ),
+        _record(
+            Returned,
+            "was name object held",
+            program="at_seconds",
+            attributes={"held": "members"},
+        ),
         _record(Identity, "key object adapter"),
         _record(Stood, "above now", program="at_seconds until"),
         _record(Above, "key name shown on mount"),

@@ -425,7 +425,7 @@ class _Memory:
 
     def salvage(self, documents: Mapping[str, str], rows: tuple[OutboxRow, ...]) -> None:
         """Take over the content of an unusable file; it is to be written."""
-        for key, value in _held(documents, rows).items():
+        for key, value in _content_of(documents, rows).items():
             if key not in self.dirty:
                 self._set(key, value)
 
@@ -456,14 +456,14 @@ class _Memory:
 
     def learn(self, documents: Mapping[str, str], rows: tuple[OutboxRow, ...]) -> None:
         """Take over a file's content unless something newer is known, which is to be written."""
-        held = _held(documents, rows)
+        held = _content_of(documents, rows)
         self.dirty.update(key for key, value in self._values.items() if held.get(key) != value)
         for key, value in held.items():
             if key not in self.dirty:
                 self._values[key] = value
 
 
-def _held(
+def _content_of(
     documents: Mapping[str, str], rows: tuple[OutboxRow, ...]
 ) -> dict[tuple[bool, str], str | OutboxRow]:
     """Return the content of a file by key: whether it is a row, and its name."""

@@ -20,7 +20,7 @@ from iowarden.rules.topology.slot_map import Place
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device
 
-MOST_HELD_BACK = 2
+MAX_THROTTLED = 2
 """Devices that are limited for each slow disk."""
 
 
@@ -204,7 +204,7 @@ def hold_back(step: Step) -> list[str]:
     for name in step.facts.of.slow:
         slow = step.facts.device(name)
         tops = [] if slow is None else step.facts.mounted_on(slow)
-        for top in tops[:MOST_HELD_BACK]:
+        for top in tops[:MAX_THROTTLED]:
             lines += [
                 f"Limit the unwritten data of the slow disk {name} only; 100 is the default:",
                 f"  echo 5 > /sys/block/{top.name.replace('/', '!')}/bdi/max_ratio",

@@ -135,7 +135,7 @@ class Engine:
                     status.shown = status.value
                     self.hub.expose(name)
                 self.hub.publish(name, status.source.families, status.samples, now)
-            elif status.samples and not status.held(now):
+            elif status.samples and not status.is_valid(now):
                 status.samples = []
                 self.hub.publish(name, status.source.families, (), now)
                 self.hub.hide(name)
@@ -154,6 +154,6 @@ class Engine:
     def waiting(self, now: float) -> Tasks | None:
         """Return which tasks wait, or None when that is not known (any longer)."""
         status = self.status(tasks.SOURCE)
-        if status is None or status.outcome() is not Outcome.OK or not status.held(now):
+        if status is None or status.outcome() is not Outcome.OK or not status.is_valid(now):
             return None
         return status.value

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.model import Labels, Outcome, Sample
-from iowarden.rules.engine.source_status import HELD_PERIODS
+from iowarden.rules.engine.source_status import VALID_PERIODS
 from iowarden.rules.signals import table as signals
 from iowarden.rules.signals.signal import GAP_SECONDS, Derived, Inputs
 from iowarden.rules.signals.smart import disk_cover
@@ -81,10 +81,10 @@ class SignalGroups:
             if read:
                 good.add(name)
             # A second-by-second history contains only data read in this tick.
-            usable = read or (slow and status.held(now))
+            usable = read or (slow and status.is_valid(now))
             if usable and status.value is not None and name in SOURCES:
                 values[name] = status.value
-            if status.silent() and not (slow and status.held(now)):
+            if status.silent() and not (slow and status.is_valid(now)):
                 failed.add(name)
         inputs = Inputs(
             now,
@@ -118,7 +118,7 @@ class SignalGroups:
 
     def lost(self, name: str, now: float) -> bool:
         """Whether the last samples of a group are no longer valid."""
-        return now - self._seconds[name] > HELD_PERIODS * self._pace[name]
+        return now - self._seconds[name] > VALID_PERIODS * self._pace[name]
 
     def slow(self) -> Iterator[tuple[str, list[Sample]]]:
         """Return the samples of groups that may be stepped less often than a rule's range."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.source import Source
 
-HELD_PERIODS = 3
+VALID_PERIODS = 3
 
 FAMILIES = (
     Family(
@@ -78,10 +78,10 @@ class SourceStatus(Generic[T]):
             outcome is Outcome.ABSENT and self.good_seconds is None
         )
 
-    def held(self, now: float) -> bool:
+    def is_valid(self, now: float) -> bool:
         """Whether its last data may still be used."""
         since = now if self.since_seconds is None else self.since_seconds
-        return now - since <= HELD_PERIODS * self.source.period_seconds
+        return now - since <= VALID_PERIODS * self.source.period_seconds
 
 
 def samples(
@@ -98,7 +98,7 @@ def samples(
         if status.good_seconds is not None:
             age = now - status.good_seconds
             found.append(("iowarden_collector_age_seconds", labels, age))
-        lost = status.silent() and not status.held(now)
+        lost = status.silent() and not status.is_valid(now)
         silent = now - status.since_seconds if lost and status.since_seconds else 0.0
         found.append(("iowarden_collector_silent_seconds", labels, silent))
     return found

@@ -89,7 +89,7 @@ class Visibility:
             f"{s.source.name} {s.outcome() or 'not polled yet'}"
             + (f": {s.reading.error}" if s.reading is not None and s.reading.error else "")
             for s in silent
-            if not s.held(now)
+            if not s.is_valid(now)
         ]
         lost += [
             f"the signals '{name}' cannot be computed yet from the data since the start"

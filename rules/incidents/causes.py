@@ -186,7 +186,7 @@ class _Causes:
 
     def __init__(self, facts: Iterable[Fact], around: Around) -> None:
         causes = sorted((each for each in facts if each.is_cause), key=lambda each: each.order)
-        self._holding = [each for each in causes if each.what.holds_programs]
+        self._holding = [each for each in causes if each.what.blocks_programs]
         self._by_object: dict[str, list[Fact]] = {}
         reached: dict[str, list[str]] = {}
         for lower, maps in around.maps.items():
@@ -229,7 +229,7 @@ def explains(a: Fact, b: Fact, around: Around) -> bool:
         return False
     if b.subject in {"", ITSELF}:  # a host's stall, a collector that waits with it
         pressure = b.what.fault is Fault.PRESSURE
-        return a.what.holds_programs and b.what.symptom and not pressure
+        return a.what.blocks_programs and b.what.symptom and not pressure
     if (
         b.subject == f"{ADAPTER}{a.adapter}"
     ):  # it resets what does not answer; otherwise it is at fault

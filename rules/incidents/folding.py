@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.alerting.alerts import Alert, State
-from iowarden.rules.faults import CAUSES, HOLDS_PROGRAMS, WINDOWED, Fault, Layer
+from iowarden.rules.faults import BLOCKS_PROGRAMS, CAUSES, WINDOWED, Fault, Layer
 from iowarden.rules.incidents import causes
 from iowarden.rules.incidents.causes import layer_of
 from iowarden.rules.topology.device_identity import ITSELF, Identity
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iowarden.rules.incidents.model import Incident, Member
 
 _SHORT = frozenset((Fault.DEGRADED, Fault.EXHAUSTED, Fault.STOPPED))
-_OF_DISK = CAUSES - HOLDS_PROGRAMS | {Fault.GONE, Fault.FAILED, Fault.RESETS}
+_OF_DISK = CAUSES - BLOCKS_PROGRAMS | {Fault.GONE, Fault.FAILED, Fault.RESETS}
 
 
 def _open_members(incidents: dict[str, Incident]) -> dict[Key, tuple[str, Member]]:

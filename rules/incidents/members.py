@@ -59,7 +59,7 @@ def refreshed(
         key=lambda m: m.cleared_seconds or 0.0,
     )
     members = [*over[-MAX_CLEARED:], *active]
-    holding = _holding(members)
+    holding = _keeping_open(members)
     if not holding:
         return replace(incident, members=tuple(members), firing=False)
     begins = not incident.firing
@@ -86,7 +86,7 @@ def refreshed(
     )
 
 
-def _holding(members: Iterable[Member]) -> list[Member]:
+def _keeping_open(members: Iterable[Member]) -> list[Member]:
     """Return the members that keep an incident open.
 
     A count of events in a window lasts longer than their fault: while a lasting member has or had

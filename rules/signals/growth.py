@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from iowarden.rules.signals.signal import Pairs
 
-HELD_SECONDS = 600.0
+SHOWN_SECONDS = 600.0
 """An increase is reported for so long; a further one within that time is added to it."""
 
 
@@ -25,7 +25,7 @@ class Growth(NamedTuple):
 
     def recent(self, now: float) -> float:
         """Return its increase within the last HELD_SECONDS."""
-        return self.rose if now - self.at_seconds <= HELD_SECONDS else 0.0
+        return self.rose if now - self.at_seconds <= SHOWN_SECONDS else 0.0
 
 
 EMPTY: Mapping[str, Growth] = {}

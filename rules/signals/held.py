@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Sustained:
     """Since when a condition has been true without a break, by device identity or name."""
 
     since: Mapping[str, float]
     at_seconds: float = 0.0
     """When it was last evaluated; infinite: before a restart."""
 
-    def step(self, keys: Iterable[str], now: float, window_seconds: float) -> Held:
+    def step(self, keys: Iterable[str], now: float, window_seconds: float) -> Sustained:
         """Return the state after a window in which the condition was true for `keys`."""
-        return Held({key: self.since.get(key, now - window_seconds) for key in keys}, now)
+        return Sustained({key: self.since.get(key, now - window_seconds) for key in keys}, now)
 
-    def lasting(self, seconds: float) -> Held:
+    def lasting(self, seconds: float) -> Sustained:
         """Return the objects for which it had been true for `seconds` at the last evaluation.
 
         While it cannot be evaluated it is assumed to stay true: nothing resolves and nothing new
@@ -36,7 +36,9 @@ class Held:
         if not self.since:
             return self
         at = self.at_seconds
-        return Held({key: since for key, since in self.since.items() if at - since >= seconds}, at)
+        return Sustained(
+            {key: since for key, since in self.since.items() if at - since >= seconds}, at
+        )
 
     def samples(
         self, metric: str, now: float, names: Mapping[str, str], label: str = "device"
@@ -54,10 +56,10 @@ class Held:
         """Return the start times as pairs of a time and 0."""
         return {key: ((since, 0.0),) for key, since in self.since.items()}
 
-    def recall(self, kept: Mapping[str, Pairs]) -> Held:
+    def recall(self, kept: Mapping[str, Pairs]) -> Sustained:
         """Return the stored start times combined with the current ones."""
         before = {key: pairs[0][0] for key, pairs in kept.items() if pairs and pairs[0][0] > 0}
-        return Held({**before, **self.since}, self.at_seconds or math.inf)
+        return Sustained({**before, **self.since}, self.at_seconds or math.inf)
 
 
-NOTHING = Held({})
+NOTHING = Sustained({})

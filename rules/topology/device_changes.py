@@ -64,7 +64,7 @@ class Event:
     """What was stacked on a removed device: arrays, volumes, mount points."""
     path: bool = False
     """Whether only a path was removed: another device of this identity has the same above it."""
-    held: tuple[tuple[str, str], ...] = ()
+    members: tuple[tuple[str, str], ...] = ()
     """Partitions that an array or volume held, by their names then, with the holder: ('sdb1',
     'md0')."""
 
@@ -84,7 +84,7 @@ class Gone:
     adapter: str = ""
     taken_seconds: float | None = None
     """When another device first had its name."""
-    held: tuple[tuple[str, str], ...] = ()
+    members: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Returned:
     name: str
     object: str
     at_seconds: float
-    held: tuple[tuple[str, str], ...] = ()
+    members: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
 def recognised(state: Devices, events: Iterable[Event]) -> list[Event]:
     """Return the events with returned disks marked as such instead of as new ones."""
     return [
-        replace(each, change=Change.RETURNED, was=gone.name, held=gone.held)
+        replace(each, change=Change.RETURNED, was=gone.name, members=gone.members)
         if each.change is Change.ADDED
         and not each.identity.key.startswith("device ")
         and (gone := state.gone.get(each.identity.key)) is not None
@@ -195,7 +195,7 @@ def step(
         totals[event.change.value] = totals.get(event.change.value, 0) + 1
         if event.change in (Change.RETURNED, Change.RENAMED):
             own = event.identity
-            back = Returned(event.was, event.name, own.object, now, event.held)
+            back = Returned(event.was, event.name, own.object, now, event.members)
             returned[own.key] = back
         if event.change in (Change.REMOVED, Change.REPLACED) and not event.path:
             key = event.identity.key
@@ -206,7 +206,7 @@ def step(
                 event.carried,
                 present[key],
                 event.identity.adapter,
-                held=event.held,
+                members=event.members,
             )
     gone = {
         key: replace(missed, taken_seconds=now)

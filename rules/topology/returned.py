@@ -39,7 +39,7 @@ def advice(back: Returned, topology: Topology, arrays: Mapping[str, Array]) -> t
         return ()
     there = {back.name, *device.partitions}
     found: list[str] = []
-    for part, holder in back.held:
+    for part, holder in back.members:
         own = back.name + part.removeprefix(back.was)
         array = arrays.get(holder)
         if (own, holder) in device.uses:
@@ -91,7 +91,7 @@ def _into(array: Array, topology: Topology, own: str, part: str) -> Iterator[str
 def _logical_volumes(back: Returned, topology: Topology) -> Iterator[tuple[str, str]]:
     """Yield volume group and name of each volume that still uses a disk as before its removal."""
     new = topology.devices[back.name]
-    for _, holder in back.held:
+    for _, holder in back.members:
         device = topology.devices.get(holder)
         if device is None or not (device.dm_uuid or "").startswith("LVM-"):
             continue

@@ -224,12 +224,12 @@ def with_held(state: Standing, before: Topology, event: Event, now: float) -> Ev
     """Return the event of a removed or renamed disk, with the arrays and volumes that held it."""
     name = event.was if event.change is Change.RENAMED else event.name
     device = before.devices.get(name)
-    if event.held or device is None or event.change is Change.ADDED:
+    if event.members or device is None or event.change is Change.ADDED:
         return event
     above = carried(state, event.identity.key, now)
     parts, there = {name, *device.partitions}, before.devices
     return replace(
-        event, held=tuple((a.on, a.name) for a in above if a.on in parts and a.name in there)
+        event, members=tuple((a.on, a.name) for a in above if a.on in parts and a.name in there)
     )
 
 

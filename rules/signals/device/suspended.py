@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.rules.signals.held import NOTHING, Held
+from iowarden.rules.signals.held import NOTHING, Sustained
 from iowarden.rules.signals.signal import DIGITS, Group
 
 if TYPE_CHECKING:
@@ -27,13 +27,15 @@ FAMILIES = (
 EMPTY = NOTHING
 
 
-def recall(state: Held, kept: Mapping[str, Pairs]) -> Held:
+def recall(state: Sustained, kept: Mapping[str, Pairs]) -> Sustained:
     """Return the state with the stored one: a device suspended now has been so since before."""
     before = EMPTY.recall(kept).since
-    return Held({**before, **{key: min(s, before.get(key, s)) for key, s in state.since.items()}})
+    return Sustained(
+        {**before, **{key: min(s, before.get(key, s)) for key, s in state.since.items()}}
+    )
 
 
-def step(state: Held, view: View) -> tuple[Held, list[Sample] | None]:
+def step(state: Sustained, view: View) -> tuple[Sustained, list[Sample] | None]:
     """Return the state after a sample and the seconds of every device that is suspended.
 
     Between two samples that both find it suspended it counts as suspended.
@@ -46,7 +48,7 @@ def step(state: Held, view: View) -> tuple[Held, list[Sample] | None]:
     suspended = {f"{m.device} {m.name or ''}": m for m in value.values() if m.suspended}
     # A suspension in an earlier boot is another one.
     booted = now - view.inputs.uptime_seconds
-    state = Held({key: since for key, since in state.since.items() if since >= booted})
+    state = Sustained({key: since for key, since in state.since.items() if since >= booted})
     stepped = state.step(suspended, now, 0.0)
     return stepped, [
         (
@@ -64,6 +66,6 @@ GROUP = Group(
     families=FAMILIES,
     step=step,
     initial=EMPTY,
-    remember=Held.remember,
+    remember=Sustained.remember,
     recall=recall,
 )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.filesystem.statfs import Usage
     from iowarden.rules.signals.signal import Pairs, View
 
-HELD_RATIO = 0.02
+HYSTERESIS_RATIO = 0.02
 """A sustained ratio follows a falling one only at this distance: 80.0 % must not flap."""
 NEW_LOW_RATIO = 0.9
 """After space was freed: it is filling once less than this share of the earlier minimum is left."""
@@ -105,7 +105,7 @@ class Track:
 
     pasts: tuple[Past, ...]
     capacity: float
-    held_ratio: float
+    sustained_ratio: float
     writable: bool = False
     """Whether it was ever writable."""
 
@@ -143,7 +143,7 @@ def step(state: FullnessState, view: View) -> tuple[FullnessState, list[Sample] 
             # Images are always full. A file system that became read-only while full stays so.
             if not track.writable:
                 continue
-            samples.append((names[1], labels, track.held_ratio))
+            samples.append((names[1], labels, track.sustained_ratio))
             seconds = full_in_seconds(track, left)
             if seconds is not None:
                 samples.append((names[2], labels, seconds))
@@ -177,9 +177,9 @@ def follow(before: Track | None, used: float, left: float, now: float) -> Track:
     capacity, ratio = used + left, used / (used + left)
     if before is None or capacity > before.capacity * GREW_RATIO:
         return Track(tuple(Past(((now, left),), left) for _ in HORIZONS), capacity, ratio)
-    held = before.held_ratio
-    if not ratio <= held <= ratio + HELD_RATIO:
-        held = ratio if ratio > held else ratio + HELD_RATIO
+    held = before.sustained_ratio
+    if not ratio <= held <= ratio + HYSTERESIS_RATIO:
+        held = ratio if ratio > held else ratio + HYSTERESIS_RATIO
     pasts = tuple(
         _extended(past, horizon, left, now)
         for past, horizon in zip(before.pasts, HORIZONS, strict=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import SLACK_SECONDS, STEP_SECONDS, WINDOW_SECONDS
-from iowarden.rules.signals.held import NOTHING, Held
+from iowarden.rules.signals.held import NOTHING, Sustained
 from iowarden.rules.signals.queue import volume
 from iowarden.rules.signals.signal import Group
 
@@ -46,7 +46,7 @@ SOURCES = ("diskstats", "block", "vmstat", "meminfo", "md")
 class PhantomState:
     """State of the signal; devices by their identity."""
 
-    held: Held = NOTHING
+    sustained: Sustained = NOTHING
     usual: Mapping[str, float] = field(default_factory=dict)
     """Seconds of activity as a write-mostly device."""
     memory: tuple[tuple[float, int | None, int | None], ...] = ()
@@ -74,9 +74,9 @@ def step(state: PhantomState, view: View) -> tuple[PhantomState, list[Sample] | 
         state = replace(state, memory=memory)
     means = view.told.get("activity")
     if means is None:
-        held = state.held.lasting(ACTIVE_SECONDS)
+        held = state.sustained.lasting(ACTIVE_SECONDS)
         samples = held.samples(SECONDS, now, state.identities) or None
-        return replace(state, held=held, means=None, samples=None), samples
+        return replace(state, sustained=held, means=None, samples=None), samples
     if means is state.means:
         return state, state.samples
     checked = volume.checked(topology, view.inputs.snapshot.md or {})
@@ -88,7 +88,7 @@ def step(state: PhantomState, view: View) -> tuple[PhantomState, list[Sample] | 
     reading = [state.identities[n] for n, each in judged.items() if scarce and _reads(each)]
     # A quarter of the writes soon shows in the mean of a minute: it began in the last step at the
     # latest.
-    held = state.held.step(reading, now, STEP_SECONDS)
+    held = state.sustained.step(reading, now, STEP_SECONDS)
     usual = _usual(state, judged)
     samples = held.samples(SECONDS, now, state.identities)
     samples += (
@@ -106,12 +106,12 @@ def step(state: PhantomState, view: View) -> tuple[PhantomState, list[Sample] | 
             for name, key in state.identities.items()
             if usual.get(key, 0.0) >= LEARNED_SECONDS
         )
-    return replace(state, held=held, usual=usual, means=means, samples=samples), samples
+    return replace(state, sustained=held, usual=usual, means=means, samples=samples), samples
 
 
 def remember(state: PhantomState) -> dict[str, Pairs]:
     """Return since when each device has phantom reads (or 0), and its write-mostly seconds."""
-    since = state.held.lasting(ACTIVE_SECONDS).since
+    since = state.sustained.lasting(ACTIVE_SECONDS).since
     usual = {key: s // _ROUNDED_SECONDS * _ROUNDED_SECONDS for key, s in state.usual.items()}
     keys = since.keys() | {key for key, seconds in usual.items() if seconds}
     return {key: ((since.get(key, 0.0), usual.get(key, 0.0)),) for key in sorted(keys)}
@@ -123,7 +123,7 @@ def recall(state: PhantomState, kept: Mapping[str, Pairs]) -> PhantomState:
     for key, pairs in kept.items():
         for _, seconds in pairs[:1]:
             usual[key] = max(usual.get(key, 0.0), seconds)
-    return replace(state, held=state.held.recall(kept), usual=usual)
+    return replace(state, sustained=state.sustained.recall(kept), usual=usual)
 
 
 def _reads(means: Activity) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from iowarden.collectors.model import Family, Sample
 from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import SLACK_SECONDS, STEP_SECONDS
-from iowarden.rules.signals.held import NOTHING, Held
+from iowarden.rules.signals.held import NOTHING, Sustained
 from iowarden.rules.signals.signal import GAP_SECONDS, Group
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Served(NamedTuple):
 class StarvedState:
     """State of the signal; adapters by name."""
 
-    held: Held = NOTHING
+    sustained: Sustained = NOTHING
     scsi: Scsi | None = None
     hosts: Mapping[str, tuple[Disk, ...]] = field(default_factory=dict)
     """Adapters whose queue can be filled by some of their disks."""
@@ -113,7 +113,7 @@ def starved_step(state: StarvedState, view: View) -> tuple[StarvedState, list[Sa
     if blocks is None or scsi is None:
         return state, None
     hosts = state.hosts if scsi is state.scsi else _fillable(scsi)
-    held, look, samples = state.held, state.look, state.samples
+    held, look, samples = state.sustained, state.look, state.samples
     if state.last_seconds is None or not 0.0 <= now - state.last_seconds <= GAP_SECONDS:
         held, look, samples = held.lasting(ACTIVE_SECONDS), None, None
     if look is None or now - look[0] >= STEP_SECONDS - SLACK_SECONDS:
@@ -130,12 +130,12 @@ def starved_step(state: StarvedState, view: View) -> tuple[StarvedState, list[Sa
 
 def remember(state: StarvedState) -> dict[str, Pairs]:
     """Return since when disks of each adapter have starved."""
-    return state.held.lasting(ACTIVE_SECONDS).remember()
+    return state.sustained.lasting(ACTIVE_SECONDS).remember()
 
 
 def recall(state: StarvedState, kept: Mapping[str, Pairs]) -> StarvedState:
     """Return the state with the stored one."""
-    held = state.held.recall(kept)
+    held = state.sustained.recall(kept)
     return StarvedState(held, state.scsi, state.hosts, state.look, state.last_seconds, None)
 
 
@@ -167,12 +167,12 @@ def _fillable(scsi: Scsi) -> dict[str, tuple[Disk, ...]]:
 
 
 def _judge(
-    held: Held,
+    held: Sustained,
     hosts: Mapping[str, tuple[Disk, ...]],
     scsi: Scsi,
     before: tuple[float, Mapping[str, BlockIo]],
     after: tuple[float, Mapping[str, BlockIo]],
-) -> tuple[Held, list[Sample]]:
+) -> tuple[Sustained, list[Sample]]:
     now = after[0]
     starved: dict[str, tuple[list[str], list[str]]] = {}
     for host, disks in hosts.items():

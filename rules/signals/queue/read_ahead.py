@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import KIB, Family, Sample
 from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import WINDOW_SECONDS
-from iowarden.rules.signals.held import NOTHING, Held
+from iowarden.rules.signals.held import NOTHING, Sustained
 from iowarden.rules.signals.queue import phantom_reads, volume
 from iowarden.rules.signals.signal import Group
 
@@ -52,7 +52,7 @@ SOURCES = (*phantom_reads.SOURCES, "queue", "scsi")
 class ReadAheadState:
     """State of the signal; devices by their identity."""
 
-    held: Held = NOTHING
+    sustained: Sustained = NOTHING
     best: Mapping[str, float] = field(default_factory=dict)
     """Highest bytes read per second over a minute."""
     phantoms: Mapping[str, float] = field(default_factory=dict)
@@ -89,9 +89,9 @@ def step(state: ReadAheadState, view: View) -> tuple[ReadAheadState, list[Sample
         )
     means, phantoms = view.told.get("activity"), view.told.get("phantom_reads")
     if means is None or phantoms is None:
-        held = state.held.lasting(ACTIVE_SECONDS)
+        held = state.sustained.lasting(ACTIVE_SECONDS)
         samples = held.samples(SECONDS, now, state.identities) or None
-        return replace(state, held=held, means=None, samples=None), samples
+        return replace(state, sustained=held, means=None, samples=None), samples
     if means is state.means:
         return state, state.samples
     keys = state.identities
@@ -112,8 +112,8 @@ def step(state: ReadAheadState, view: View) -> tuple[ReadAheadState, list[Sample
             capped.add(key)
         best[key] = max(best.get(key, 0.0), seen.read_bytes_per_second)
     # Nine tenths of a minute busy: the condition was true for the whole minute.
-    held = state.held.step(capped, now, WINDOW_SECONDS)
-    state = replace(state, held=held, best=best, means=means)
+    held = state.sustained.step(capped, now, WINDOW_SECONDS)
+    state = replace(state, sustained=held, best=best, means=means)
     samples = held.samples(SECONDS, now, keys)
     for each in state.volumes:
         samples += _advice(state, each, devices.get(each.name), meminfo)
@@ -124,7 +124,7 @@ def remember(state: ReadAheadState) -> dict[str, Pairs]:
     """Return since when each device has been limited (or 0), its best rate and phantom reads."""
     # Times are rounded to hours, so that they need not be written every ten seconds.
     seen = {key: at // 3600 * 3600 for key, at in state.phantoms.items()}
-    since = state.held.lasting(ACTIVE_SECONDS).since
+    since = state.sustained.lasting(ACTIVE_SECONDS).since
     return {
         key: ((since.get(key, 0.0), state.best.get(key, 0.0)), (seen.get(key, 0.0), 0.0))
         for key in sorted(since.keys() | state.best.keys() | seen.keys())
@@ -140,7 +140,7 @@ def recall(state: ReadAheadState, kept: Mapping[str, Pairs]) -> ReadAheadState:
         for at, _ in pairs[1:2]:
             if at > phantoms.get(key, 0.0):
                 phantoms[key] = at
-    return replace(state, held=state.held.recall(kept), best=best, phantoms=phantoms)
+    return replace(state, sustained=state.sustained.recall(kept), best=best, phantoms=phantoms)
 
 
 def _capped(each: Volume, seen: Activity, best: float) -> bool:
@@ -171,7 +171,7 @@ def _advice(
         samples.append(("iowarden_device_best_read_bytes_per_second", labels, state.best[key]))
     if key in state.phantoms:
         return samples
-    capped = key in state.held.since
+    capped = key in state.sustained.since
     short = ahead < 2 * each.stripe_bytes if each.stripe_bytes else ahead <= SMALL_BYTES
     if short:
         samples.append(("iowarden_device_read_ahead_short", labels, 1.0))

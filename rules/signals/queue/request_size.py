@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import KIB, Family, Sample
 from iowarden.rules.signals import activity
 from iowarden.rules.signals.activity import STEP_SECONDS
-from iowarden.rules.signals.held import NOTHING, Held
+from iowarden.rules.signals.held import NOTHING, Sustained
 from iowarden.rules.signals.queue import read_ahead, volume
 from iowarden.rules.signals.signal import Group
 
@@ -35,7 +35,7 @@ SPLIT = "iowarden_device_requests_split_seconds"
 class SplitState:
     """State of the signal; devices by name."""
 
-    held: Held = NOTHING
+    sustained: Sustained = NOTHING
     means: list[Sample] | None = None
     samples: list[Sample] | None = None
 
@@ -54,7 +54,7 @@ def split_step(state: SplitState, view: View) -> tuple[SplitState, list[Sample] 
     limited = {name: queue for name, queue in queues.items() if _limited(queue)}
     devices = activity.told(means) if limited else {}
     names = {n for n, q in limited.items() if n in devices and _full(devices[n], q)}
-    held = state.held.step(names, now, STEP_SECONDS)
+    held = state.sustained.step(names, now, STEP_SECONDS)
     samples = held.samples(SPLIT, now, {name: name for name in names})
     return SplitState(held, means, samples), samples
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SOURCES = ("block",)
 """The disks of 'smart' are used as well; if it is stale, the block devices are still known."""
-HELD_PERIODS = 3
+VALID_PERIODS = 3
 """As for data sources: the last reading of a disk is valid for so many of its periods."""
 MAX_REASON_CHARACTERS = 200
 _PARTS = 5
@@ -231,7 +231,7 @@ def _lost_seconds(state: State, covered: Covered, known: Seen, now: float) -> fl
     if covered.cover in fine or known.missing_seconds is not None:
         return 0.0
     since = max(known.read_seconds, state.began_seconds or 0.0)
-    given_up = since + HELD_PERIODS * known.period_seconds
+    given_up = since + VALID_PERIODS * known.period_seconds
     if now < given_up or (state.none_seconds is not None and given_up >= state.none_seconds):
         return 0.0
     return max(now - known.read_seconds, 1.0)

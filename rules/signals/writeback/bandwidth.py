@@ -28,7 +28,7 @@ SHORTEST_SECONDS = 10.0
 LONGEST_SECONDS = 30.0
 STEADY_SECONDS = 20.0
 """An urgent forecast uses only leaf devices that have been busy for so long."""
-HELD_SECONDS = 10.0
+BLOCKED_SECONDS = 10.0
 """Bandwidth is reported after so many of the last 15 s at or above freerun."""
 CHANGED_RATIO = 2.0
 KEPT_WINDOWS = 99
@@ -195,7 +195,7 @@ def _step(state: BandwidthState, view: View) -> tuple[BandwidthState, list[Sampl
     amplification = view.derived.amplification
     above = held.queued_bytes > held.background_threshold_bytes
     usual = usual_step(state.usual, history, amplification, above_background=above)
-    long = held.above_freerun_seconds >= HELD_SECONDS
+    long = held.above_freerun_seconds >= BLOCKED_SECONDS
     rates = bandwidth_now(history, amplification) if long else {}
     forecasts = (
         forecast(state.forecasts, history, amplification, held.queued_bytes) if above else ()

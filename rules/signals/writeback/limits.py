@@ -19,7 +19,7 @@ _FREERUN_KERNEL = (3, 2, 0)
 threshold."""
 _DIRTYABLE_KERNEL = (2, 6, 22)
 """From 2.6.22 on the ratio refers to dirtyable memory; before, to all memory."""
-_HELD_RATIO_BEFORE_3_2 = 0.95
+_BLOCKED_RATIO_BEFORE_3_2 = 0.95
 """Before 3.2 the level stays just under the threshold: at 0.9901 of it in an observed freeze."""
 _FLOOR_PERCENT = 5
 
@@ -95,7 +95,7 @@ def _limits(threshold: float, background: float, sysctl: VmSysctl | None) -> Lim
     if background >= threshold:
         background = threshold / 2
     old = sysctl is not None and sysctl.kernel < _FREERUN_KERNEL
-    onset = threshold * _HELD_RATIO_BEFORE_3_2 if old else (threshold + background) / 2
+    onset = threshold * _BLOCKED_RATIO_BEFORE_3_2 if old else (threshold + background) / 2
     return Limits(threshold, background, onset)
 
 

@@ -12,7 +12,7 @@ from iowarden.rules.engine import loaded_rules
 from iowarden.rules.engine.queries import Queries
 from iowarden.rules.engine.sample_hub import REFRESH_SECONDS, SampleHub
 from iowarden.rules.engine.signal_groups import SignalGroups
-from iowarden.rules.engine.source_status import HELD_PERIODS, SourceStatus
+from iowarden.rules.engine.source_status import VALID_PERIODS, SourceStatus
 from iowarden.rules.engine.visibility import Visibility
 from iowarden.rules.promql.errors import EvaluationError
 from iowarden.rules.rulefile.rulefile import parse_rule_file
@@ -112,6 +112,6 @@ def test_a_rule_cannot_be_judged_while_a_source_behind_it_is_silent() -> None:
         status.since_seconds = START
         status.take(Reading(status.source.name, Outcome.FAILED, START, 0.0, None, "EIO"), START)
     assert visibility.silent(dirty) == [source]
-    until = START + HELD_PERIODS * meminfo.SOURCE.period_seconds
+    until = START + VALID_PERIODS * meminfo.SOURCE.period_seconds
     assert visibility.lost([source], frozenset(), until) == []
     assert visibility.lost([source], frozenset(), until + 1) == ["meminfo failed: EIO"]

@@ -15,7 +15,7 @@ from iowarden.collectors.smart.drive import Target
 from iowarden.collectors.source import Source, collect
 from iowarden.daemon.reference.metric_labels import fits
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.engine.source_status import HELD_PERIODS
+from iowarden.rules.engine.source_status import VALID_PERIODS
 from iowarden.rules.incidents import incidents, model
 from iowarden.rules.notice import Evidence
 from iowarden.rules.rulefile.rulefile import parse_rule_file
@@ -125,7 +125,7 @@ def test_an_alert_whose_source_falls_silent_is_unknown_and_its_incident_stays_op
     for _ in range(14):
         assert watch.run(good, 5.0) == {"firing"}
     bad = Reading(source.name, outcome, START, 0.0, None, "no longer")
-    held = int(HELD_PERIODS * source.period_seconds)
+    held = int(VALID_PERIODS * source.period_seconds)
     assert watch.run(bad) == {"firing"}
     assert all(watch.run(bad, (held - 1) / 4) == {"firing"} for _ in range(4))
     assert [watch.run(bad) for _ in range(3)][-1] == {"unknown"}

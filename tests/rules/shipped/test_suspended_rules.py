@@ -16,7 +16,7 @@ from iowarden.rules.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
-    from iowarden.rules.signals.held import Held
+    from iowarden.rules.signals.held import Sustained
 
 
 class Volumes(Simulation):
@@ -180,8 +180,8 @@ def test_a_restart_forgets_nothing(machine: Volumes) -> None:
 
 
 def look(
-    state: Held, second: float, *devices: MappedDevice, fresh: bool = True
-) -> tuple[Held, list[Sample] | None]:
+    state: Sustained, second: float, *devices: MappedDevice, fresh: bool = True
+) -> tuple[Sustained, list[Sample] | None]:
     """One sample of the devices."""
     values = {"dm": {device.device: device for device in devices}}
     inputs = Inputs(

@@ -116,7 +116,7 @@ def test_a_file_system_that_was_enlarged_is_learnt_anew() -> None:
     before, _ = watched(lambda t: 100 * GB * t / HOUR, 8 * HOUR)
     after = follow(before, 800 * GB, 1200 * GB, START + 8.1 * HOUR)
     assert full_in_seconds(after, 1200 * GB) is None
-    assert after.held_ratio == 0.4
+    assert after.sustained_ratio == 0.4
 
 
 def test_a_share_at_the_threshold_does_not_flap() -> None:
@@ -125,7 +125,7 @@ def test_a_share_at_the_threshold_does_not_flap() -> None:
     held = []
     for number, per_mille in enumerate([790, 801, 795, 805, 785, 799, 781, 779, 790]):
         track = follow(track, per_mille * GB, (1000 - per_mille) * GB, START + 15 * number)
-        held.append(track.held_ratio > 0.8)
+        held.append(track.sustained_ratio > 0.8)
     assert held == [False, True, True, True, True, True, True, False, False]
 
 

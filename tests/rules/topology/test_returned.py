@@ -88,7 +88,7 @@ def test_logical_volumes_are_refreshed_by_their_real_names() -> None:
     """The table of dm-0 has a device number that no longer exists."""
     lv = replace(disk("dm-0", leaf=False), dm_name="vg--1-data", dm_uuid="LVM-x")
     crypt = replace(disk("dm-1", leaf=False), dm_name="vg--1-safe", dm_uuid="CRYPT-LUKS2-x")
-    held = replace(BACK, held=(("sdb1", "dm-0"), ("sdb2", "dm-1"), ("sdb", "dm-7")))
+    held = replace(BACK, members=(("sdb1", "dm-0"), ("sdb2", "dm-1"), ("sdb", "dm-7")))
     (text,) = returned.advice(held, topology(SDE, lv, crypt), {})
     assert text.endswith("\n  lvchange --refresh vg-1/data")
     assert returned.advice(held, topology(MD0), {}) == (), "it is gone again"
@@ -100,7 +100,7 @@ def test_logical_volumes_are_refreshed_by_their_real_names() -> None:
 def test_the_hidden_part_of_a_volume_is_refreshed_as_the_volume(part: str) -> None:
     """On a disk of a mirrored volume there is 'vg-data_rimage_1', a name that lvchange refuses."""
     lv = replace(disk("dm-0", leaf=False), dm_name=f"vg-{part}", dm_uuid="LVM-x")
-    held = replace(BACK, held=(("sdb1", "dm-0"),))
+    held = replace(BACK, members=(("sdb1", "dm-0"),))
     (text,) = returned.advice(held, topology(SDE, lv), {})
     assert text.endswith("\n  lvchange --refresh vg/data")
 
@@ -114,13 +114,13 @@ def test_a_disk_that_vanished_and_came_back_is_no_new_disk() -> None:
     events = [with_held(standing, before, e, 5.0) for e in device_changes.changes(before, empty)]
     state = device_changes.step(Devices(), events, empty, 5.0)
     (gone,) = state.gone.values()
-    assert gone.held == (("sdb1", "md0"),)
+    assert gone.members == (("sdb1", "md0"),)
     after = topology(SDE, MD0)
     (event,) = device_changes.recognised(state, device_changes.changes(empty, after))
     assert (event.change, event.name, event.was) == (Change.RETURNED, "sde", "sdb")
     state = device_changes.step(state, [event], after, 65.0)
     (back,) = state.returned.values()
-    assert (back.was, back.name, back.held) == ("sdb", "sde", gone.held)
+    assert (back.was, back.name, back.members) == ("sdb", "sde", gone.members)
     assert state.gone == {}
     assert device_changes.step(state, [], empty, 70.0).returned == {}, "it is gone again"
 

@@ -14,7 +14,7 @@ from iowarden.collectors.model import DeadlineError, ProgramNotFoundError
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.log_alignment import recalled
 from iowarden.collectors.raid.megaraid.megaraid_sas import EVENTS, MEGARAID, MPI3MR
-from iowarden.collectors.raid.vendor_poll import EXPECTED_SECONDS, HELD_SECONDS, STATE_SECONDS
+from iowarden.collectors.raid.vendor_poll import EXPECTED_SECONDS, STATE_SECONDS, VALID_SECONDS
 from iowarden.daemon.polling.controllers import EVENT_SECONDS, ControllerPoller
 from iowarden.daemon.probe import allowed
 
@@ -408,7 +408,7 @@ def test_a_card_that_lists_nothing_any_more_is_not_read_for_a_week(machine: Fake
     why = "it answers but lists nothing; its last listing had 2 arrays and 2 disks"
     assert [(p.controller, p.reason) for p in told.problems] == [("megaraid c0", why)]
     assert len(told.controllers[0].disks) == 2  # as it was, for a while
-    told = machine.look(poller, HELD_SECONDS)
+    told = machine.look(poller, VALID_SECONDS)
     assert ([*told.controllers], [p.reason for p in told.problems]) == ([], [why])
     again = machine.poller()
     machine.look(again)  # state.db comes late
