@@ -110,7 +110,7 @@ def counts(told: Iterable[tuple[str, str]]) -> tuple[dict[str, int], list[str]]:
     return found, odd
 
 
-def doubted(state: State, odd: Sequence[str], health: Health = Health.ATTENTION) -> State:
+def downgraded(state: State, odd: Sequence[str], health: Health = Health.ATTENTION) -> State:
     """Return a good state lowered to `health` because `odd` is reported in addition."""
     if not odd or state.health not in WELL:
         return state

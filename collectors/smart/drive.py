@@ -234,7 +234,7 @@ class Cover(enum.StrEnum):
     HUNG = "stuck"
     """A query hangs in the kernel."""
     TIMEOUT = "timeout"
-    UNTRUSTED = "untrusted"
+    IMPLAUSIBLE = "untrusted"
     """The SMART data are implausible."""
     PERMISSION = "permission"
     UNPARSED = "unparsed"

@@ -48,7 +48,7 @@ class AddressLookup:
             raise DialogueError(f"no reply from name resolution for {stuck:.0f} s")
         raise DialogueError(self._error)
 
-    def mistrust(self) -> None:
+    def refresh(self) -> None:
         """Resolve the name again, unless a resolution is still running."""
         if self._asked_seconds is None:
             self._ask()

@@ -281,7 +281,7 @@ def deliver(
         yield from _opening(settings, names, tls, talk)
         return (yield from _handing_over(settings, talk, mail, place))
     except (DialogueError, smtplib.SMTPException, OSError, ValueError) as problem:
-        names.mistrust()
+        names.refresh()
         error = f"{place}: {talk.step}: expected {talk.expected}, got {talk.got(problem)}"
         yield Line(error, good=False)
         return SendResult(mail.message_id, error=error, maybe_taken=talk.step == "end of data")

@@ -201,7 +201,7 @@ class SmartPoller:
     def _finish(self, way: AccessMethod, answer: Answer, began: float, *, wake: bool) -> None:
         now, self._changed = self._clock(), True
         way.finish(answer, began, now, self._options, wake=wake)
-        self._discovery.doubt(answer, now)
+        self._discovery.recheck(answer, now)
 
     def _is_settled(self) -> bool:
         looks = self._discovery.seconds is None or self._discovery.since is not None

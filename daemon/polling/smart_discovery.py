@@ -76,7 +76,7 @@ class Discovery:
         """Discover drives at once, because the configuration changed."""
         self._due, self._only_program = float("-inf"), False
 
-    def doubt(self, answer: Answer, now: float) -> None:
+    def recheck(self, answer: Answer, now: float) -> None:
         """Take a result that may apply to all drives: check that once."""
         missing = answer.cover in {Cover.NO_PROBE, Cover.NO_SMARTCTL}
         if missing and self.looked.unusable is None:

@@ -256,7 +256,7 @@ def covered(engine: Engine) -> dict[str, Covered]:
         last.block,
         last.enclosure or (),
         engine.signals.coverage().seen,
-        engine.signals.coverage().doubts,
+        engine.signals.coverage().implausible,
         reason,
     )
     return {**inventory.vanished(engine.devices.devices.gone), **found}

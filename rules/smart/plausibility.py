@@ -63,7 +63,7 @@ OTHER_WAY = "the command line tool of its controller or enclosure"
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class Implausibility:
     """One contradiction in SMART data, as text; `points` is HARD or SOFT."""
 
     points: int
@@ -89,12 +89,12 @@ class Surroundings:
     same_attributes: str = ""
 
 
-def trusted(doubts: tuple[Doubt, ...]) -> bool:
+def is_plausible(doubts: tuple[Implausibility, ...]) -> bool:
     """Whether the SMART data of a disk are plausible."""
     return sum(doubt.points for doubt in doubts) < HARD
 
 
-def doubts(disk: Disk, drive: Drive, around: Surroundings) -> tuple[Doubt, ...]:
+def implausibilities(disk: Disk, drive: Drive, around: Surroundings) -> tuple[Implausibility, ...]:
     """Return the contradictions in the SMART data of a disk; none for a virtual one.
 
     A hypervisor's disk has no health data that could be wrong.
@@ -104,7 +104,7 @@ def doubts(disk: Disk, drive: Drive, around: Surroundings) -> tuple[Doubt, ...]:
     found = [*_scsi(drive, around), *_anything(drive, around)]
     target = disk.polled.target
     if target.driver and not target.behind_raid() and _HIDING_DRIVERS.match(target.driver):
-        found.append(Doubt(SOFT, f"the controller ({target.driver}) hides its disks"))
+        found.append(Implausibility(SOFT, f"the controller ({target.driver}) hides its disks"))
     return tuple(found)
 
 
@@ -125,7 +125,7 @@ def way(target: Target) -> str:
     return next((text for name, text in WAYS if target.driver.startswith(name)), OTHER_WAY)
 
 
-def _scsi(drive: Drive, around: Surroundings) -> Iterator[Doubt]:
+def _scsi(drive: Drive, around: Surroundings) -> Iterator[Implausibility]:
     """Yield the contradictions in SCSI pages."""
     scsi = drive.scsi
     if drive.protocol is not Protocol.SCSI or scsi is None:
@@ -138,7 +138,9 @@ def _scsi(drive: Drive, around: Surroundings) -> Iterator[Doubt]:
     ]
     traffic = around.traffic_bytes or 0.0
     if processed and not any(processed) and traffic > _BUSY_BYTES:
-        yield Doubt(HARD, f"it counts 0 bytes, the kernel {traffic / 1e9:.0f} GB since boot")
+        yield Implausibility(
+            HARD, f"it counts 0 bytes, the kernel {traffic / 1e9:.0f} GB since boot"
+        )
     errors = [
         number
         for row in counters.values()
@@ -146,66 +148,70 @@ def _scsi(drive: Drive, around: Surroundings) -> Iterator[Doubt]:
         if number is not None
     ]
     if errors and not any(errors) and around.errors_logged:
-        yield Doubt(
+        yield Implausibility(
             HARD, f"it counts no error, {around.errors_logged:.0f} medium errors are logged"
         )
     trip, celsius = drive.reported_trip_celsius, drive.temperature_celsius
     if trip and celsius is not None and trip < celsius and drive.passed:
         points = HARD if trip <= _ROOM_CELSIUS else SOFT
         told = f"healthy at {celsius:.0f} C, above its trip temperature of {trip:.0f} C"
-        yield Doubt(points, told)
+        yield Implausibility(points, told)
     specified, cycles = scsi.specified_start_stop_cycles, scsi.start_stop_cycles
     if specified and (specified >= _MAX_CYCLES or not specified & _CYCLES_MASK):
-        yield Doubt(SOFT, f"made for {specified} start-stop cycles")
+        yield Implausibility(SOFT, f"made for {specified} start-stop cycles")
     if cycles == _BYTE_SHIFTED:
-        yield Doubt(SOFT, f"{cycles} start-stop cycles, which is 1 in the wrong byte")
+        yield Implausibility(SOFT, f"{cycles} start-stop cycles, which is 1 in the wrong byte")
     yield from _year(drive, scsi.manufactured_year, around.year)
     ata = _ATA_MODEL.match(drive.model) or drive.vendor == "ATA"
     if ata and _OLD_TRANSPORT.search(drive.transport):
-        yield Doubt(SOFT, f"an ATA drive ({drive.model}) on '{drive.transport}'")
+        yield Implausibility(SOFT, f"an ATA drive ({drive.model}) on '{drive.transport}'")
     refused = " ".join(drive.refused + drive.messages).lower()
     if "self test" in refused.replace("-", " ") or _SCSI_OPCODE in refused:
-        yield Doubt(SOFT, "no self-test log and no self-tests")
+        yield Implausibility(SOFT, "no self-test log and no self-tests")
 
 
-def _year(drive: Drive, year: str | None, present: int | None) -> Iterator[Doubt]:
+def _year(drive: Drive, year: str | None, present: int | None) -> Iterator[Implausibility]:
     """Yield a contradiction of the year of manufacture; smartctl prints it as text."""
     if not year:
         return
     number = int(year) if re.fullmatch(r"[0-9]{4}", year, re.ASCII) else 0
     first = next((since for model, since in _EARLIEST if model.match(drive.model)), 0)
     if number < _FIRST_YEAR:
-        yield Doubt(SOFT, f"made in the year '{year}'")
+        yield Implausibility(SOFT, f"made in the year '{year}'")
     elif present is not None and number > present:
-        yield Doubt(SOFT, f"made in {number}, which is to come")
+        yield Implausibility(SOFT, f"made in {number}, which is to come")
     elif number < first:
-        yield Doubt(SOFT, f"made in {number}, and there was no {drive.model} before {first}")
+        yield Implausibility(
+            SOFT, f"made in {number}, and there was no {drive.model} before {first}"
+        )
 
 
-def _anything(drive: Drive, around: Surroundings) -> Iterator[Doubt]:
+def _anything(drive: Drive, around: Surroundings) -> Iterator[Implausibility]:
     """Yield the contradictions for drives of any kind."""
     raws = [a.raw for a in drive.attributes if a.raw is not None]
     if len(raws) >= _ENOUGH and not any(raws):
-        yield Doubt(SOFT, "every raw value is 0, also those of its age and temperature")
+        yield Implausibility(SOFT, "every raw value is 0, also those of its age and temperature")
     if around.hours_before is not None and drive.power_on_hours is not None:
         before, hours = around.hours_before, drive.power_on_hours
         if hours < before - 1:  # some drives round
-            yield Doubt(SOFT, f"{hours} hours of power-on time, and {before:.0f} before")
+            yield Implausibility(SOFT, f"{hours} hours of power-on time, and {before:.0f} before")
     celsius = drive.temperature_celsius
     if celsius is not None and not _COLDEST <= celsius < _HOTTEST:
-        yield Doubt(SOFT, f"a temperature of {celsius:.0f} C")
+        yield Implausibility(SOFT, f"a temperature of {celsius:.0f} C")
     if any("invalid smart checksum" in text.lower() for text in drive.messages):
-        yield Doubt(SOFT, "its data has a wrong checksum")
+        yield Implausibility(SOFT, "its data has a wrong checksum")
     size = None if around.device is None else around.device.size_bytes
     if size and drive.capacity_bytes:
         wrong = abs(size - drive.capacity_bytes) > _CAPACITY_ERROR_RATIO * size
         if wrong:
             told = f"{drive.capacity_bytes / 1e9:.0f} GB, and the kernel {size / 1e9:.0f} GB"
-            yield Doubt(SOFT, f"it has {told}")
+            yield Implausibility(SOFT, f"it has {told}")
     if around.same_serial:
-        yield Doubt(SOFT, f"{around.same_serial} has the same serial number and another model")
+        yield Implausibility(
+            SOFT, f"{around.same_serial} has the same serial number and another model"
+        )
     if around.same_attributes:
-        yield Doubt(SOFT, f"{around.same_attributes} says the same in every attribute")
+        yield Implausibility(SOFT, f"{around.same_attributes} says the same in every attribute")
 
 
 def signature(drive: Drive) -> Signature | None:

@@ -49,7 +49,7 @@ WORDS = {
     Cover.LUN: "LUN of a storage array",
     Cover.HUNG: "stuck",
     Cover.TIMEOUT: "timed out",
-    Cover.UNTRUSTED: "implausible",
+    Cover.IMPLAUSIBLE: "implausible",
     Cover.PERMISSION: "permission denied",
     Cover.UNPARSED: "unparsed",
     Cover.UNREADABLE: "read error",
@@ -66,7 +66,7 @@ CURES = {
     ),
     Cover.HUNG: "see what hangs: iowarden status; it is polled again when the kernel call returns",
     Cover.TIMEOUT: "run smartctl by hand; a bridge that hangs needs fewer options in smart.drives",
-    Cover.UNTRUSTED: "set the type of the real disk in the configuration (smart.drives)",
+    Cover.IMPLAUSIBLE: "set the type of the real disk in the configuration (smart.drives)",
     Cover.PERMISSION: "run the probe as root: systemctl status iowarden-probe.socket",
     Cover.UNPARSED: "please report it: iowarden unparsed list",
     Cover.UNREADABLE: "run smartctl by hand; then check cable, bay, and the type in smart.drives",
@@ -309,7 +309,7 @@ def _asked(disk: Disk, index: _Leaves, topology: Topology | None, doubt: str | N
     leaves = index.take(disk)
     cover, reason = polled.cover, polled.reason
     if doubt is not None and cover is Cover.READ:
-        cover, reason = Cover.UNTRUSTED, doubt or "its SMART data are implausible"
+        cover, reason = Cover.IMPLAUSIBLE, doubt or "its SMART data are implausible"
     if cover in _UNANSWERED and leaves and index.devices[leaves[0]].removable:
         cover = Cover.NO_SMART
     device = disk.device or (leaves[0] if leaves else "")

@@ -213,7 +213,7 @@ def _controller_state(
     checksum = about.get("nvram checksum status")
     if checksum and checksum.casefold() not in {"passed", "not applicable", "not available"}:
         odd.append(f"NVRAM checksum {output.shown(checksum)}")
-    return states.doubted(state, odd)
+    return states.downgraded(state, odd)
 
 
 def _unlisted(about: Block, blocks: list[Block], arrays: list[Array]) -> tuple[str, ...]:
@@ -298,7 +298,7 @@ def _batteries(blocks: list[Block]) -> Iterator[Battery]:
             for told, fine in (("over temperature", "no"), ("hardware error", "no error"))
             if block.get(told).casefold() not in {fine, ""}
         ]
-        state = states.doubted(state, odd[:1])
+        state = states.downgraded(state, odd[:1])
         charge = re.match(r"(\d{1,3}) ", block.get("capacity remaining", "charge level"), re.ASCII)
         yield Battery(
             name,
@@ -313,7 +313,7 @@ def _with_part(state: State, name: str, told: str) -> State:
     """Return the state of an otherwise ready unit, lowered to the state of one of its parts."""
     part = states.judged(told, _BATTERY_WORDS)
     odd = [f"{name} {output.shown(told)}"] if told and part.health is not Health.OK else []
-    return states.doubted(
+    return states.downgraded(
         state, odd, Health.FAILED if part.health is Health.ABSENT else part.health
     )
 

@@ -148,7 +148,7 @@ def _array(
         if main.get(key).casefold() not in {"no", "", "not applicable"}
     ]
     # Their data are lost, although the state is 'Optimal'.
-    state = states.doubted(state, lost[:1])
+    state = states.downgraded(state, lost[:1])
     parent = main.get("array")
     unique = main.get("volume unique identifier", "unique identifier")
     aacraid = not group and not main.get("volume unique identifier", "disk name")
@@ -195,7 +195,7 @@ def _with_member(state: State, segment: str, word: str) -> State:
     """Return the state of an array with a missing member, where its own state does not show it."""
     odd = [] if word.casefold() == "present" else [f"{segment} {output.shown(word)}"]
     health = Health.REBUILDING if word.casefold() == "rebuilding" else Health.DEGRADED
-    return states.doubted(state, odd, health)
+    return states.downgraded(state, odd, health)
 
 
 def _slot(

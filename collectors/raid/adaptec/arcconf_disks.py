@@ -155,9 +155,9 @@ def _disk(record: Block) -> PhysicalDisk:
     for key in _FOREBODING:
         if (told := record.get(key)).casefold() not in _NOT_FOREBODING:
             odd = [f"{key.upper()} {output.shown(told)}"]
-            state = states.doubted(state, odd, Health.FAILING)
+            state = states.downgraded(state, odd, Health.FAILING)
     counters, odd = _counters(record)
-    state = states.doubted(state, odd)
+    state = states.downgraded(state, odd)
     parent = record.get("array")
     vendor, model = output.shown(record.get("vendor")), output.shown(record.get("model"))
     return PhysicalDisk(

@@ -159,7 +159,7 @@ def with_errors(found: Controller, log: DeviceLog, config: Config) -> Controller
         if totals is None and place is not None:
             totals = log.by_channel.get(place)
         odd = ["smartError"] if each.serial in log.failing else []
-        state = states.doubted(each.state, odd, Health.FAILING)
+        state = states.downgraded(each.state, odd, Health.FAILING)
         return replace(
             each, state=state, errors_total={**each.errors_total, **(totals or no_errors)}
         )

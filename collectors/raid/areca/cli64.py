@@ -257,7 +257,9 @@ def parse_disk_detail(text: str) -> PhysicalDisk:
     )
     return PhysicalDisk(
         slot="",
-        state=states.doubted(states.judged(told("device state", "disk state"), _DISK_WORDS), odd),
+        state=states.downgraded(
+            states.judged(told("device state", "disk state"), _DISK_WORDS), odd
+        ),
         model=output.printable(model),
         serial=output.printable(told("serial number", "serial num.", "serial#")),
         firmware=output.printable(told("firmware rev.", "firmware revision")),

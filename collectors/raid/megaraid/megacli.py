@@ -330,13 +330,13 @@ def _volume(head: re.Match[str], lines: Sequence[str]) -> Array:
         state = State(Health.OK, "CacheCade")  # a cache on flash, whose state is not printed
     bad = own.get("bad blocks exist", "No")
     odd = [] if bad == "No" else [output.printable(f"Bad Blocks Exist: {bad}")]
-    state = states.doubted(state, odd)
+    state = states.downgraded(state, odd)
     if state.health is Health.OK and (running := _running(lines[:below])):
         state = State(Health.BUSY, f"{state.word}, {running[0]}", running[1])
     slots = tuple(dict.fromkeys(disk.slot for disk in _disks(list(_pairs(lines[below:])))))
     drives = own.get("number of drives", "")
     if slots and re.fullmatch(r"[0-9]{1,4}", drives) and int(drives) > len(slots):
-        state = states.doubted(state, [f"Number Of Drives: {drives}, {len(slots)} listed"])
+        state = states.downgraded(state, [f"Number Of Drives: {drives}, {len(slots)} listed"])
     return Array(
         name=volume_name(int(head[2])),
         state=state,

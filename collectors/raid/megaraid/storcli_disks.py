@@ -145,7 +145,7 @@ def _disk(row: Tree, slot: str, detail: Mapping[str, str], *, adapter: bool) -> 
     if failing and state.health in {Health.OK, Health.BUSY, Health.REBUILDING}:
         told = "S.M.A.R.T. alert" if alert else "predictive failure"
         state = State(Health.FAILING, f"{state.word}, {told}")
-    state = states.doubted(state, odd)
+    state = states.downgraded(state, odd)
     return PhysicalDisk(
         slot=slot,
         state=state,

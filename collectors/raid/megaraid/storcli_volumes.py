@@ -131,7 +131,7 @@ def volumes_of(
         parent = f"drive group {int(place[1])}" if place[1].isdecimal() else ""
         yield Array(
             name,
-            states.doubted(state, odd),
+            states.downgraded(state, odd),
             level=text_of(row, "type"),
             label=text_of(row, "name"),
             parent=parent,
@@ -200,7 +200,7 @@ def parse_volumes(text: str) -> dict[str, Array]:
             found[each.name] = replace(
                 each,
                 policy=policy,
-                state=states.doubted(each.state, odd),
+                state=states.downgraded(each.state, odd),
                 serial=text_of(told, "serial number", "scsi naa id"),
                 disk_cache=_SWITCH.get(disk_cache.casefold(), each.disk_cache),
             )

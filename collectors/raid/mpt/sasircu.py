@@ -151,7 +151,7 @@ def parse_display(text: str, name: str) -> Controller:
             disks.append(replace(disk, slot=disk.slot + again, array=parents.get(disk.slot, "")))
     listed = {disk.slot for disk in disks}
     volumes = [
-        replace(each, state=states.doubted(each.state, [f"no disk in {slot}" for slot in lost]))
+        replace(each, state=states.downgraded(each.state, [f"no disk in {slot}" for slot in lost]))
         for each in volumes
         for lost in (sorted({*each.slots} - listed) if listed else [],)
     ]
@@ -285,7 +285,7 @@ def with_task(array: Array, task: Task | None) -> Array:
     if task is None:
         return array
     odd = [] if task.status.casefold() in {"enabled", ""} else [task.status]
-    state = states.doubted(array.state, odd)
+    state = states.downgraded(array.state, odd)
     if not task.operation:
         return replace(array, state=state)
     health = state.health

@@ -393,14 +393,14 @@ def _policy(caching: str) -> Policy:
 
 def _worse(volume: Array, why: str) -> Array:
     """Return a logical drive with a problem, whatever its state is."""
-    return replace(volume, state=states.doubted(volume.state, [why]))
+    return replace(volume, state=states.downgraded(volume.state, [why]))
 
 
 def _worn(disk: PhysicalDisk, value: str) -> PhysicalDisk:
     odd = (
         [] if value.casefold() in _NO_WARNING else [f"SSD SMART trip wearout {output.shown(value)}"]
     )
-    return replace(disk, state=states.doubted(disk.state, odd, Health.FAILING))
+    return replace(disk, state=states.downgraded(disk.state, odd, Health.FAILING))
 
 
 _OF_VOLUME: dict[str, Callable[[Array, str], Array]] = {

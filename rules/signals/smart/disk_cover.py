@@ -47,7 +47,7 @@ class State:
     none_seconds: float | None = None
     """Since when there are physical disks and none is read."""
     began_seconds: float | None = None
-    doubts: Mapping[str, str] = field(default_factory=dict)
+    implausible: Mapping[str, str] = field(default_factory=dict)
     """Why the data of a disk are implausible."""
     inputs: tuple[object, ...] = ()
     """What `covered` was derived from."""
@@ -75,7 +75,7 @@ def step(state: State, view: View) -> tuple[State, list[Sample] | None]:
     now = view.inputs.now_seconds
     began = now if state.began_seconds is None else state.began_seconds
     slots = says.enclosure or ()
-    untrusted = _untrusted(view)
+    untrusted = _implausible(view)
     inputs = (topology, disks, slots, untrusted, tuple(state.seen))
     covered = state.covered
     if not _same(inputs, state.inputs):
@@ -100,7 +100,7 @@ def step(state: State, view: View) -> tuple[State, list[Sample] | None]:
         known={c.disk: state.known.get(c.disk, now) for c in physical if _never(c, seen)},
         none_seconds=(state.none_seconds or now) if none else None,
         began_seconds=began,
-        doubts=untrusted,
+        implausible=untrusted,
         inputs=inputs,
     )
     return after, _samples(after, now)
@@ -143,7 +143,7 @@ def recall(state: State, kept: Mapping[str, Pairs]) -> State:
     return replace(state, seen={**seen, **state.seen})
 
 
-def _untrusted(view: View) -> dict[str, str]:
+def _implausible(view: View) -> dict[str, str]:
     """Return the disks whose data are implausible, with the first reason (rules/smart)."""
     reasons: dict[str, str] = {}
     told = view.told.get("smart", ())
@@ -200,7 +200,7 @@ def _seen(
         polled = c.polled
         if polled is None or c.drive is None or not c.drive.serial or polled.read_seconds is None:
             continue
-        if c.cover is not Cover.UNTRUSTED and c.physical:
+        if c.cover is not Cover.IMPLAUSIBLE and c.physical:
             at = seen[key].seen_seconds if key in seen else now
             device = c.leaves[0] if c.leaves else ""
             read, period = polled.read_seconds, polled.period_seconds
@@ -215,7 +215,7 @@ def _awaited(covered: Covered) -> bool:
 
 def _never(covered: Covered, seen: Mapping[str, Seen]) -> bool:
     """Whether nothing was ever read of a disk that is present; sleeping ones are left asleep."""
-    told = (Cover.ASLEEP, Cover.UNTRUSTED, Cover.READ, Cover.MISSING)
+    told = (Cover.ASLEEP, Cover.IMPLAUSIBLE, Cover.READ, Cover.MISSING)
     if covered.cover in told or covered.drive is not None or _awaited(covered):
         return False
     return covered.disk not in seen
@@ -227,7 +227,7 @@ def _lost_seconds(state: State, covered: Covered, known: Seen, now: float) -> fl
     While no disk at all can be read, one alert (NoDiskRead) reports that instead of one for each
     disk.
     """
-    fine = (Cover.READ, Cover.ASLEEP, Cover.UNTRUSTED)
+    fine = (Cover.READ, Cover.ASLEEP, Cover.IMPLAUSIBLE)
     if covered.cover in fine or known.missing_seconds is not None:
         return 0.0
     since = max(known.read_seconds, state.began_seconds or 0.0)

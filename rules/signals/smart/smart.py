@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.signal import Pairs, View
     from iowarden.rules.signals.smart.smart_counts import Count
 
-DISTRUST_SECONDS = 7 * 86_400.0
+IMPLAUSIBLE_SECONDS = 7 * 86_400.0
 """Data of an access method that once were implausible are not used for so long after."""
-_DOUBTED_BEFORE = "its SMART data of the last 7 days are implausible"
+_IMPLAUSIBLE_BEFORE = "its SMART data of the last 7 days are implausible"
 MAX_KEPT = 20_000
 HOT_SECONDS = 600.0
 """A drive is permanently hot if two readings so far apart, and all between them, are."""
@@ -120,7 +120,7 @@ VALUE_FAMILIES = (
         "Degrees Celsius by which a disk exceeded its limit at both of the last two polls.",
     ),
 )
-TRUST_FAMILIES = (
+PLAUSIBILITY_FAMILIES = (
     Family(
         "iowarden_smart_trusted", "gauge", "1 if the SMART data of the disk are plausible, else 0."
     ),
@@ -146,8 +146,8 @@ class Told:
     until_seconds: float
     samples: tuple[Sample, ...]
     signature: plausibility.Signature | None
-    doubts: tuple[plausibility.Doubt, ...] = ()
-    distrust: tuple[str, ...] = ()
+    implausibilities: tuple[plausibility.Implausibility, ...] = ()
+    rejected_because: tuple[str, ...] = ()
     """Why the data of the disk are implausible; empty: they are plausible."""
 
 
@@ -200,10 +200,10 @@ def step(state: SmartState, view: View) -> tuple[SmartState, list[Sample] | None
 def unreadable(state: SmartState) -> Iterator[tuple[Labels, str]]:
     """Yield the disks with implausible data: their alerts are unknown, not resolved."""
     for key, told in state.told.items():
-        if told.distrust:
+        if told.rejected_because:
             yield (
                 (("disk", key),),
-                f"the SMART data of disk '{key}' are implausible: {told.distrust[0]}",
+                f"the SMART data of disk '{key}' are implausible: {told.rejected_because[0]}",
             )
 
 
@@ -283,11 +283,13 @@ class _Look:
         fresh = known is None or at > known[0][0]
         signature = self._signatures.get(key)
         if fresh or before is None:
-            doubts = plausibility.doubts(disk, drive, self._around(key, disk, drive, known))
+            doubts = plausibility.implausibilities(
+                disk, drive, self._around(key, disk, drive, known)
+            )
         else:
-            doubts = before.doubts
+            doubts = before.implausibilities
         own: Labels = (("disk", key),)
-        until = self._distrusted_until(key, disk, doubts)
+        until = self._implausible_until(key, disk, doubts)
         met, polls = (at, 0.0) if known is None else known[1]
         if fresh:
             hours = math.nan if drive.power_on_hours is None else float(drive.power_on_hours)
@@ -295,8 +297,8 @@ class _Look:
             counted = smart_counts.tells(drive) and until <= self._now
             self.kept[key] = ((at, hours), (met, min(polls + counted, 2.0)))
         if until > self._now:
-            reasons = tuple(dict.fromkeys(doubt.text for doubt in doubts)) or (_DOUBTED_BEFORE,)
-            samples = tuple(_distrust(own, disk, reasons))
+            reasons = tuple(dict.fromkeys(doubt.text for doubt in doubts)) or (_IMPLAUSIBLE_BEFORE,)
+            samples = tuple(_rejections(own, disk, reasons))
             return Told(disk, until, samples, signature, doubts, reasons)
         self._until = math.inf
         polled_at, met_before = at if fresh else None, polls > 0
@@ -344,17 +346,17 @@ class _Look:
             ),
         )
 
-    def _distrusted_until(
-        self, key: str, disk: Disk, doubts: tuple[plausibility.Doubt, ...]
+    def _implausible_until(
+        self, key: str, disk: Disk, doubts: tuple[plausibility.Implausibility, ...]
     ) -> float:
         """Return until when data read by this access method are not used; 0: they are plausible."""
         word = f"{key}\tdistrust"
         path = float(zlib.crc32(str(disk.polled.target).encode()))
-        if not plausibility.trusted(doubts):
+        if not plausibility.is_plausible(doubts):
             self.kept[word] = ((self._now, path),)
         match self.kept.get(word):
             case ((at, before),) if before == path:
-                return at + DISTRUST_SECONDS
+                return at + IMPLAUSIBLE_SECONDS
             case _:
                 self.kept.pop(word, None)
                 return 0.0
@@ -505,7 +507,7 @@ def _read_counts(key: str, drive: Drive) -> Iterator[tuple[str, Labels, float, b
             yield name, labels, float(number), name == _UNREADABLE
 
 
-def _distrust(own: Labels, disk: Disk, reasons: tuple[str, ...]) -> Iterator[Sample]:
+def _rejections(own: Labels, disk: Disk, reasons: tuple[str, ...]) -> Iterator[Sample]:
     """Yield why the data of a disk are implausible, and the access method for the real disk."""
     yield "iowarden_smart_trusted", own, 0.0
     for text in reasons:
@@ -516,7 +518,7 @@ def _distrust(own: Labels, disk: Disk, reasons: tuple[str, ...]) -> Iterator[Sam
 GROUP = Group(
     name="smart",
     sources=("smart",),
-    families=(*COUNT_FAMILIES, *VALUE_FAMILIES, *smart_health.FAMILIES, *TRUST_FAMILIES),
+    families=(*COUNT_FAMILIES, *VALUE_FAMILIES, *smart_health.FAMILIES, *PLAUSIBILITY_FAMILIES),
     step=step,
     initial=EMPTY,
     remember=remember,

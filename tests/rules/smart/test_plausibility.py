@@ -68,7 +68,7 @@ def doubts(
 ) -> list[tuple[int, str]]:
     """Return points and texts of implausible data."""
     disk = Disk(drive.serial, Polled(target, Cover.READ, drive=drive))
-    found = plausibility.doubts(disk, drive, Surroundings(**{"year": 2026, **around}))
+    found = plausibility.implausibilities(disk, drive, Surroundings(**{"year": 2026, **around}))
     return [(doubt.points, doubt.text) for doubt in found]
 
 
@@ -137,13 +137,13 @@ def test_one_oddity_is_no_reason() -> None:
     """Two soft contradictions are needed: real drives have one each."""
     odd = replace(GENUINE, scsi=replace(GENUINE.scsi, start_stop_cycles=256))
     disk = Disk("S", Polled(VOLUME, Cover.READ, drive=odd))
-    one = plausibility.doubts(disk, odd, Surroundings())
+    one = plausibility.implausibilities(disk, odd, Surroundings())
     assert [doubt.points for doubt in one] == [
         plausibility.SOFT,
         plausibility.SOFT,
     ]  # the controller, too
-    assert plausibility.trusted(one[:1])
-    assert not plausibility.trusted(one)
+    assert plausibility.is_plausible(one[:1])
+    assert not plausibility.is_plausible(one)
 
 
 @pytest.mark.parametrize(
