@@ -64,7 +64,7 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundInode:
     """An inode from find. `kind` is find's letter: 'f' a file, 'd' a directory, 'l' a link."""
 
     kind: str
@@ -110,23 +110,25 @@ def read_fsmap(
     return parse_fsmap(text)
 
 
-def parse_found(text: str) -> Found | None:
+def parse_inode(text: str) -> FoundInode | None:
     r"""Parse the output of 'find -printf' for an inode; None: not found, whatever its errors."""
     if "\0" not in text:
         return None
     row = _FOUND.fullmatch(text.partition("\0")[0])
     if row is None:
         raise ParseError(f"'find': expected '<type>:<size>:<path>', got {text[:120]!r}")
-    return Found(row[1], int(row[2]), row[3])
+    return FoundInode(row[1], int(row[2]), row[3])
 
 
-def read_found(root: Root, mount_point: str, inode: int, deadline_seconds: float) -> Found | None:
+def read_inode(
+    root: Root, mount_point: str, inode: int, deadline_seconds: float
+) -> FoundInode | None:
     """Query a path of an inode; None: not found. Errors: as `read_fsmap`.
 
     Limits: the first path that find finds, of perhaps several; minutes, with millions of files.
     """
     words = ("find", mount_point, "-xdev", "-inum", str(inode), "-printf", FORMAT, "-quit")
-    return parse_found(run_program(root, deadline_seconds, *words))
+    return parse_inode(run_program(root, deadline_seconds, *words))
 
 
 def _refused(expected: str, got: str) -> ParseError:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from iowarden.collectors.kmsg.kernel_line import Line
-from iowarden.collectors.kmsg.kernel_patterns import Found, shape
+from iowarden.collectors.kmsg.kernel_patterns import KindAndFields, shape
 
 if TYPE_CHECKING:
     from iowarden.collectors.event import Event
@@ -68,7 +68,7 @@ class Classifier(NamedTuple):
     """The file system that last reported that it has no space, and when."""
 
 
-Taken = tuple[Classifier, Found | None]
+Taken = tuple[Classifier, KindAndFields | None]
 """The state after a line, and the event in it."""
 Taker = Callable[[Classifier, Line, str], Taken]
 """Parser of the lines of one subsystem."""

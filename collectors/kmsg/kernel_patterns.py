@@ -13,7 +13,7 @@ from iowarden.collectors.kmsg import kernel_drivers
 from iowarden.collectors.raid.megaraid import storcli_events
 
 Fields = dict[str, Any]
-Found = tuple[str, Fields]
+KindAndFields = tuple[str, Fields]
 """Kind and fields of an event."""
 
 LEAD = re.compile(r"[A-Za-z]+|3w|---|\[(?=[0-9a-f]{4}:[0-9a-f]{2}:)", re.ASCII)
@@ -567,7 +567,7 @@ _WHERE = frozenset({"device", "controller", "place"})
 _INTEGERS = frozenset({"sector", "sectors", "block", "blocks"})
 
 
-def shape(text: str) -> Found | None:
+def shape(text: str) -> KindAndFields | None:
     """Return the kind and the fields of a one-line message; None: not about storage."""
     lead = LEAD.match(text)
     for pattern, kind in _RARE if lead is None else _SHAPES.get(lead[0], _RARE):
@@ -578,7 +578,7 @@ def shape(text: str) -> Found | None:
     return None if said is None else _located(_told(*said), text)
 
 
-def _located(found: Found | None, text: str) -> Found | None:
+def _located(found: KindAndFields | None, text: str) -> KindAndFields | None:
     """Return an event with a location, from any name in its text if its row captured none."""
     if found is None or found[0] == "hung_task" or _WHERE & found[1].keys():
         return found
@@ -599,7 +599,7 @@ def _weighed(text: str, lead: re.Match[str] | None) -> str:
     return said[0] if said and said[0] in _STRONGER else "hba_error"
 
 
-def _told(kind: str, groups: dict[str, str | None]) -> Found | None:
+def _told(kind: str, groups: dict[str, str | None]) -> KindAndFields | None:
     """Return an event with the captured fields of its line, as fields of Event."""
     if kind == _NOTHING:
         return None

@@ -19,7 +19,7 @@ from iowarden.collectors.kmsg.kernel_classifier import (
     shaped,
     together,
 )
-from iowarden.collectors.kmsg.kernel_patterns import Fields, Found, number, shape
+from iowarden.collectors.kmsg.kernel_patterns import Fields, KindAndFields, number, shape
 
 if TYPE_CHECKING:
     from iowarden.collectors.kmsg.kernel_line import Line
@@ -172,7 +172,7 @@ def _scsi_device(state: Classifier, text: str) -> Taken:
     return state, None
 
 
-def _sense_key(state: Classifier, line: Line, words: str) -> tuple[Classifier, Found]:
+def _sense_key(state: Classifier, line: Line, words: str) -> tuple[Classifier, KindAndFields]:
     word = words.strip().lower()
     if word in sense.KEYS:
         key: int | None = sense.KEYS.index(word)

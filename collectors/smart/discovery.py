@@ -80,7 +80,7 @@ class ConfiguredDrive:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Discovered:
     """Result of one discovery.
 
     Fields: `problems` are messages for users, a line each; `uncovered` are drives, and volumes
@@ -90,7 +90,7 @@ class Found:
 
     targets: tuple[Target, ...]
     problems: tuple[str, ...] = ()
-    uncovered: tuple[Uncovered, ...] = ()
+    unmonitored: tuple[Uncovered, ...] = ()
     volumes: tuple[Volume, ...] = ()
     configured: tuple[tuple[ConfiguredDrive, Target | None], ...] = ()
 
@@ -99,8 +99,8 @@ def find(
     root: Root,
     topology: Topology,
     configured: Sequence[ConfiguredDrive] = (),
-    before: Found | None = None,
-) -> Found:
+    before: Discovered | None = None,
+) -> Discovered:
     """Return the drives that may exist, with access methods. Several may be the same drive.
 
     `before` is the last result: a controller that does not answer this time keeps the disks that it
@@ -134,7 +134,7 @@ def find(
             ways[_way(target)] = target
     uncovered += no_way + hidden_disks.unasked(root, machine, volumes, tuple(ways.values()))
     known = {target.device for _, target in told if target is not None} - {""}
-    return Found(
+    return Discovered(
         tuple(sorted(ways.values(), key=_order)),
         tuple(dict.fromkeys(machine.problems)),
         tuple(each for each in uncovered if each.device not in known),

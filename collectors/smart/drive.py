@@ -293,7 +293,7 @@ class Disks:
     by_key: Mapping[str, Disk]
     problems: tuple[str, ...] = ()
     """Problems of discovery: 'smartctl --scan' failed, a configured disk that no controller has."""
-    found_seconds: float | None = None
+    discovered_seconds: float | None = None
     """Time of the last discovery."""
     volumes: tuple[str, ...] = ()
     """Block devices that RAID controllers make from disks: no disks themselves."""

@@ -27,8 +27,8 @@ from iowarden.collectors.tool_output.parsed import (
     MAX_OUTPUTS,
     MORE,
     NEXT_JSON,
-    Found,
     Kind,
+    LocatedEvent,
     Parsed,
     UnparsedLine,
 )
@@ -202,7 +202,7 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
     return replace(
         found,
         controllers=_merged((*before, *controllers)),
-        events=(*found.events, *map(Found, events)),
+        events=(*found.events, *map(LocatedEvent, events)),
         outputs=tuple(dict.fromkeys((*found.outputs, *tries.outputs))),
         unparsed=(*found.unparsed, *unread),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from iowarden.collectors.kmsg import kernel_classifier, kernel_events, kernel_line
-from iowarden.collectors.tool_output.parsed import SIGNS, Found, Kind, Parsed, UnparsedLine
+from iowarden.collectors.tool_output.parsed import SIGNS, Kind, LocatedEvent, Parsed, UnparsedLine
 
 MAX_UNPARSED = 1000
 """Maximum unparsed lines that are listed."""
@@ -22,7 +22,7 @@ _TROUBLE = re.compile(
 def parse_kernel_log(text: str) -> Parsed:
     """Parse the storage events in lines of the kernel log."""
     state = kernel_classifier.Classifier()
-    events: list[Found] = []
+    events: list[LocatedEvent] = []
     unread: list[UnparsedLine] = []
     held_at = others = count = 0
     asked = False
@@ -44,12 +44,12 @@ def parse_kernel_log(text: str) -> Parsed:
                     UnparsedLine("no known event matches this line", line.text, line.sequence)
                 )
         events += [
-            Found(each, held_at if any(each is one for one in before) else line.sequence)
+            LocatedEvent(each, held_at if any(each is one for one in before) else line.sequence)
             for each in told
         ]
         if state.pending_sense is not before:
             held_at, asked = line.sequence, True  # also if the pending line is harmless
-    events += [Found(event, held_at) for event in kernel_events.finish(state)]
+    events += [LocatedEvent(event, held_at) for event in kernel_events.finish(state)]
     known = events or unread or asked or SIGNS[Kind.KERNEL].search(text)
     if not known:
         unread.append(UnparsedLine("no line of it was recognized as a line of the kernel log"))

@@ -60,7 +60,7 @@ class UnparsedLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LocatedEvent:
     """An event and its line, None if not known."""
 
     event: Event
@@ -81,7 +81,7 @@ class Parsed:
     arrays: Mapping[str, mdstat.Array] = field(default_factory=dict)
     drives: tuple[Drive, ...] = ()
     refusals: tuple[smartctl_refusal.Refused, ...] = ()
-    events: tuple[Found, ...] = ()
+    events: tuple[LocatedEvent, ...] = ()
     outputs: tuple[str, ...] = ()
     unparsed: tuple[UnparsedLine, ...] = ()
     lines: int = 0

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.raid.controller import Controller
     from iowarden.collectors.raid.controller import State as ControllerState
     from iowarden.collectors.smart.drive import Drive
-    from iowarden.collectors.tool_output.parsed import Found, Parsed, UnparsedLine
+    from iowarden.collectors.tool_output.parsed import LocatedEvent, Parsed, UnparsedLine
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.events.event_table import Row, Table
     from iowarden.rules.rulefile.rulefile import RuleGroup
@@ -324,7 +324,7 @@ def _alert(alert: Alert, waits: Mapping[str, float], here: facts.Facts) -> Alert
 # --- events
 
 
-def _event(found: Found, table: Table) -> EventLine:
+def _event(found: LocatedEvent, table: Table) -> EventLine:
     event = found.event
     row = table.find(event)
     severity = row.severity_of(event)

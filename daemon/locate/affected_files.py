@@ -88,7 +88,7 @@ class Hit:
     device: str
     start: int
     count: int
-    found: Located | None = None
+    located: Located | None = None
     problem: str = ""
     read_ahead: bool = False
     asked_seconds: float = 0.0
@@ -101,9 +101,9 @@ class Hit:
     @property
     def answers(self) -> list[Answer]:
         """The owners of the unreadable sectors."""
-        if self.found is None:
+        if self.located is None:
             return []
-        return narrowed(self.found.answers, self.start, self.end)
+        return narrowed(self.located.answers, self.start, self.end)
 
     @property
     def certain(self) -> bool:
@@ -122,7 +122,7 @@ class Hit:
 
     def goes_on(self, other: Hit) -> bool:
         """Whether both are results of the same query, so that they can be merged."""
-        same = self.found is not None and self.found == other.found
+        same = self.located is not None and self.located == other.located
         return same and self.read_ahead == other.read_ahead
 
     def of(self, question: Wanted) -> bool:
@@ -130,8 +130,8 @@ class Hit:
         mine = self.subject == question.subject and self.device == question.device
         first, end = (
             (self.start, self.end)
-            if self.found is None
-            else (self.found.start, self.found.start + self.found.count)
+            if self.located is None
+            else (self.located.start, self.located.start + self.located.count)
         )
         return mine and first <= question.start and question.end <= end
 
@@ -231,7 +231,7 @@ class FilesHit:
     @property
     def kept(self) -> tuple[Hit, ...]:
         """The results to store across a restart."""
-        found = [hit for hits in self._hits.values() for hit in hits if hit.found is not None]
+        found = [hit for hits in self._hits.values() for hit in hits if hit.located is not None]
         return tuple(found[-MAX_WRITTEN:])
 
     def restore(self, kept: Iterable[Hit]) -> None:
@@ -255,7 +255,7 @@ class FilesHit:
                 self._running = True
         if last is None:
             threading.Thread(target=self._work, name="locate", daemon=True).start()
-        elif last.found is not None:
+        elif last.located is not None:
             hit = self._again(question, last)
             own = self._hits.get(question.subject, ())
             if any(hit.goes_on(h) and _within(question, h) for h in own):
@@ -289,13 +289,13 @@ class FilesHit:
                     return
                 question = self._waiting[0]
                 last = self._last(question)
-            if last is None or last.found is None:
+            if last is None or last.located is None:
                 hit = self._answer(question)
             else:  # another query has answered it meanwhile
                 hit = self._again(question, last)
             with self._lock:
                 self._waiting.popleft()
-                if last is None or last.found is None:
+                if last is None or last.located is None:
                     self._answered.append(hit)
             self._post(hit)
 
@@ -368,16 +368,16 @@ def advice(hits: Iterable[Hit]) -> tuple[str, ...]:
     """Return the steps to take for each result, without duplicates."""
     found: dict[str, None] = {}
     for hit in hits:
-        if hit.found is None or not hit.certain:
+        if hit.located is None or not hit.certain:
             continue
         if not hit.sure:
-            step = unreadable(hit.device, hit.start, hit.end, hit.found.sector_bytes)
+            step = unreadable(hit.device, hit.start, hit.end, hit.located.sector_bytes)
             text = f"{hit.device} {_place(hit.start, hit.end - 1)}: {step.text}"
             found[f"{text}\n    {step.command}"] = None
             continue
         (answer,) = hit.answers
         lines = [f"{hit.device} {_place(answer.start, answer.end - 1)}: {sentence(answer)}"]
-        for each in steps(answer, hit.found.disk, hit.found.sector_bytes):
+        for each in steps(answer, hit.located.disk, hit.located.sector_bytes):
             lines.append(f"  {each.text}")
             lines += [f"    destroys: {each.destroys}"] if each.destroys else []
             lines += [f"    {each.command}"] if each.command else []
@@ -420,7 +420,7 @@ def _spared(answer: Answer) -> str:
 
 
 def _lines(hit: Hit) -> Iterator[str]:
-    if hit.found is None:
+    if hit.located is None:
         yield f"{hit.device} sector {hit.start}: affected file unknown: {hit.problem}"
         return
     answers = hit.answers

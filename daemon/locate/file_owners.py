@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.filesystem.ext4_owner import Inode, Superblock
     from iowarden.collectors.filesystem.mountinfo import Mount
-    from iowarden.collectors.filesystem.xfs_owner import Found
+    from iowarden.collectors.filesystem.xfs_owner import FoundInode
     from iowarden.collectors.machine import Root
     from iowarden.daemon.locate.extents import Spot
     from iowarden.rules.topology.file_location import Answer
@@ -239,7 +239,7 @@ class Xfs:
     left: Callable[[], float]
     spot: Spot
     mounts: Sequence[Mount]
-    found: dict[int, Found | str | None] = field(default_factory=dict)
+    inodes: dict[int, FoundInode | str | None] = field(default_factory=dict)
 
     def answers(self) -> Iterator[Answer]:
         """Yield the owners of the sectors. Errors: AbsentError, ReadError, ParseError."""
@@ -289,12 +289,12 @@ class Xfs:
         self, part: Spot, extent: xfs_owner.Extent, inode: int, *, shared: bool
     ) -> Answer:
         point = self.mounts[0].mount_point
-        if inode not in self.found:
+        if inode not in self.inodes:
             try:
-                self.found[inode] = xfs_owner.read_found(self.root, point, inode, self.left())
+                self.inodes[inode] = xfs_owner.read_inode(self.root, point, inode, self.left())
             except FAILED as error:
-                self.found[inode] = str(error)
-        found = self.found[inode]
+                self.inodes[inode] = str(error)
+        found = self.inodes[inode]
         known = None if isinstance(found, str) else found
         path = "" if known is None else known.path
         name = path or f"inode {inode}"

@@ -13,14 +13,14 @@ from iowarden.collectors.machine import PROBE, Root
 from iowarden.collectors.model import AbsentError, ReadError, trace
 from iowarden.collectors.raid.areca import areca_smart
 from iowarden.collectors.smart import smartctl_runner
-from iowarden.collectors.smart.discovery import ConfiguredDrive, Found
+from iowarden.collectors.smart.discovery import ConfiguredDrive, Discovered
 from iowarden.collectors.smart.drive import Cover
 
 if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import Target
     from iowarden.collectors.smart.smartctl_runner import Answer
 
-Find = Callable[[Root, Topology, Sequence[ConfiguredDrive]], Found]
+Find = Callable[[Root, Topology, Sequence[ConfiguredDrive]], Discovered]
 
 FIND_SECONDS = 600.0
 RETRY_INTERVAL_SECONDS = 60.0
@@ -37,7 +37,7 @@ _HANGS_SECONDS = 120.0
 class Looked:
     """The result of one discovery; `seen` is what it read, for a recorder."""
 
-    found: Found | None = None
+    discovered: Discovered | None = None
     topology: Topology | None = None
     problem: str = ""
     unusable: Answer | None = None
@@ -103,9 +103,9 @@ class Discovery:
         self._only_program = looked.unusable is not None
         if looked.unusable is not None:
             self._due = min(self._due, now + RETRY_INTERVAL_SECONDS)
-        if looked.found is None:
-            self.looked = replace(looked, found=before.found, topology=before.topology)
-        elif looked.found is before.found:
+        if looked.discovered is None:
+            self.looked = replace(looked, discovered=before.discovered, topology=before.topology)
+        elif looked.discovered is before.discovered:
             return False
         self.seconds = now
         return True
@@ -164,7 +164,7 @@ def look(
         if unusable is not None:
             name, text = unusable.text
             seen[name] = text
-            if former is not None and former.found is not None:
+            if former is not None and former.discovered is not None:
                 return replace(former, unusable=unusable, seen={**former.seen, **seen})
         topology = block_devices.read_block(root)
         return Looked(find(root, topology, drives), topology, "", unusable, seen)

@@ -43,20 +43,20 @@ class Lanes:
     ) -> None:
         """Apply the drives of a discovery; those already known keep their state."""
         looked = discovery.looked
-        if looked.found is None:
+        if looked.discovered is None:
             return
         before, self.methods = self.methods, {}
-        for target in looked.found.targets:
+        for target in looked.discovered.targets:
             known = before.get(target)
             diskseq = next(iter(discovery.listed.get(diskseq_path(target.device), ())), "")
             if known is None or (known.diskseq != diskseq and not known.busy):
                 known = smart_schedule.new(target, looked.topology, diskseq, options)
             self.methods[target] = known
-        for each in looked.found.uncovered:
+        for each in looked.discovered.unmonitored:
             fixed = smart_schedule.uncovered(each, looked.topology, options)
             self.methods.setdefault(fixed.target, fixed)
-        hides = {_controller(t) for t in looked.found.targets if t.behind_raid()}
-        controllers = map(_controller, looked.found.targets)
+        hides = {_controller(t) for t in looked.discovered.targets if t.behind_raid()}
+        controllers = map(_controller, looked.discovered.targets)
         self._lanes = {each: 1 if each in hides else DIRECT_LANES for each in controllers}
         new = [
             method

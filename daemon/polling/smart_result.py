@@ -10,7 +10,7 @@ from iowarden.collectors.smart.drive import Cover, Disk, Disks, Polled, Target
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from iowarden.collectors.smart.discovery import Found
+    from iowarden.collectors.smart.discovery import Discovered
     from iowarden.daemon.polling.smart_discovery import Discovery
     from iowarden.daemon.polling.smart_schedule import AccessMethod
 
@@ -33,15 +33,15 @@ def disks(
     volumes: tuple[str, ...] = ()
     if discovery.hangs:
         problems += ("drive discovery hangs; new drives are not detected",)
-    if looked.found is not None:
-        problems += (*looked.found.problems, *_others_in_place(looked.found, methods))
-        merged = {**_missing(looked.found, methods, period_seconds), **merged}
-        volumes = tuple(volume.device for volume in looked.found.volumes)
+    if looked.discovered is not None:
+        problems += (*looked.discovered.problems, *_others_in_place(looked.discovered, methods))
+        merged = {**_missing(looked.discovered, methods, period_seconds), **merged}
+        volumes = tuple(volume.device for volume in looked.discovered.volumes)
     by_key = {key: before[key] if before.get(key) == disk else disk for key, disk in merged.items()}
     return Disks(by_key, problems, discovery.seconds, volumes)
 
 
-def _others_in_place(found: Found, methods: Methods) -> Iterator[str]:
+def _others_in_place(found: Discovered, methods: Methods) -> Iterator[str]:
     """Yield an error for each configured drive that was replaced by a different one."""
     for drive, target in found.configured:
         method = None if target is None else methods.get(target)
@@ -53,7 +53,7 @@ def _others_in_place(found: Found, methods: Methods) -> Iterator[str]:
             )
 
 
-def _missing(found: Found, methods: Methods, period_seconds: float) -> dict[str, Disk]:
+def _missing(found: Discovered, methods: Methods, period_seconds: float) -> dict[str, Disk]:
     """Return the configured drives that nothing reports, by their key."""
     serials = {identity.serial_number(method.known.serial) for method in methods.values()}
     asked = all(method.polled.cover is not Cover.NOT_POLLED_YET for method in methods.values())

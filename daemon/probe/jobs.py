@@ -110,7 +110,7 @@ class Jobs:
         """Return the allowed programs by name, with their path; `anew`: search for them again."""
         if anew:
             self._programs = self._find()
-        return self._programs.found()
+        return self._programs.installed()
 
     def all(self) -> tuple[Job, ...]:
         """Return the waiting requests, then the running ones."""

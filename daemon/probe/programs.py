@@ -82,7 +82,7 @@ class Programs:
         """
         self._root = root.rstrip("/")
         self._owners = frozenset({0, owner_uid})
-        self._found: dict[str, str] = {}
+        self._installed: dict[str, str] = {}
         self._identities: dict[str, tuple[int, ...]] = {}
         self._problems: dict[str, str] = {}
         self._changes: list[str] = []
@@ -90,9 +90,9 @@ class Programs:
             self._look(name)
         self._changes.clear()
 
-    def found(self) -> dict[str, str]:
+    def installed(self) -> dict[str, str]:
         """Return the programs that may be run, by name, with their path."""
-        return dict(self._found)
+        return dict(self._installed)
 
     def problems(self) -> dict[str, str]:
         """Return why an installed program is not used, by its name."""
@@ -114,7 +114,7 @@ class Programs:
         except ValueError as error:
             raise RefusedError(str(error)) from error
         self._look(given[0])
-        path = self._found.get(given[0])
+        path = self._installed.get(given[0])
         if path is None:
             if problem := self._problems.get(given[0]):
                 raise RefusedError(f"{problem}; not run")
@@ -173,9 +173,9 @@ class Programs:
             except (_UnsafeError, OSError) as error:
                 why = error.strerror if isinstance(error, OSError) else error
                 problem = problem or f"'{place}' is not used: {why}"
-        before = self._found.pop(name, ""), self._identities.pop(name, ())
+        before = self._installed.pop(name, ""), self._identities.pop(name, ())
         if path:
-            self._found[name], self._identities[name] = path, identity
+            self._installed[name], self._identities[name] = path, identity
             if before[0] and before != (path, identity):
                 self._changes.append(f"'{name}' was replaced: '{path}' is used from now on")
         if problem and self._problems.get(name) != problem:

@@ -95,7 +95,7 @@ class SelfTests:
         self._keep = keep
         self._restored = False
         self._due: list[Due] = []
-        self._found: list[Candidate] = []
+        self._candidates: list[Candidate] = []
         self._samples: list[Sample] | None = None
         self._next = float("-inf")
         self._asked: dict[str, float] = {}
@@ -165,7 +165,7 @@ class SelfTests:
         if self._samples is None:
             ahead = self._realtime(now) - now
             self._samples = selftest_schedule.samples(
-                self.runs, self._due, self.groups, self._found, now, ahead_seconds=ahead
+                self.runs, self._due, self.groups, self._candidates, now, ahead_seconds=ahead
             )
         return self._samples
 
@@ -199,7 +199,7 @@ class SelfTests:
 
     def _check(self, disk: str, kind: str, *, force: bool) -> None:
         """Check that a user may start this test. Errors: ValueError."""
-        candidate = next((each for each in self._found if each.disk == disk), None)
+        candidate = next((each for each in self._candidates if each.disk == disk), None)
         known = self._engine.last.smart
         if candidate is None or known is None:
             raise ValueError(f"disk {disk}: smartctl cannot access this disk")
@@ -217,12 +217,12 @@ class SelfTests:
             raise ValueError(
                 f"disk {disk}: a self-test is running; abort it: iowarden selftest abort {disk}"
             )
-        reason = selftest_schedule.in_the_way(candidate, self._found, self.runs)
+        reason = selftest_schedule.in_the_way(candidate, self._candidates, self.runs)
         if reason and not force:
             raise ValueError(f"disk {disk}: {reason}; '--force' starts it anyway")
 
     def _abort(self, disk: str, who: str) -> None:
-        candidate = next((each for each in self._found if each.disk == disk), None)
+        candidate = next((each for each in self._candidates if each.disk == disk), None)
         running = candidate is not None and candidate.running
         if not running and not self._under_way(disk):
             raise ValueError(f"disk {disk}: no self-test is running")
@@ -235,7 +235,7 @@ class SelfTests:
         known = self._engine.last.smart
         runs: list[documents.SelfTestRun] = []
         postponed = {(each.disk, each.kind): each for each in self._due}
-        for candidate in self._found:
+        for candidate in self._candidates:
             disk = candidate.disk
             if wanted not in ("", disk):
                 continue
@@ -307,21 +307,21 @@ class SelfTests:
         self._samples = None
         disks, topology = self._engine.last.smart, self._engine.last.block
         if disks is None:
-            self._found, self._due = [], []
+            self._candidates, self._due = [], []
             return
         arrays = self._engine.last.md or {}
         known = topology if topology is not None else Topology({})
-        self._found = selftest_schedule.candidates(disks, known, arrays, self._busy(now))
+        self._candidates = selftest_schedule.candidates(disks, known, arrays, self._busy(now))
         self._due = []
         realtime = self._realtime(now)
         if not self._restored or not self.groups or realtime < PLAUSIBLE_SECONDS:
             return
-        met = selftest_schedule.meet(self.runs, self.groups, self._found, now)
+        met = selftest_schedule.meet(self.runs, self.groups, self._candidates, now)
         if met is not self.runs:
             self.runs = met
             self._keep()
         self._due = selftest_schedule.plan(
-            self.groups, self._found, self.runs, now, self._zone, ahead_seconds=realtime - now
+            self.groups, self._candidates, self.runs, now, self._zone, ahead_seconds=realtime - now
         )
 
     def _busy(self, now: float) -> dict[str, float] | None:

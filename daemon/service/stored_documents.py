@@ -215,6 +215,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             Hit,
             "subject device start count found problem read_ahead",
             program="at_seconds asked_seconds",
+            attributes={"found": "located"},
         ),
         _record(Located, "device start count answers disk sector_bytes"),
         _record(

@@ -36,7 +36,7 @@ def answer(known: Known) -> documents.Coverage:
         now_seconds=known.realtime(known.now),
         verdict=inventory.verdict(found.values()).value,
         summary=inventory.summary(found.values()),
-        found_seconds=None if disks is None else known.moment(disks.found_seconds),
+        found_seconds=None if disks is None else known.moment(disks.discovered_seconds),
         problems=problems,
         disks=tuple(_line(c, known, alerts) for c in found.values()),
     )

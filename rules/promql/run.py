@@ -42,7 +42,7 @@ class Budget:
 class Run:
     """One evaluation: its store, the times for `@`, and its remaining budget."""
 
-    __slots__ = ("end", "found", "left", "budget_units", "start", "step_seconds", "store")
+    __slots__ = ("end", "selected", "left", "budget_units", "start", "step_seconds", "store")
 
     def __init__(
         self, store: Store, start: float, end: float, step_seconds: float, budget: Budget
@@ -53,7 +53,7 @@ class Run:
         self.end = end
         self.step_seconds = step_seconds
         self.budget_units = self.left = min(MAX_WORK, max(0, budget.left))
-        self.found: dict[int, Found] = {}
+        self.selected: dict[int, NamedSeries] = {}
         """Series by selector, found once for all the steps of a subquery."""
 
     def spend(self, cost: int) -> None:
@@ -80,12 +80,12 @@ class Run:
         self.spend(RELABELLED_COST + len(labels) + characters)
 
 
-Found = list[tuple[str, Series]]
+NamedSeries = list[tuple[str, Series]]
 """Series, each with its name."""
 Vector = list[VectorItem]
 Row = tuple[str, Labels, "array[float]", "array[float]"]
 """Name, labels, timestamps and values of a series in a window."""
 VectorFunction = Callable[[Run, float], Vector]
 ScalarFunction = Callable[[Run, float], float]
-SeriesFunction = Callable[[Run], Found]
+SeriesFunction = Callable[[Run], NamedSeries]
 RowsFunction = Callable[[Run, float], Iterator[Row]]

@@ -11,7 +11,7 @@ from iowarden.rules.promql.regex import compile_anchored
 from iowarden.rules.promql.run import (
     SERIES_COST,
     STATE_COST,
-    Found,
+    NamedSeries,
     Run,
     ScalarFunction,
     SeriesFunction,
@@ -86,8 +86,8 @@ def series_of(node: Selector) -> SeriesFunction:
     if node.name:
         fixed = (node.name,) if name_matches(node.name) else ()
 
-    def find(run: Run) -> Found:
-        found = run.found.get(id(node))
+    def find(run: Run) -> NamedSeries:
+        found = run.selected.get(id(node))
         if found is not None:
             run.spend(len(found) * SERIES_COST)
             return found
@@ -103,7 +103,7 @@ def series_of(node: Selector) -> SeriesFunction:
         for name in names:
             run.spend(store.count(name) * cost)
             found += [(name, series) for series in store.series(name, matches)]
-        run.found[id(node)] = found
+        run.selected[id(node)] = found
         return found
 
     return find

@@ -148,7 +148,7 @@ def look(
     found: dict[str, Covered] = {}
     for key, disk in (disks.by_key if disks is not None else {}).items():
         found[key] = _asked(disk, index, topology, (untrusted or {}).get(key))
-    made = disks is not None and disks.found_seconds is not None
+    made = disks is not None and disks.discovered_seconds is not None
     volumes = disks.volumes if disks is not None else ()
     for name in index.left():
         if name in volumes:

@@ -22,8 +22,8 @@ from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.adaptec.arcconf_arrays import ENTITY, arrays_of, disk_cache_of
 from iowarden.collectors.raid.adaptec.arcconf_disks import DEVICE, devices_of, disks_of, reported
 from iowarden.collectors.raid.adaptec.arcconf_output import (
+    CONTROLLERS_FOUND,
     DEGREES,
-    FOUND,
     Block,
     blocks_of,
     completed,
@@ -112,7 +112,7 @@ def parse_count(text: str) -> int:
     Errors: ParseError.
     """
     plain = completed("GETVERSION", text)
-    found = FOUND.search(plain)
+    found = CONTROLLERS_FOUND.search(plain)
     if found is None:
         raise output.refused("arcconf GETVERSION", "'Controllers found: <n>'", text)
     return int(found[1])

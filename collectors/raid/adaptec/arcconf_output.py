@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 COMPLETED = re.compile(r"^[ \t]*Command completed successfully\.", re.MULTILINE | re.IGNORECASE)
-FOUND = re.compile(r"^[ \t]*Controllers found:? ?(\d{1,3})[ \t]*$", re.MULTILINE | re.IGNORECASE)
+CONTROLLERS_FOUND = re.compile(
+    r"^[ \t]*Controllers found:? ?(\d{1,3})[ \t]*$", re.MULTILINE | re.IGNORECASE
+)
 _RULE = re.compile(r"[-=]{10,}")
 _SECTIONS = {
     "controller information": "controller",

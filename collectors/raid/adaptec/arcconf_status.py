@@ -13,7 +13,7 @@ from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.adaptec.arcconf_arrays import TASK_WORDS
 from iowarden.collectors.raid.adaptec.arcconf_output import (
     COMPLETED,
-    FOUND,
+    CONTROLLERS_FOUND,
     blocks_of,
     completed,
     serial_of,
@@ -169,7 +169,9 @@ def with_errors(found: Controller, log: DeviceLog, config: Config) -> Controller
 
 def _told_else(plain: str) -> bool:
     """Return whether an output has more than the number of controllers and the completion line."""
-    return any(COMPLETED.sub("", FOUND.sub("", line)).strip() for line in plain.splitlines())
+    return any(
+        COMPLETED.sub("", CONTROLLERS_FOUND.sub("", line)).strip() for line in plain.splitlines()
+    )
 
 
 def _xml_entries(plain: str) -> list[dict[str, str]]:

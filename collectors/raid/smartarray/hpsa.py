@@ -45,7 +45,7 @@ _PAUSES_SECONDS = (1.0, 1.0, 1.0)
 def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Backend:
     """Return the backend. `pauses_seconds`: pauses before retries while another program runs."""
 
-    def ask(root: Root, *command: str) -> tuple[ssacli.Found, ...]:
+    def ask(root: Root, *command: str) -> tuple[ssacli.FoundController, ...]:
         for pause in () if root.path else pauses_seconds:
             try:
                 return _ask(root, *command)
@@ -100,7 +100,10 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Backend:
 
 
 def _completed(
-    root: Root, found: Controller, index: int, listed: Callable[[], tuple[ssacli.Found, ...]]
+    root: Root,
+    found: Controller,
+    index: int,
+    listed: Callable[[], tuple[ssacli.FoundController, ...]],
 ) -> Controller:
     """Return a controller with more data from its short list. Errors: DeadlineError, StuckError."""
     try:
@@ -118,10 +121,10 @@ def _hiding(root: Root, hosts: Sequence[str]) -> list[str]:
     return pci_hosts.hiding(root, _own(root, hosts), _DRIVERS)
 
 
-def _ask(root: Root, *command: str) -> tuple[ssacli.Found, ...]:
+def _ask(root: Root, *command: str) -> tuple[ssacli.FoundController, ...]:
     """Run the installed program of the vendor. Errors: AbsentError, ReadError, ParseError."""
 
-    def told(program: str) -> tuple[ssacli.Found, ...]:
+    def told(program: str) -> tuple[ssacli.FoundController, ...]:
         text = run_program(root, _SECONDS, program, *command)
         return tuple(
             replace(each, controller=replace(each.controller, program=program))

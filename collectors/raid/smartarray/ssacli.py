@@ -174,14 +174,14 @@ class _Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundController:
     """A controller, and its PCI address as in sysfs, '' if not reported."""
 
     controller: Controller
     pci_address: str = ""
 
 
-def parse_controllers(text: str) -> tuple[Found, ...]:
+def parse_controllers(text: str) -> tuple[FoundController, ...]:
     """Parse the controllers of '[ctrl ...] show' with 'config', 'config detail', 'status'.
 
     Also of 'ld all show', 'pd all show' and 'pd all show detail', which have a part of it. Repeated
@@ -214,7 +214,7 @@ def parse_controllers(text: str) -> tuple[Found, ...]:
     for card in cards:
         card.read_errors += errors
     cards[-1].read_errors += output.torn("ssacli", plain)
-    return tuple(Found(_controller(card), _pci_address(card)) for card in cards)
+    return tuple(FoundController(_controller(card), _pci_address(card)) for card in cards)
 
 
 def completed(found: Controller, listed: Controller) -> Controller:

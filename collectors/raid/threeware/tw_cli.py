@@ -153,7 +153,7 @@ def listed_battery(told: Listed) -> tuple[Battery, ...]:
 
 
 @dataclass(slots=True)
-class _Found:
+class _Tables:
     """The tables of one output, by name: a table may occur twice."""
 
     pairs: dict[str, str] = field(default_factory=dict)
@@ -177,7 +177,7 @@ def parse_controller(text: str, name: str) -> Controller:
     are `unread`.
     Errors: ParseError, for an output without such a table.
     """
-    found = _Found()
+    found = _Tables()
     table: tuple[str, list[str]] | None = None
     after_blank = False
     for line in _lines("show", text):
@@ -301,7 +301,7 @@ def _heading(words: list[str]) -> str:
     return ""
 
 
-def _unit(found: _Found, header: list[str], words: list[str]) -> None:
+def _unit(found: _Tables, header: list[str], words: list[str]) -> None:
     if _SUB_UNIT.fullmatch(words[0]):
         return
     if len(words) < len(header):
@@ -343,7 +343,7 @@ def _state(word: str, meanings: dict[str, Health], *done: str) -> State:
     return State(health, output.printable(word), output.ratio(next(filter(None, ratios), None)))
 
 
-def _port(found: _Found, header: list[str], words: list[str]) -> None:
+def _port(found: _Tables, header: list[str], words: list[str]) -> None:
     line = " ".join(words)
     virtual = header[0] == "VPort"
     cells = (_VIRTUAL_PORT if virtual else _PORT).fullmatch(line)
@@ -373,7 +373,7 @@ def _port(found: _Found, header: list[str], words: list[str]) -> None:
     found.ports[cells["port"]] = replace(port, state=states.worse(before.state, port.state))
 
 
-def _battery(found: _Found, header: list[str], words: list[str]) -> None:
+def _battery(found: _Tables, header: list[str], words: list[str]) -> None:
     if len(words) < len(header):
         raise output.refused("tw_cli show", " ".join(header), " ".join(words))
     cells = dict(zip(header, words, strict=False))
@@ -389,7 +389,7 @@ def _battery(found: _Found, header: list[str], words: list[str]) -> None:
     )
 
 
-def _part(found: _Found, header: list[str], words: list[str]) -> None:
+def _part(found: _Tables, header: list[str], words: list[str]) -> None:
     cells = dict(zip(header, words, strict=False))
     state = _state(cells.get("Status", ""), _PART_WORDS)
     if whole := re.fullmatch(r"/c\d{1,2}/(e\d{1,3})", words[0], re.ASCII):
@@ -405,7 +405,7 @@ def _part(found: _Found, header: list[str], words: list[str]) -> None:
     )
 
 
-_ROWS: dict[str, Callable[[_Found, list[str], list[str]], None]] = {
+_ROWS: dict[str, Callable[[_Tables, list[str], list[str]], None]] = {
     "unit": _unit,
     "port": _port,
     "vport": _port,

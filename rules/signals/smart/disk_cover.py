@@ -81,7 +81,7 @@ def step(state: State, view: View) -> tuple[State, list[Sample] | None]:
     if not _same(inputs, state.inputs):
         covered = inventory.look(disks, topology, slots, state.seen, untrusted)
     here = state.here | {key for key, c in covered.items() if c.leaves}
-    made = disks is not None and disks.found_seconds is not None
+    made = disks is not None and disks.discovered_seconds is not None
     trouble = bool(disks is not None and disks.problems)
     seen = {
         key: known

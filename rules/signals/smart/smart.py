@@ -47,7 +47,9 @@ _NAMES = {
 """smartmontools' default names of attributes, because its database may rename one at any time."""
 _UNREADABLE = "unreadable"
 _UNCORRECTED = "uncorrected_"
-_FOUND = frozenset({"5", "10", "187", "197", "198", "199", "grown_defects", "media_errors"})
+_BASELINE_ATTRIBUTES = frozenset(
+    {"5", "10", "187", "197", "198", "199", "grown_defects", "media_errors"}
+)
 _GROWN = frozenset({"5"})
 
 COUNT_FAMILIES = (
@@ -391,7 +393,9 @@ class _Look:
         elif level > counted.first:
             if name in _GROWN:
                 yield "iowarden_smart_grown_count", labels, level
-        elif level == counted.first and (name in _FOUND or name.startswith(_UNCORRECTED)):
+        elif level == counted.first and (
+            name in _BASELINE_ATTRIBUTES or name.startswith(_UNCORRECTED)
+        ):
             yield "iowarden_smart_found", labels, level
         growth = counted.growth(now)
         if growth > 0:

@@ -141,10 +141,10 @@ def test_the_owner_of_sectors_is_an_inode_or_a_word() -> None:
 def test_find_ends_a_name_with_what_no_name_has() -> None:
     """A name may contain a line feed and a colon; find's error messages follow it."""
     text = "f:300000:/srv/a:b\nc\0find: '/srv/x': Permission denied\n"
-    assert xfs_owner.parse_found(text) == xfs_owner.Found("f", 300000, "/srv/a:b\nc")
-    assert xfs_owner.parse_found("find: '/srv/x': Permission denied\n") is None
+    assert xfs_owner.parse_inode(text) == xfs_owner.FoundInode("f", 300000, "/srv/a:b\nc")
+    assert xfs_owner.parse_inode("find: '/srv/x': Permission denied\n") is None
     with pytest.raises(ParseError, match="expected '<type>:<size>:<path>'"):
-        xfs_owner.parse_found("/srv/a\0")
+        xfs_owner.parse_inode("/srv/a\0")
 
 
 def test_a_table_names_its_devices_and_no_key() -> None:
@@ -177,7 +177,7 @@ def test_a_table_is_asked_for_by_the_number_of_its_device(machine: MachineMaker)
         ext4_owner.parse_names,
         ext4_owner.parse_inode,
         xfs_owner.parse_fsmap,
-        xfs_owner.parse_found,
+        xfs_owner.parse_inode,
         dm_table.parse_dm_table,
     ],
 )

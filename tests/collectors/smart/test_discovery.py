@@ -10,7 +10,7 @@ from support.attached import Files, cciss, disk, host, node, said, scan, udev
 from support.recordings import corpus
 
 from iowarden.collectors.block.block_devices import read_block
-from iowarden.collectors.smart.discovery import ConfiguredDrive, Found, find, parse_configured
+from iowarden.collectors.smart.discovery import ConfiguredDrive, Discovered, find, parse_configured
 from iowarden.collectors.smart.drive import Cover
 from iowarden.daemon.probe import allowed
 
@@ -21,8 +21,8 @@ NO_SCSI: Files = {"/sys/block": None}
 
 
 def found(
-    machine: MachineMaker, files: Files, *drives: ConfiguredDrive, before: Found | None = None
-) -> Found:
+    machine: MachineMaker, files: Files, *drives: ConfiguredDrive, before: Discovered | None = None
+) -> Discovered:
     """Return the result for a machine; the probe must accept every access method."""
     root = machine(NO_SCSI | files)
     topology = read_block(root)
@@ -31,7 +31,7 @@ def found(
         kind = ("-d", target.kind) if target.kind else ()
         assert allowed.match(("smartctl", "-i", *kind, target.path)).device == target.path
     sorted_out = {target.device for target in result.targets}
-    sorted_out |= {each.device for each in (*result.uncovered, *result.volumes)}
+    sorted_out |= {each.device for each in (*result.unmonitored, *result.volumes)}
     ignored = {drive.path.removeprefix("/dev/") for drive in drives if drive.ignore}
     for name in topology.leaves:
         other = topology.devices[name].size_bytes == 0 or re.fullmatch(r"nvme\d+n2", name)
@@ -39,7 +39,7 @@ def found(
     return result
 
 
-def ways(result: Found) -> list[str]:
+def ways(result: Discovered) -> list[str]:
     """Return the access methods of all drives, as users would type them."""
     return [str(target) for target in result.targets]
 
@@ -144,7 +144,7 @@ def test_plain_sata_and_nvme(machine: MachineMaker) -> None:
     assert ways(result) == ["/dev/sda -d sat", "/dev/sdb -d sat", "/dev/nvme0 -d nvme"]
     assert [t.device for t in result.targets] == ["sda", "sdb", "nvme0n1"]
     assert [t.controller for t in result.targets] == ["host0", "host1", "/dev/nvme0"]
-    assert (result.problems, result.uncovered, result.volumes) == ((), (), ())
+    assert (result.problems, result.unmonitored, result.volumes) == ((), (), ())
 
 
 def test_no_program_runs_where_the_kernel_tells_all(machine: MachineMaker) -> None:
@@ -203,7 +203,7 @@ def test_members_of_a_volume_of_an_mpt_adapter_are_asked_by_their_generic_device
     result = found(machine, files)
     assert ways(result) == ["/dev/sg1 -d sat", "/dev/sg2 -d scsi"]
     assert [volume.device for volume in result.volumes] == ["sda"]
-    assert result.uncovered == ()
+    assert result.unmonitored == ()
 
 
 def test_hidden_members_without_the_sg_module(machine: MachineMaker) -> None:
@@ -211,8 +211,8 @@ def test_hidden_members_without_the_sg_module(machine: MachineMaker) -> None:
     files = host("host0", "mpt2sas") | disk("0:1:3:0", "sda", "Dell", "Virtual Disk")
     result = found(machine, files)
     assert result.targets == ()
-    assert result.uncovered[0].cover is Cover.NO_PASS_THROUGH
-    assert "load the module 'sg'" in result.uncovered[0].reason
+    assert result.unmonitored[0].cover is Cover.NO_PASS_THROUGH
+    assert "load the module 'sg'" in result.unmonitored[0].reason
 
 
 @pytest.mark.parametrize(
@@ -267,8 +267,8 @@ def test_what_has_no_smart_of_its_own_is_not_asked(
     """Logical units and virtual disks: each with the reason why it has no health data."""
     result = found(machine, files)
     assert result.targets == ()
-    assert [each.cover for each in result.uncovered] == [cover]
-    assert words in result.uncovered[0].reason
+    assert [each.cover for each in result.unmonitored] == [cover]
+    assert words in result.unmonitored[0].reason
 
 
 def test_usb(machine: MachineMaker) -> None:
@@ -284,7 +284,7 @@ def test_usb(machine: MachineMaker) -> None:
     )
     result = found(machine, files)
     assert ways(result) == ["/dev/sdb"]
-    assert [(u.device, u.cover) for u in result.uncovered] == [("sda", Cover.NO_PASS_THROUGH)]
+    assert [(u.device, u.cover) for u in result.unmonitored] == [("sda", Cover.NO_PASS_THROUGH)]
 
 
 # What is behind controllers
@@ -306,7 +306,7 @@ def test_megaraid_with_one_disk_twice(machine: MachineMaker) -> None:
         ("host7", "megaraid_sas", "scan")
     }
     assert [v.device for v in result.volumes] == ["sde"]
-    assert result.uncovered == ()
+    assert result.unmonitored == ()
 
 
 def test_disks_that_megaraid_does_not_hide(machine: MachineMaker) -> None:
@@ -387,14 +387,14 @@ def test_areca_with_its_program(machine: MachineMaker) -> None:
         ("host3", "arcmsr", "channel 10"),
     }
     assert all(t.behind_raid() for t in result.targets)
-    assert (result.problems, result.uncovered) == ((), ())
+    assert (result.problems, result.unmonitored) == ((), ())
 
 
 def test_areca_without_its_program(machine: MachineMaker) -> None:
     """Empty channels are not polled; the reason has the lines to configure."""
     result = found(machine, ARECA)
     assert result.targets == ()
-    (uncovered,) = result.uncovered
+    (uncovered,) = result.unmonitored
     assert (uncovered.device, uncovered.cover) == ("sda", Cover.NO_PASS_THROUGH)
     assert 'configure each: {path: "0000:03:00.0", type: "areca,1"} ... ' in uncovered.reason
     assert "'areca,8'" in uncovered.reason
@@ -402,14 +402,14 @@ def test_areca_without_its_program(machine: MachineMaker) -> None:
 
 def test_the_lines_that_are_advised_are_taken(machine: MachineMaker) -> None:
     """Copied into the configuration they lead to the disks, for any number of '/dev/sg'."""
-    reason = found(machine, ARECA).uncovered[0].reason
+    reason = found(machine, ARECA).unmonitored[0].reason
     written = re.search(r'{path: "(\S+)", type: "(\S+)"}', reason)
     assert written is not None
     drive = parse_configured({"path": written[1], "type": written[2], "slot": "top"})
     result = found(machine, ARECA, drive)
     assert ways(result) == ["/dev/sg1 -d areca,1"]
     assert (result.targets[0].slot, result.targets[0].origin) == ("top", "configuration")
-    assert (result.problems, result.uncovered) == ((), ())
+    assert (result.problems, result.unmonitored) == ((), ())
 
 
 def test_a_hanging_areca_program_loses_no_disk(machine: MachineMaker) -> None:
@@ -450,7 +450,7 @@ def test_3ware_with_its_program(machine: MachineMaker) -> None:
         ("/dev/twl0 -d 3ware,0", "port 0"),
         ("/dev/twl0 -d 3ware,8", "enclosure 1 slot 4"),
     ]
-    assert [u.what for u in result.uncovered] == ["port 9 of host6"]
+    assert [u.what for u in result.unmonitored] == ["port 9 of host6"]
     assert result.problems == ()
 
 
@@ -489,7 +489,7 @@ def test_smart_array_is_counted(machine: MachineMaker) -> None:
     )
     result = found(machine, files)
     assert ways(result) == [f"/dev/sg0 -d cciss,{number}" for number in (0, 1, 3, 4)]
-    assert (result.problems, result.uncovered) == ((), ())
+    assert (result.problems, result.unmonitored) == ((), ())
     assert [v.device for v in result.volumes] == ["sda"]
 
 
@@ -510,7 +510,7 @@ def test_a_smart_array_as_plain_adapter_is_not_counted(machine: MachineMaker) ->
     )
     result = found(machine, files)
     assert ways(result) == ["/dev/sda -d scsi"]
-    assert (result.problems, result.uncovered) == ((), ())
+    assert (result.problems, result.unmonitored) == ((), ())
 
 
 def test_the_old_driver_cciss(machine: MachineMaker) -> None:
@@ -534,14 +534,14 @@ AACRAID = (
 
 def test_aacraid_is_not_asked_by_itself(machine: MachineMaker) -> None:
     """Each query leaks kernel memory: only configured drives are polled, with minimal queries."""
-    (uncovered,) = found(machine, AACRAID).uncovered
+    (uncovered,) = found(machine, AACRAID).unmonitored
     assert 'type: "aacraid,1,CHANNEL,DEVICE"' in uncovered.reason
     assert "220504" in uncovered.reason
     result = found(machine, AACRAID, ConfiguredDrive("0000:07:00.0", "aacraid,0,0,2"))
     # The host was number 0 when that was written.
     assert ways(result) == ["/dev/sg1 -d aacraid,1,0,2"]
     assert result.targets[0].profile == "minimal"
-    assert result.uncovered == ()
+    assert result.unmonitored == ()
 
 
 def test_disks_that_aacraid_exposes(machine: MachineMaker) -> None:
@@ -553,20 +553,20 @@ def test_disks_that_aacraid_exposes(machine: MachineMaker) -> None:
     )
     result = found(machine, files)
     assert ways(result) == ["/dev/sdb -d sat", "/dev/sg3 -d scsi"]
-    assert result.uncovered == ()
+    assert result.unmonitored == ()
 
 
 def test_a_controller_that_shows_nothing_is_told(machine: MachineMaker) -> None:
     """An Areca controller before its first volume: there are disks, and none is polled."""
     files = {path: text for path, text in ARECA.items() if "sda" not in path}
-    assert [u.what for u in found(machine, files).uncovered] == ["disks of host3"]
+    assert [u.what for u in found(machine, files).unmonitored] == ["disks of host3"]
 
 
 @pytest.mark.parametrize("driver", ["stex", "ips", "megaraid_mbox"])
 def test_a_controller_without_a_way(machine: MachineMaker, driver: str) -> None:
     """smartctl cannot read these disks, and reports nothing; the reason does."""
     files = host("host0", driver) | disk("0:0:0:0", "sda", "Promise", "VTrak")
-    (uncovered,) = found(machine, files).uncovered
+    (uncovered,) = found(machine, files).unmonitored
     assert (uncovered.cover, uncovered.device) == (Cover.NO_PASS_THROUGH, "sda")
     assert f"('{driver}') hides its disks: smartctl cannot reach them" in uncovered.reason
 
@@ -574,7 +574,7 @@ def test_a_controller_without_a_way(machine: MachineMaker, driver: str) -> None:
 def test_a_volume_of_an_adapter_without_a_name(machine: MachineMaker) -> None:
     """The kernel prints '(null)' for a driver without a name: it is unknown."""
     files = host("host0", "(null)") | disk("0:0:0:0", "sda", "BROADCOM", "MR9660-16i")
-    (uncovered,) = found(machine, files).uncovered
+    (uncovered,) = found(machine, files).unmonitored
     assert "('unknown driver') hides its disks" in uncovered.reason
 
 
@@ -626,7 +626,7 @@ def test_a_captured_storage_array(machine: MachineMaker) -> None:
     files = host("host0", "mpt2sas") | listed_by_lsscsi("lsscsi.pavo2")
     result = found(machine, files)
     assert result.targets == ()
-    assert {u.device: u.cover for u in result.uncovered} == dict.fromkeys(
+    assert {u.device: u.cover for u in result.unmonitored} == dict.fromkeys(
         ("sda", "sdb", "sdc", "sdd"), Cover.LUN
     )
 
@@ -685,7 +685,7 @@ def test_what_is_ignored_nobody_misses(machine: MachineMaker) -> None:
     ignored = [ConfiguredDrive(f"/dev/{name}", ignore=True) for name in names]
     result = found(machine, files, *ignored)
     assert ways(result) == ["/dev/sdb -d sat"]
-    assert (result.uncovered, result.problems) == ((), ())
+    assert (result.unmonitored, result.problems) == ((), ())
 
 
 def test_a_logical_unit_that_is_configured_is_asked(machine: MachineMaker) -> None:
@@ -697,7 +697,7 @@ def test_a_logical_unit_that_is_configured_is_asked(machine: MachineMaker) -> No
     )
     result = found(machine, files, ConfiguredDrive("/dev/sda"))
     assert ways(result) == ["/dev/sda -d scsi"]
-    assert result.uncovered == ()
+    assert result.unmonitored == ()
 
 
 @pytest.mark.parametrize(

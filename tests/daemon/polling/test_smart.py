@@ -10,7 +10,7 @@ import pytest
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import AbsentError
 from iowarden.collectors.smart import smartctl_runner
-from iowarden.collectors.smart.discovery import Found
+from iowarden.collectors.smart.discovery import Discovered
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Target
 from iowarden.collectors.smart.options import Options
 from iowarden.daemon.polling import smart
@@ -50,7 +50,7 @@ class Played:
         self.targets: tuple[Target, ...] = (SDA,)
         self.root: Root = machine({"/sys/block/sda/diskseq": "9\n", "/.probe": None})
         self.poller = smart.SmartPoller(
-            options or Options(), lambda: self.now, lambda *_: Found(self.targets)
+            options or Options(), lambda: self.now, lambda *_: Discovered(self.targets)
         )
 
     def later(self, seconds: float, files: dict[str, str | None] | None = None) -> Disks:

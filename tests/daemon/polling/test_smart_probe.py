@@ -16,7 +16,7 @@ from support.recordings import write_tree
 
 from iowarden.collectors.machine import Root, probe_path
 from iowarden.collectors.smart import smart_series, smartctl_exporter, smartctl_runner
-from iowarden.collectors.smart.discovery import ConfiguredDrive, Found, Uncovered
+from iowarden.collectors.smart.discovery import ConfiguredDrive, Discovered, Uncovered
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Target
 from iowarden.collectors.smart.options import Options
 from iowarden.daemon.polling import smart, smart_discovery, smart_schedule
@@ -93,7 +93,9 @@ class Bench:
         return smart.SmartPoller(
             options or Options(),
             lambda: self.now,
-            lambda *_: Found(self.targets, uncovered=self.uncovered, configured=self.configured),
+            lambda *_: Discovered(
+                self.targets, unmonitored=self.uncovered, configured=self.configured
+            ),
         )
 
     def behind(self, host: int, *numbers: int) -> None:
@@ -550,7 +552,7 @@ def test_who_records_is_told_no_more_than_agreed(bench: Bench) -> None:
     poller = smart.SmartPoller(
         Options(),
         lambda: bench.now,
-        lambda *_: Found(bench.targets),
+        lambda *_: Discovered(bench.targets),
         most_told_bytes=400,
     )
     bench.look(poller)
@@ -606,9 +608,9 @@ def test_without_smartctl_drives_are_not_looked_for_each_minute(bench: Bench) ->
     bench.program.unlink()
     looks: list[float] = []
 
-    def find(*_: object) -> Found:
+    def find(*_: object) -> Discovered:
         looks.append(bench.now)
-        return Found(bench.targets)
+        return Discovered(bench.targets)
 
     bench.start()
     poller = smart.SmartPoller(Options(), lambda: bench.now, find)

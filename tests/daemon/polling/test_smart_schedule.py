@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iowarden.collectors.smart.discovery import Found
+from iowarden.collectors.smart.discovery import Discovered
 from iowarden.collectors.smart.drive import Cover, Drive, Protocol, Target
 from iowarden.collectors.smart.options import Options
 from iowarden.collectors.smart.smartctl_runner import Answer
@@ -28,7 +28,7 @@ def method(target: Target = SDA) -> AccessMethod:
 def lanes(*targets: Target) -> tuple[Lanes, Looked]:
     """Return the drives of a first discovery, none polled yet."""
     discovery, found = Discovery(), Lanes()
-    discovery.end(Looked(Found(targets)), 0.0)
+    discovery.end(Looked(Discovered(targets)), 0.0)
     found.take_over(discovery, 0.0, OPTIONS, program_came_or_went=False)
     return found, discovery.looked
 
@@ -121,12 +121,12 @@ def test_drives_are_looked_for_when_something_came_or_went_and_each_ten_minutes(
     discovery = Discovery()
     assert discovery.begin(0.0)
     assert not discovery.begin(0.0)
-    discovery.end(Looked(Found((SDA,))), 1.0)
+    discovery.end(Looked(Discovered((SDA,))), 1.0)
     assert not discovery.begin(599.0)
     discovery.notice({"/sys/block": ("sda", "sdb")}, 599.0)
     assert discovery.begin(599.0)
     missing = Answer(Cover.NO_SMARTCTL, "not installed", ran=False)
-    discovery.end(Looked(Found((SDA,)), unusable=missing), 600.0)
+    discovery.end(Looked(Discovered((SDA,)), unusable=missing), 600.0)
     assert not discovery.begin(600.0 + smart_discovery.RETRY_INTERVAL_SECONDS - 1)
     assert discovery.begin(600.0 + smart_discovery.RETRY_INTERVAL_SECONDS)
     assert discovery.former(660.0) is discovery.looked
@@ -135,9 +135,9 @@ def test_drives_are_looked_for_when_something_came_or_went_and_each_ten_minutes(
 def test_a_look_that_fails_keeps_the_drives_of_the_last_one() -> None:
     """The drives stay known; why there is no new list is reported as a problem."""
     discovery = Discovery()
-    discovery.end(Looked(Found((SDA,))), 0.0)
+    discovery.end(Looked(Discovered((SDA,))), 0.0)
     discovery.end(Looked(problem="no '/sys/block'"), 600.0)
-    assert discovery.looked.found == Found((SDA,))
+    assert discovery.looked.discovered == Discovered((SDA,))
     assert discovery.looked.problem
 
 
@@ -149,5 +149,5 @@ def test_that_a_look_hangs_is_found_once() -> None:
     assert discovery.begins_to_hang(121.0)
     assert not discovery.begins_to_hang(122.0)
     assert discovery.hangs
-    discovery.end(Looked(Found(())), 200.0)
+    discovery.end(Looked(Discovered(())), 200.0)
     assert not discovery.hangs

@@ -493,8 +493,8 @@ def machine(tmp_path: Path) -> FakeMachine:
 def test_programs_are_found_at_their_places_and_started_as_asked(machine: FakeMachine) -> None:
     """'storcli64' is where its vendor installs it; the command has its path and all arguments."""
     programs = machine.programs()
-    assert programs.found()["storcli64"] == "/opt/MegaRAID/storcli/storcli64"
-    assert "ssacli" not in programs.found()
+    assert programs.installed()["storcli64"] == "/opt/MegaRAID/storcli/storcli64"
+    assert "ssacli" not in programs.installed()
     assert programs.problems() == {}
     machine.disk("sda", "0:0:0:0")
     command = programs.resolve(["smartctl", "--json=c", "-a", "/dev/sda"])
@@ -526,7 +526,7 @@ def test_the_environment_decides_nothing(
     """A PATH with another mdadm in front is ignored."""
     machine.program("/tmp/mdadm")
     monkeypatch.setenv("PATH", str(machine.root / "tmp"))
-    assert machine.programs().found()["mdadm"] == "/usr/sbin/mdadm"
+    assert machine.programs().installed()["mdadm"] == "/usr/sbin/mdadm"
 
 
 def writable_by_group(machine: FakeMachine) -> None:
@@ -603,7 +603,7 @@ def test_a_program_that_others_may_change_is_refused(
         assert not isinstance(refusal.value, NotInstalledError)
     assert len(programs.changes()) == 1
     assert programs.changes() == []
-    assert "smartctl" not in programs.found()
+    assert "smartctl" not in programs.installed()
     again = machine.programs()
     assert "smartctl" in again.problems()
     assert again.changes() == []
@@ -622,7 +622,7 @@ def test_a_safe_program_behind_an_unsafe_one_is_taken(machine: FakeMachine) -> N
     (machine.root / "opt/MegaRAID").chmod(0o777)
     machine.program("/usr/local/sbin/storcli64")
     programs = machine.programs()
-    assert programs.found()["storcli64"] == "/usr/local/sbin/storcli64"
+    assert programs.installed()["storcli64"] == "/usr/local/sbin/storcli64"
     assert "'/opt/MegaRAID'" in programs.problems()["storcli64"]
 
 

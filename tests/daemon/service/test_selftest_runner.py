@@ -21,7 +21,7 @@ from iowarden.collectors.block.diskstats import BlockIo
 from iowarden.collectors.machine import Root
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.smart import selftest
-from iowarden.collectors.smart.discovery import Found
+from iowarden.collectors.smart.discovery import Discovered
 from iowarden.collectors.smart.drive import Target
 from iowarden.collectors.smart.options import Options
 from iowarden.collectors.smart.selftest import Said
@@ -123,7 +123,7 @@ class FakeMachine:
             Target(f"/dev/bus/{host}", f"megaraid,{n}", "", f"host{host}", "megaraid_sas")
             for n, host in enumerate((0, 0, 1))
         )
-        self.poller = smart.SmartPoller(Options(), lambda: self.now, lambda *_: Found(targets))
+        self.poller = smart.SmartPoller(Options(), lambda: self.now, lambda *_: Discovered(targets))
         self.looks = self.root("/")
         self.log = Lines()
         self.events: queue.SimpleQueue[selftest_runner.Told] = queue.SimpleQueue()

@@ -12,7 +12,7 @@ from support.recordings import corpus
 
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.smart import smart_series, smartctl_runner
-from iowarden.collectors.smart.discovery import Found
+from iowarden.collectors.smart.discovery import Discovered
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Protocol, Target
 from iowarden.collectors.smart.options import Options
 from iowarden.daemon.polling import smart
@@ -101,7 +101,7 @@ class Played:
         self.now = 100.0
         self.root: Root = machine({**CARD, "/.probe": None})
         self.poller = smart.SmartPoller(
-            Options(), lambda: self.now, lambda *_: Found(targets or (SECOND,))
+            Options(), lambda: self.now, lambda *_: Discovered(targets or (SECOND,))
         )
 
     def look(self, files: Mapping[str, str | bytes | None], seconds: float = 15.0) -> Disks:
