@@ -31,7 +31,7 @@ _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, err
 # ENODEV: an open descriptor of a removed device; reopening shows if it exists again.
 
 
-class Root:
+class Machine:
     """A machine: the directory that contains its '/proc' and '/sys' ('/' is this machine).
 
     Descriptors of files read by `read_kept` stay open: a pread costs a tenth of an open. Not
@@ -57,7 +57,7 @@ class Root:
         self.path = path.rstrip("/")
         self.page_size_bytes = page_size_bytes or os.sysconf("SC_PAGE_SIZE")
         self._kept: dict[str, int] = {}
-        self._seen = seen
+        self._watcher = seen
         self._recorded = recorded
         self._probe = probe
         self.last: tuple[str, bytes] = ("", b"")
@@ -115,8 +115,8 @@ class Root:
             names = sorted(os.listdir(self.path + path))
         except OSError as error:
             raise translated(path, error) from error
-        if self._seen is not None:
-            self._seen(path + "/", "\n".join(names).encode(errors="surrogateescape"))
+        if self._watcher is not None:
+            self._watcher(path + "/", "\n".join(names).encode(errors="surrogateescape"))
         return names
 
     def try_read(self, path: str) -> str | None:
@@ -163,8 +163,8 @@ class Root:
             f"files_free {found.f_ffree}\n"
         )
         self.last = (name, text.encode())
-        if self._seen is not None:
-            self._seen(*self.last)
+        if self._watcher is not None:
+            self._watcher(*self.last)
         return text
 
     def ask(self, verb: str, *arguments: str, deadline_seconds: float = 30.0) -> str:
@@ -183,17 +183,17 @@ class Root:
             )
         text = self._probe(verb, arguments, deadline_seconds)
         self.last = (name, text.encode())
-        if self._seen is not None:
-            self._seen(*self.last)
+        if self._watcher is not None:
+            self._watcher(*self.last)
         return text
 
     def watch(self, seen: Callable[[str, bytes], None] | None) -> None:
         """Report to `seen`, or to none, from now on what is read and listed."""
-        self._seen = seen
+        self._watcher = seen
 
-    def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
+    def another(self, seen: Callable[[str, bytes], None] | None = None) -> Machine:
         """Return the same machine for another thread; `seen` gets what that one reads."""
-        return Root(
+        return Machine(
             self.path,
             self.page_size_bytes,
             seen,
@@ -203,9 +203,9 @@ class Root:
 
     def tell(self, texts: Iterable[tuple[str, bytes]]) -> None:
         """Report to the watcher what another Root of this machine has read and still has open."""
-        if self._seen is not None:
+        if self._watcher is not None:
             for path, content in texts:
-                self._seen(path, content)
+                self._watcher(path, content)
 
     def close(self) -> None:
         """Close the cached descriptors."""
@@ -233,8 +233,8 @@ class Root:
                 )
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         self.last = (path, data)
-        if self._seen is not None:
-            self._seen(path, data)
+        if self._watcher is not None:
+            self._watcher(path, data)
         return data
 
 

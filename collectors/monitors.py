@@ -19,7 +19,7 @@ from iowarden.collectors.source import Source
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.model import Sample
 
 PROC = "/proc"
@@ -153,7 +153,7 @@ def emit(value: Monitors) -> list[Sample]:
     return samples
 
 
-def read_monitors(root: Root) -> Monitors:
+def read_monitors(root: Machine) -> Monitors:
     """Read every process once; one that ends meanwhile is left out.
 
     Limits: one more system call for each process of the host, so not every second.
@@ -179,7 +179,7 @@ def read_monitors(root: Root) -> Monitors:
     )
 
 
-def _require_all_visible(root: Root) -> None:
+def _require_all_visible(root: Machine) -> None:
     """Raise AbsentError if only one's own processes are visible: other monitors may be running.
 
     Source: kernel, filesystems/proc.rst, hidepid: 1 makes it EPERM, 2 and 4 ENOENT.
@@ -196,7 +196,7 @@ def _require_all_visible(root: Root) -> None:
         raise
 
 
-def _text(root: Root, path: str) -> str | None:
+def _text(root: Machine, path: str) -> str | None:
     """Return a file of a process, None if it has ended. Errors: ReadError."""
     try:
         return root.read(path).rstrip("\n")
@@ -209,7 +209,7 @@ def _text(root: Root, path: str) -> str | None:
         raise
 
 
-def _drivers(root: Root) -> Iterator[str]:
+def _drivers(root: Machine) -> Iterator[str]:
     """Yield the drivers to which a controller is bound."""
     for driver in sorted({driver for monitor in KNOWN for driver in monitor.drivers}):
         try:

@@ -12,10 +12,10 @@ from iowarden.collectors.model import ParseError
 from iowarden.collectors.probe_reply import field, optional
 
 if TYPE_CHECKING:
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 
-def run_program(root: Root, deadline_seconds: float, *command: str) -> str:
+def run_program(root: Machine, deadline_seconds: float, *command: str) -> str:
     """Return the output of a program that was not terminated by a signal.
 
     Errors: AbsentError, ReadError, ParseError.

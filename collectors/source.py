@@ -24,7 +24,7 @@ from iowarden.collectors.model import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Iterable
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class Source(Generic[T]):
     name: str
     period_seconds: float
     may_hang: bool
-    read: Callable[[Root], T]
+    read: Callable[[Machine], T]
     families: tuple[Family, ...]
     emit: Callable[[T], list[Sample]]
     restrict: Callable[[T, Container[str]], T] | None = None
@@ -60,7 +60,7 @@ class Source(Generic[T]):
     objects: tuple[str, ...] = ()
     lists: tuple[str, Callable[[T], Container[str]]] | None = None
     unreadable: Callable[[T], Iterable[tuple[Labels, str]]] | None = None
-    parts: Callable[[Root, Callable[[Hashable], str]], T] | None = None
+    parts: Callable[[Machine, Callable[[Hashable], str]], T] | None = None
     period_help: str = ""
     paced: bool = False
 
@@ -71,12 +71,12 @@ class Source(Generic[T]):
         return self.emit(value)
 
 
-def read_by_poller(_: Root) -> NoReturn:
+def read_by_poller(_: Machine) -> NoReturn:
     """Replaces `read` if a poller of daemon/polling keeps state between runs."""
     raise NotImplementedError("expected it to be replaced by a poller (daemon/polling/pollers.py)")
 
 
-def collect(source: Source[T], root: Root, clock: Callable[[], float]) -> Reading[T]:
+def collect(source: Source[T], root: Machine, clock: Callable[[], float]) -> Reading[T]:
     """Run one collector once; every result is an outcome, never an exception.
 
     `clock` is monotonic, in seconds.

@@ -10,7 +10,7 @@ from iowarden.collectors.model import AbsentError, ParseError, ReadError, parse_
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 _SIGNED = re.compile(r"-?\d{1,19}", re.ASCII)
 
@@ -23,13 +23,13 @@ class Attributes:
     Errors: AbsentError, ReadError (of the directory itself).
     """
 
-    def __init__(self, root: Root, path: str) -> None:
+    def __init__(self, root: Machine, path: str) -> None:
         """List the directory."""
         self.path = path
         self.entries = tuple(root.names(path))
         self.read_error = ""
         self._known = frozenset(self.entries)
-        self._root = root
+        self._machine = root
         self._missed = False
 
     def text(self, name: str) -> str | None:
@@ -37,7 +37,7 @@ class Attributes:
         if name not in self._known:
             return None
         try:
-            text = self._root.read(f"{self.path}/{name}")
+            text = self._machine.read(f"{self.path}/{name}")
         except AbsentError:
             self._missed = True
             return None
@@ -67,11 +67,13 @@ class Attributes:
     def below(self, name: str) -> Attributes | None:
         """Return the directory of this name, or None if there is none."""
         directory = name.partition("/")[0]
-        return attributes(self._root, f"{self.path}/{name}") if directory in self._known else None
+        return (
+            attributes(self._machine, f"{self.path}/{name}") if directory in self._known else None
+        )
 
     def vanished(self) -> bool:
         """Whether the directory vanished during the read: then the data are incomplete."""
-        return self._missed and attributes(self._root, self.path) is None
+        return self._missed and attributes(self._machine, self.path) is None
 
     def _parsed(self, name: str, expected: str, parse: Callable[[str], int]) -> int | None:
         text = self.text(name)
@@ -81,7 +83,7 @@ class Attributes:
             raise self.wrong(name, expected, text or "") from None
 
 
-def attributes(root: Root, path: str) -> Attributes | None:
+def attributes(root: Machine, path: str) -> Attributes | None:
     """Return a directory's attributes, None if it does not exist. Errors: ReadError."""
     try:
         return Attributes(root, path)

@@ -13,7 +13,7 @@ from iowarden.collectors.sysfs import attributes, shown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.model import Labels
 
 DIRECTORY = "/sys/class/bdi"
@@ -68,7 +68,7 @@ def unreadable(value: Mapping[str, Bdi]) -> Iterator[tuple[Labels, str]]:
             yield (("bdi", name),), bdi.read_error
 
 
-def read_bdi(root: Root) -> dict[str, Bdi]:
+def read_bdi(root: Machine) -> dict[str, Bdi]:
     """Read all backing devices except loop and RAM devices, by name.
 
     One that vanishes meanwhile is left out.

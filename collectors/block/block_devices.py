@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.udev import Signature
     from iowarden.collectors.filesystem.btrfs_owner import FileSystem
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.procfs.swaps import Swap
 
 DIRECTORY = "/sys/block"
@@ -283,7 +283,7 @@ def topology(devices: Mapping[str, Device], numbers: Mapping[str, str] | None = 
     return Topology(devices, leaves, names)
 
 
-def read_block(root: Root) -> Topology:
+def read_block(root: Machine) -> Topology:
     """Read '/sys/block'.
 
     A device that vanishes meanwhile is left out; an attribute that cannot be read is None.
@@ -367,7 +367,7 @@ def _with_backing(found: Topology) -> Topology:
     return replace(found, devices=devices) if devices != found.devices else found
 
 
-def _signatures(root: Root, found: Topology, numbers: Mapping[str, str]) -> dict[str, Signature]:
+def _signatures(root: Machine, found: Topology, numbers: Mapping[str, str]) -> dict[str, Signature]:
     """Return udev's signatures of devices that are neither held nor partitioned."""
     by_name = {part: number for number, part in numbers.items()}
     held = {part for device in found.devices.values() for part, _ in device.uses}
@@ -385,19 +385,19 @@ def _signatures(root: Root, found: Topology, numbers: Mapping[str, str]) -> dict
     return signatures
 
 
-def _zvols(root: Root, found: Topology) -> dict[str, str]:
+def _zvols(root: Machine, found: Topology) -> dict[str, str]:
     """Return the volume and pool of each 'zd' device, from udev."""
     volumes = (each for each in found.devices.values() if _ZVOL.fullmatch(each.name))
     own = {each.name: parse_zvol(_udev(root, each.device_number or "")) for each in volumes}
     return {name: volume for name, volume in own.items() if volume}
 
 
-def _udev(root: Root, number: str) -> str:
+def _udev(root: Machine, number: str) -> str:
     """Return udev's data of a device; '': udev does not run, or has no data."""
     return root.try_read(f"{UDEV}/b{number}") or ""
 
 
-def _swaps(root: Root) -> tuple[Swap, ...]:
+def _swaps(root: Machine) -> tuple[Swap, ...]:
     """Return the swap areas; the collector vm_sysctl reports if they are unreadable."""
     try:
         return read_swaps(root)
@@ -405,7 +405,7 @@ def _swaps(root: Root) -> tuple[Swap, ...]:
         return ()
 
 
-def _pools(root: Root) -> dict[str, str]:
+def _pools(root: Machine) -> dict[str, str]:
     """Return the imported ZFS pools with their state (OpenZFS 0.8 and later)."""
     names = root.try_names(POOLS) or ()
     # The directory has other files, too: 'arcstats' and others.
@@ -417,7 +417,7 @@ def _pools(root: Root) -> dict[str, str]:
     }
 
 
-def _uses(root: Root, whole: Mapping[str, str]) -> dict[str, set[tuple[str, str]]]:
+def _uses(root: Machine, whole: Mapping[str, str]) -> dict[str, set[tuple[str, str]]]:
     """Return by whole device the parts that are in use, and by which holder."""
     found: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for part, name in whole.items():
@@ -428,7 +428,7 @@ def _uses(root: Root, whole: Mapping[str, str]) -> dict[str, set[tuple[str, str]
 
 
 def _device(
-    root: Root,
+    root: Machine,
     name: str,
     entries: list[str],
     partitions: list[str],
@@ -507,7 +507,7 @@ def _wwn(text: str | None) -> str | None:
     return None if text is None else parse_wwn(text)
 
 
-def _serial_page(root: Root, path: str, entries: list[str]) -> str | None:
+def _serial_page(root: Machine, path: str, entries: list[str]) -> str | None:
     if "device" not in entries:
         return None
     try:
@@ -516,12 +516,12 @@ def _serial_page(root: Root, path: str, entries: list[str]) -> str | None:
         return None
 
 
-def _address(root: Root, path: str) -> str | None:
+def _address(root: Machine, path: str) -> str | None:
     found = root.try_names(path + "/device/scsi_device") or ()
     return next((each for each in found if _ADDRESS.fullmatch(each)), None)
 
 
-def _ports(root: Root) -> dict[str, str]:
+def _ports(root: Machine) -> dict[str, str]:
     """Return the ATA port of each SCSI host of libata; those behind a SAS adapter have no host.
 
     Other names below a port are included as well, and have no effect.
@@ -537,7 +537,7 @@ def _ports(root: Root) -> dict[str, str]:
     }
 
 
-def _text(root: Root, path: str) -> str | None:
+def _text(root: Machine, path: str) -> str | None:
     """Return the text of an attribute on one line, None if it is missing or unreadable."""
     return _words(root.try_read(path) or "")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iowarden.collectors.filesystem.btrfs_owner import FileSystem
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 DIRECTORY = "/sys/block"
 
@@ -54,7 +54,7 @@ class Stack:
     """By device, all devices of its mounted btrfs: the mount table names only one."""
 
 
-def read_block_stack(root: Root) -> Stack:
+def read_block_stack(root: Machine) -> Stack:
     """Read all devices; one that vanishes meanwhile is left out.
 
     Limits: may hang on a faulty disk. Errors: AbsentError, ReadError, ParseError.
@@ -77,7 +77,7 @@ def read_block_stack(root: Root) -> Stack:
     return Stack(nodes, _swaps(root), read_file_systems(root))
 
 
-def _whole(root: Root, found: Attributes, entry: str, partitions: tuple[str, ...]) -> Node:
+def _whole(root: Machine, found: Attributes, entry: str, partitions: tuple[str, ...]) -> Node:
     queue = found.below("queue")
     return Node(
         name=device_name(entry),
@@ -98,7 +98,7 @@ def _label(found: Attributes) -> str:
     return "" if mapped is None else mapped.text("name") or ""
 
 
-def _node(root: Root, found: Attributes, entry: str, whole: str, start: int) -> Node:
+def _node(root: Machine, found: Attributes, entry: str, whole: str, start: int) -> Node:
     return Node(
         name=device_name(entry),
         number=found.text("dev") or "",
@@ -109,7 +109,7 @@ def _node(root: Root, found: Attributes, entry: str, whole: str, start: int) -> 
     )
 
 
-def _holders(root: Root, found: Attributes) -> tuple[str, ...]:
+def _holders(root: Machine, found: Attributes) -> tuple[str, ...]:
     if "holders" not in found.entries:
         return ()
     try:
@@ -118,7 +118,7 @@ def _holders(root: Root, found: Attributes) -> tuple[str, ...]:
         return ()
 
 
-def _swaps(root: Root) -> frozenset[str]:
+def _swaps(root: Machine) -> frozenset[str]:
     """Return the devices that are swap space.
 
     If it cannot be read, udev's signatures are used instead.

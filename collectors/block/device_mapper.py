@@ -12,7 +12,7 @@ from iowarden.collectors.sysfs import attributes, device_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.model import Labels
 
 DIRECTORY = "/sys/block"
@@ -60,7 +60,7 @@ def unreadable(value: Mapping[str, MappedDevice]) -> Iterator[tuple[Labels, str]
             yield (("device", name),), mapped.read_error
 
 
-def read_dm(root: Root) -> dict[str, MappedDevice]:
+def read_dm(root: Machine) -> dict[str, MappedDevice]:
     """Read all device-mapper devices, by kernel name; one that vanishes meanwhile is left out.
 
     Limits: may hang while a device is created or removed.

@@ -12,7 +12,7 @@ from iowarden.collectors.source import Source
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 PATH = "/proc/diskstats"
 _READS, _READ_SECTORS, _WRITES, _WRITTEN_SECTORS, _IN_FLIGHT = 0, 2, 4, 6, 8
@@ -222,7 +222,7 @@ def node_samples(value: Mapping[str, BlockIo]) -> Iterator[Sample]:
                 yield metric, labels, counter * unit
 
 
-def read_diskstats(root: Root) -> dict[str, BlockIo]:
+def read_diskstats(root: Machine) -> dict[str, BlockIo]:
     """Read and parse '/proc/diskstats'. Errors: AbsentError, ReadError, ParseError."""
     text = root.read_kept(PATH)
     if not text.strip():

@@ -15,7 +15,7 @@ from iowarden.collectors.model import ParseError
 from iowarden.collectors.program import run_program
 
 if TYPE_CHECKING:
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 MAX_TARGETS = 10_000
 _LINE = re.compile(r"(\d{1,18}) (\d{1,18}) (\S{1,64})(?: (.*))?", re.ASCII)
@@ -58,7 +58,7 @@ def parse_dm_table(text: str) -> tuple[Target, ...]:
     return tuple(targets)
 
 
-def read_dm_table(root: Root, number: str, deadline_seconds: float) -> tuple[Target, ...]:
+def read_dm_table(root: Machine, number: str, deadline_seconds: float) -> tuple[Target, ...]:
     """Query the table of a device by its number ('253:0').
 
     Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError.

@@ -12,7 +12,7 @@ from iowarden.collectors.sysfs import Attributes, attributes, device_name, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.model import Labels
 
 DIRECTORY = "/sys/class/enclosure"
@@ -85,7 +85,7 @@ def unreadable(value: Iterable[Slot]) -> Iterator[tuple[Labels, str]]:
             yield (("enclosure", slot.enclosure), ("slot", slot.slot)), slot.read_error
 
 
-def read_enclosure(root: Root) -> tuple[Slot, ...]:
+def read_enclosure(root: Machine) -> tuple[Slot, ...]:
     """Read all slots of all enclosures; what vanishes meanwhile is left out.
 
     Limits: the kernel queries the enclosure's processor for each attribute, so it may hang on a

@@ -17,7 +17,7 @@ from iowarden.collectors.sysfs import Attributes, attributes, device_name, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.model import Labels, Sample
 
 DIRECTORY = "/sys/class/hwmon"
@@ -79,7 +79,7 @@ def unreadable(value: Iterable[Temperature]) -> Iterator[tuple[Labels, str]]:
             yield labels, temperature.read_error
 
 
-def read_hwmon(root: Root) -> tuple[Temperature, ...]:
+def read_hwmon(root: Machine) -> tuple[Temperature, ...]:
     """Read all temperature sensors; a chip that vanishes meanwhile is left out.
 
     Limits: queries the disk itself, so it may hang on a faulty one, and prevents some disks from

@@ -14,7 +14,7 @@ from iowarden.collectors.sysfs import Attributes, attributes, device_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.model import Labels
 
 DIRECTORY = "/sys/block"
@@ -164,7 +164,7 @@ def unreadable(value: Mapping[str, Queue]) -> Iterator[tuple[Labels, str]]:
             yield (("device", device),), queue.read_error
 
 
-def read_queue(root: Root) -> dict[str, Queue]:
+def read_queue(root: Machine) -> dict[str, Queue]:
     """Read the queues of all whole devices except loop, RAM, CD and floppy devices, by name.
 
     A device that vanishes meanwhile is left out, as is one without a queue.

@@ -14,7 +14,7 @@ from iowarden.collectors.sysfs import Attributes, attributes, device_name, shown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.model import Labels, Sample
 
 HOSTS = "/sys/class/scsi_host"
@@ -205,7 +205,7 @@ def fabrics(value: Scsi) -> frozenset[str]:
     return frozenset(name for name, host in value.hosts.items() if host.fabric)
 
 
-def read_scsi(root: Root) -> Scsi:
+def read_scsi(root: Machine) -> Scsi:
     """Read all host adapters and devices; what vanishes meanwhile is left out.
 
     Limits: may hang on a faulty host adapter.
@@ -238,7 +238,7 @@ def read_scsi(root: Root) -> Scsi:
     return Scsi(hosts, devices, _multi_queue(root, multi_queue))
 
 
-def _is_usb(root: Root, name: str) -> bool:
+def _is_usb(root: Machine, name: str) -> bool:
     """Whether the parent of a host is an interface of a USB device.
 
     Source: kernel, drivers/usb/core/sysfs.c (bInterfaceClass).
@@ -264,7 +264,7 @@ def _host(name: str, found: Attributes, *, fabric: bool) -> ScsiHost:
     )
 
 
-def _addresses(root: Root, hosts: Mapping[str, ScsiHost]) -> dict[str, str]:
+def _addresses(root: Machine, hosts: Mapping[str, ScsiHost]) -> dict[str, str]:
     """Return the PCI address of each host that is a PCI function of its own."""
     names = [*_PCI_NAMES, *(host.driver for host in hosts.values() if host.driver)]
     found: dict[str, str] = {}
@@ -308,7 +308,7 @@ def _not_negative(number: int | None) -> int | None:
     return None if number is not None and number < 0 else number
 
 
-def _multi_queue(root: Root, hosts: Iterable[bool | None]) -> bool | None:
+def _multi_queue(root: Machine, hosts: Iterable[bool | None]) -> bool | None:
     """Return the module's setting, else that of its hosts, else None."""
     try:
         text = root.read(MULTI_QUEUE).strip()

@@ -15,7 +15,7 @@ from iowarden.collectors.sysfs import entry_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 DIRECTORY = "/run/udev/data"
 _SET_UP = re.compile(r"^I:(\d{1,18})$", re.ASCII | re.MULTILINE)
@@ -157,7 +157,7 @@ def node_samples(value: Mapping[str, UdevDevice]) -> Iterator[Sample]:
                     yield metric, (("device", name),), float(properties[key])
 
 
-def read_udev(root: Root) -> dict[str, UdevDevice]:
+def read_udev(root: Machine) -> dict[str, UdevDevice]:
     """Read udev's data of every device that node_exporter shows.
 
     Limits: may hang on a faulty disk. Errors: AbsentError (no block device), ReadError, ParseError.
@@ -181,7 +181,7 @@ def _labels(
     return tuple(sorted([("device", device), *values]))
 
 
-def _text(root: Root, path: str) -> str:
+def _text(root: Machine, path: str) -> str:
     """Return a text; '' if the device vanished, or udev is not running: it is shown without."""
     return root.try_read(path) or ""
 

@@ -12,7 +12,7 @@ from iowarden.collectors.source import Source
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 DIRECTORY = "/sys/fs/btrfs"
 
@@ -63,7 +63,7 @@ def parse_error_stats(text: str) -> tuple[int | None, ...]:
     return tuple(map(counts.get, _COUNTS))
 
 
-def read_btrfs(root: Root) -> tuple[BtrfsDevice, ...]:
+def read_btrfs(root: Machine) -> tuple[BtrfsDevice, ...]:
     """Read the counts of every device of every mounted file system.
 
     Errors: AbsentError (of the directory), ReadError, ParseError.
@@ -93,7 +93,7 @@ def read_btrfs(root: Root) -> tuple[BtrfsDevice, ...]:
     return tuple(devices)
 
 
-def _text(root: Root, path: str) -> str | None:
+def _text(root: Machine, path: str) -> str | None:
     try:
         return root.read(path).strip()
     except AbsentError:

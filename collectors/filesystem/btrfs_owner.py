@@ -23,7 +23,7 @@ from iowarden.collectors.sysfs import device_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 MAX_DEVICES = 32
 """Maximum devices of one file system: the probe's limit."""
@@ -316,7 +316,7 @@ def parse_shown(text: str) -> Shown:
     return Shown(uuids[0], frozenset(present))
 
 
-def read_file_systems(root: Root) -> dict[str, FileSystem]:
+def read_file_systems(root: Machine) -> dict[str, FileSystem]:
     """Read the mounted file systems by each of their devices, from sysfs.
 
     If they cannot be read, udev's signatures are used instead.
@@ -332,7 +332,7 @@ def read_file_systems(root: Root) -> dict[str, FileSystem]:
     return found
 
 
-def read_superblock(root: Root, device: str, deadline_seconds: float) -> Superblock:
+def read_superblock(root: Machine, device: str, deadline_seconds: float) -> Superblock:
     """Query the superblock of a device.
 
     Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError.
@@ -341,7 +341,7 @@ def read_superblock(root: Root, device: str, deadline_seconds: float) -> Superbl
 
 
 def read_chunks(
-    root: Root, devices: Sequence[str], superblock: Superblock, deadline_seconds: float
+    root: Machine, devices: Sequence[str], superblock: Superblock, deadline_seconds: float
 ) -> tuple[Chunk, ...]:
     """Query the chunks of all devices of the file system. Errors: as `read_superblock`."""
     # '--noscan': otherwise it opens every other disk of the host, and wakes it.
@@ -350,7 +350,7 @@ def read_chunks(
 
 
 def read_references(
-    root: Root, mount_point: str, address: int, deadline_seconds: float, *, extent: bool = False
+    root: Machine, mount_point: str, address: int, deadline_seconds: float, *, extent: bool = False
 ) -> tuple[Reference, ...] | None:
     """Query the files of an address; `extent`: of any part of the extent that contains it.
 
@@ -362,14 +362,14 @@ def read_references(
     return parse_references(_ask(root, deadline_seconds, "logical-resolve", *words))
 
 
-def read_subvolume(root: Root, mount_point: str, number: int, deadline_seconds: float) -> str:
+def read_subvolume(root: Machine, mount_point: str, number: int, deadline_seconds: float) -> str:
     """Query the path of a subvolume. Errors: as `read_superblock`."""
     words = ("subvolid-resolve", str(number), mount_point)
     return parse_subvolume(_ask(root, deadline_seconds, *words))
 
 
 def read_names(
-    root: Root, mount_point: str, inode: int, deadline_seconds: float
+    root: Machine, mount_point: str, inode: int, deadline_seconds: float
 ) -> tuple[str, ...]:
     """Query the paths of an inode in the subvolume that is mounted there.
 
@@ -379,13 +379,13 @@ def read_names(
     return parse_names(text, mount_point)
 
 
-def read_shown(root: Root, mount_point: str, deadline_seconds: float) -> Shown:
+def read_shown(root: Machine, mount_point: str, deadline_seconds: float) -> Shown:
     """Query which file system is mounted at a path. Errors: as `read_superblock`."""
     words = ("btrfs", "filesystem", "show", "--raw", mount_point)
     return parse_shown(run_program(root, deadline_seconds, *words))
 
 
-def _ask(root: Root, deadline_seconds: float, *words: str) -> str:
+def _ask(root: Machine, deadline_seconds: float, *words: str) -> str:
     return run_program(root, deadline_seconds, "btrfs", "inspect-internal", *words)
 
 

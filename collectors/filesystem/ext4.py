@@ -12,7 +12,7 @@ from iowarden.collectors.sysfs import device_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 DIRECTORY = "/sys/fs/ext4"
 _FEATURES = "features"
@@ -64,7 +64,7 @@ FAMILIES = (
 )
 
 
-def read_ext4(root: Root) -> dict[str, Ext4]:
+def read_ext4(root: Machine) -> dict[str, Ext4]:
     """Read the error counts of every mounted file system, by device.
 
     One that is unmounted meanwhile is left out. Errors: AbsentError (of the directory), ReadError,
@@ -82,7 +82,7 @@ def read_ext4(root: Root) -> dict[str, Ext4]:
     return found
 
 
-def _error(root: Root, name: str, which: str) -> Ext4Error:
+def _error(root: Machine, name: str, which: str) -> Ext4Error:
     at_seconds = _number(root, name, f"{which}_error_time")
     return Ext4Error(
         at_seconds=None if at_seconds is None else float(at_seconds),
@@ -93,7 +93,7 @@ def _error(root: Root, name: str, which: str) -> Ext4Error:
     )
 
 
-def _number(root: Root, name: str, attribute: str) -> int | None:
+def _number(root: Machine, name: str, attribute: str) -> int | None:
     text = _text(root, name, attribute)
     try:
         return None if text is None else parse_count(text)
@@ -101,7 +101,7 @@ def _number(root: Root, name: str, attribute: str) -> int | None:
         raise ParseError(f"'{DIRECTORY}/{name}/{attribute}': {error}") from error
 
 
-def _text(root: Root, name: str, attribute: str) -> str | None:
+def _text(root: Machine, name: str, attribute: str) -> str | None:
     try:
         return root.read(f"{DIRECTORY}/{name}/{attribute}").strip()
     except AbsentError:

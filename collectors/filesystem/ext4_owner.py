@@ -18,7 +18,7 @@ from iowarden.collectors.program import run_program
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 MOST_ASKED = 60
 """Maximum blocks or inodes of one query: the probe's limit."""
@@ -179,13 +179,13 @@ def parse_inode(text: str) -> Inode:
     )
 
 
-def read_superblock(root: Root, device: str, deadline_seconds: float) -> Superblock:
+def read_superblock(root: Machine, device: str, deadline_seconds: float) -> Superblock:
     """Query the superblock of the file system. Errors: as `_ask`."""
     return parse_superblock(_ask(root, device, "stats -h", deadline_seconds))
 
 
 def read_tested(
-    root: Root, device: str, block: int, count: int, deadline_seconds: float
+    root: Machine, device: str, block: int, count: int, deadline_seconds: float
 ) -> Mapping[int, bool]:
     """Query which of some blocks are in use; debugfs must read all bitmaps. Errors: as `_ask`."""
     text = _ask(root, device, f"testb {block} {count}", deadline_seconds, bitmaps=True)
@@ -193,26 +193,26 @@ def read_tested(
 
 
 def read_owned(
-    root: Root, device: str, blocks: Sequence[int], deadline_seconds: float
+    root: Machine, device: str, blocks: Sequence[int], deadline_seconds: float
 ) -> Mapping[int, int | None]:
     """Query the inodes that own at most MOST_ASKED blocks. Errors: as `_ask`."""
     return parse_owned(_ask(root, device, f"icheck {_numbers(blocks)}", deadline_seconds))
 
 
 def read_names(
-    root: Root, device: str, inodes: Sequence[int], deadline_seconds: float
+    root: Machine, device: str, inodes: Sequence[int], deadline_seconds: float
 ) -> Mapping[int, tuple[str, ...]]:
     """Query the names of at most MOST_ASKED inodes. Errors: as `_ask`."""
     return parse_names(_ask(root, device, f"ncheck {_numbers(inodes)}", deadline_seconds))
 
 
-def read_inode(root: Root, device: str, inode: int, deadline_seconds: float) -> Inode:
+def read_inode(root: Machine, device: str, inode: int, deadline_seconds: float) -> Inode:
     """Query the type and the blocks of an inode. Errors: as `_ask`."""
     return parse_inode(_ask(root, device, f"stat <{inode}>", deadline_seconds))
 
 
 def _ask(
-    root: Root, device: str, request: str, deadline_seconds: float, *, bitmaps: bool = False
+    root: Machine, device: str, request: str, deadline_seconds: float, *, bitmaps: bool = False
 ) -> str:
     """Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError."""
     # '-c' needs no bitmaps: an unreadable one must not prevent finding the file.

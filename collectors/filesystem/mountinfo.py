@@ -13,7 +13,7 @@ from iowarden.collectors.source import Source
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.model import Labels
 
 PATH = "/proc/1/mountinfo"
@@ -192,7 +192,7 @@ def _rank(mount: Mount) -> tuple[bool, int, str]:
     return part, len(mount.mount_point), mount.mount_point
 
 
-def read_mounts(root: Root) -> Mounts:
+def read_mounts(root: Machine) -> Mounts:
     """Read the mounts and the options of '/etc/fstab'.
 
     Limits: may hang, because '/etc/fstab' is a file on a disk. Errors: AbsentError, ReadError,
@@ -207,7 +207,7 @@ def read_mounts(root: Root) -> Mounts:
     return Mounts(mounts, wanted)
 
 
-def read_mountinfo(root: Root) -> tuple[Mount, ...]:
+def read_mountinfo(root: Machine) -> tuple[Mount, ...]:
     """Read the mounts of process 1. Errors: AbsentError, ReadError, ParseError."""
     # With hidepid 1 it is EPERM, with 2 ENOENT; without, every user may read it.
     hint = "; '/proc' mounted with hidepid hides it from all but root"

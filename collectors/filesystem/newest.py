@@ -13,7 +13,7 @@ from iowarden.collectors.model import ParseError
 from iowarden.collectors.probe_reply import field, number
 
 if TYPE_CHECKING:
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 DEADLINE_SECONDS = 60.0
 """Deadline: a million uncached names take a disk minutes; then there is no answer."""
@@ -39,7 +39,7 @@ class Listing:
     """The directory has more names than were read."""
 
 
-def read_listing(root: Root, path: str) -> Listing:
+def read_listing(root: Machine, path: str) -> Listing:
     """Query the files in a directory.
 
     Errors: AbsentError (no probe), ReadError (not listed for the probe, or missing), ParseError.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
     from iowarden.collectors.filesystem.mountinfo import Mount
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 OWN = "/proc/self/mountinfo"
 PROBE_SECONDS = 5.0
@@ -174,7 +174,7 @@ def unreadable(mount: Mount, reason: str) -> UnreadableMount:
     )
 
 
-def read_filesystems(root: Root, enter: Callable[[Hashable], str] = lambda _: "") -> Filesystems:
+def read_filesystems(root: Machine, enter: Callable[[Hashable], str] = lambda _: "") -> Filesystems:
     """Read the fill level of each mount of the host.
 
     `enter` is called for each file system before it is read; it returns '', or why it is skipped.
@@ -210,7 +210,7 @@ def read_filesystems(root: Root, enter: Callable[[Hashable], str] = lambda _: ""
 
 
 def _looked(
-    root: Root, mount: Mount, foreign: frozenset[str]
+    root: Machine, mount: Mount, foreign: frozenset[str]
 ) -> tuple[Usage | UnreadableMount, bool]:
     """Return what this user can read of a mount, and whether it is hidden from this user."""
     try:
@@ -222,7 +222,7 @@ def _looked(
 
 
 def _asked(
-    root: Root,
+    root: Machine,
     hidden: list[tuple[Mount, str]],
     foreign: frozenset[str],
     enter: Callable[[Hashable], str],
@@ -261,7 +261,7 @@ def _text(answer: str, mount: Mount) -> str:
     return text
 
 
-def _own_numbers(root: Root) -> frozenset[str]:
+def _own_numbers(root: Machine) -> frozenset[str]:
     try:
         return frozenset(m.device_number for m in parse_mountinfo(root.read(OWN), OWN))
     except AbsentError:  # a recording of another program

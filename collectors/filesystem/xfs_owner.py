@@ -17,7 +17,7 @@ from iowarden.collectors.model import ParseError
 from iowarden.collectors.program import run_program
 
 if TYPE_CHECKING:
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 MAX_EXTENTS = 100_000
 HEADING = "EXT,MAJOR,MINOR,PSTART,PEND,OWNER,OSTART,OEND,LENGTH"
@@ -99,7 +99,7 @@ def parse_fsmap(text: str) -> tuple[Extent, ...]:
 
 
 def read_fsmap(
-    root: Root, mount_point: str, first: int, last: int, deadline_seconds: float
+    root: Machine, mount_point: str, first: int, last: int, deadline_seconds: float
 ) -> tuple[Extent, ...]:
     """Query the owners of sectors of the data device.
 
@@ -121,7 +121,7 @@ def parse_inode(text: str) -> FoundInode | None:
 
 
 def read_inode(
-    root: Root, mount_point: str, inode: int, deadline_seconds: float
+    root: Machine, mount_point: str, inode: int, deadline_seconds: float
 ) -> FoundInode | None:
     """Query a path of an inode; None: not found. Errors: as `read_fsmap`.
 

@@ -10,7 +10,7 @@ from iowarden.collectors.model import AbsentError, Metric, ParseError, describe
 from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 PREFIX = "/proc/sys/kernel/hung_task_"
 
@@ -48,7 +48,7 @@ def parse_setting(text: str, path: str) -> int:
     return int(number)
 
 
-def read_hung_task(root: Root) -> HungTask:
+def read_hung_task(root: Machine) -> HungTask:
     """Read the files. Errors: AbsentError (built without), ReadError, ParseError."""
     timeout_path = PREFIX + "timeout_secs"  # exists in every kernel with the detection (2.6.30+)
     timeout_seconds = parse_setting(root.read(timeout_path), timeout_path)

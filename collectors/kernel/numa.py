@@ -18,7 +18,7 @@ from iowarden.collectors.model import (
 from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 DIRECTORY = "/sys/devices/system/node"
 _NAME = re.compile(r"node(\d{1,6})", re.ASCII)
@@ -60,7 +60,7 @@ def emit(value: tuple[Node, ...]) -> list[Sample]:
     return [sample for node in value for sample in _emit(node, (("node", str(node.node)),))]
 
 
-def read_numa(root: Root) -> tuple[Node, ...]:
+def read_numa(root: Machine) -> tuple[Node, ...]:
     """Read all nodes, by number; one that is removed meanwhile is left out.
 
     Errors: AbsentError (a kernel without NUMA), ReadError, ParseError.

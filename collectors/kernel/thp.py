@@ -10,7 +10,7 @@ from iowarden.collectors.model import AbsentError, Family, ParseError, Sample
 from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 DIRECTORIES = (
     "/sys/kernel/mm/transparent_hugepage",
@@ -50,7 +50,7 @@ def emit(value: TransparentHugepage) -> list[Sample]:
     return [("iowarden_thp_info", labels, 1)]
 
 
-def read_thp(root: Root) -> TransparentHugepage:
+def read_thp(root: Machine) -> TransparentHugepage:
     """Read the settings. Errors: AbsentError (built without), ReadError, ParseError."""
     absent: AbsentError | None = None
     for directory in DIRECTORIES:
@@ -66,7 +66,7 @@ def read_thp(root: Root) -> TransparentHugepage:
     raise absent or AbsentError(DIRECTORIES[0])
 
 
-def _choice(root: Root, path: str) -> str:
+def _choice(root: Machine, path: str) -> str:
     return parse_choice(root.read(path), path)
 
 

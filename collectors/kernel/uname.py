@@ -12,7 +12,7 @@ from iowarden.collectors.source import Source
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 DIRECTORY = "/proc/sys/kernel"
 _MAX_CHARACTERS = 4 * 65
@@ -55,7 +55,7 @@ def parse_name(text: str, path: str) -> str:
     return line
 
 
-def read_uname(root: Root) -> Uname:
+def read_uname(root: Machine) -> Uname:
     """Read the files. Errors: AbsentError, ReadError, ParseError."""
 
     def name(file: str) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.kmsg.kernel_journal import Message
     from iowarden.collectors.kmsg.kernel_line import Line
     from iowarden.collectors.kmsg.kernel_log import Cursor
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 _SEAM_SECONDS = 1.0
 """Each processor stamps by its own clock, so neighbouring records may be slightly out of order."""
@@ -72,7 +72,7 @@ class Wanted:
 
 
 def missed(
-    root: Root, wanted: Wanted, realtime: Callable[[], float]
+    root: Machine, wanted: Wanted, realtime: Callable[[], float]
 ) -> Iterator[tuple[list[Event], str]]:
     """Yield the events that the journal has, and the journal cursor after them.
 

@@ -106,7 +106,7 @@ _ABORT = (
     r"(?i:\babort(?:ing|ed)?\b[^,;]{0,24}\b(?:command|task|cmd|scmd|request|scsi|exchange|tag)"
     r"|\b(?:task|command|cmd|request|internal|eh|io)[ _](?:was )?abort)|\bABORTING\b"
 )
-_OTHERS_OF_A_MAKER = (
+_OTHERS_OF_A_VENDOR = (
     r"^(?:virtio_(?!blk|scsi)|hv_(?!storvsc)|bnx2(?![fi])|cxgb[34](?!i)|hisi_(?!sas)|be(?!2iscsi)"
     r"|xen(?![-_]?blk))"
 )
@@ -116,7 +116,7 @@ _ADAPTER: Rows = (
         r"xen_scsifront|Disabling device for further use|dead_ioc|PCI fault or device removal",
         "hba_dead",
     ),
-    (_OTHERS_OF_A_MAKER, NOTHING),
+    (_OTHERS_OF_A_VENDOR, NOTHING),
     (_LINK_UP, "hba_link_up"),
     (_WELL, NOTHING),
     (_LINK, "hba_link_down"),
@@ -342,7 +342,7 @@ _NETWORK_BLOCK: Rows = (
         ),
         "network_block_failed",
     ),
-    (_OTHERS_OF_A_MAKER, NOTHING),
+    (_OTHERS_OF_A_VENDOR, NOTHING),
     (_NBD_ENDS, NOTHING),
     (
         (
@@ -417,7 +417,7 @@ _TARGET: Rows = (
 WHY = {
     _QUIET: "",
     _SHORT_OF: "",
-    _OTHERS_OF_A_MAKER: "not a storage driver",
+    _OTHERS_OF_A_VENDOR: "not a storage driver",
     _WELL: "an operation succeeded",
     _NO_MAPPER: "not a line of the device mapper",
     _NO_CONNECTION: "not a line of iSCSI or Fibre Channel",

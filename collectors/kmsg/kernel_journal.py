@@ -13,7 +13,7 @@ from iowarden.collectors.model import ParseError
 from iowarden.collectors.probe_reply import field, number, optional
 
 if TYPE_CHECKING:
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 DEADLINE_SECONDS = 60.0
 """Deadline: a large journal on a busy disk takes seconds; nothing waits for it."""
@@ -51,7 +51,7 @@ class Messages:
     """Cursor of the last message; that of the query if there is none."""
 
 
-def read_messages(root: Root, cursor: str = "") -> Messages:
+def read_messages(root: Machine, cursor: str = "") -> Messages:
     """Query the messages after a cursor; '': those of the last day.
 
     Errors: AbsentError (no probe), ReadError (no journal), ParseError.

@@ -17,7 +17,7 @@ from iowarden.collectors.program import run_program
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 DEADLINE_SECONDS = 30.0
 
@@ -207,7 +207,7 @@ def _member_states(slot: Slot) -> tuple[str, ...]:
     return slot.states
 
 
-def read_detail(root: Root, name: str) -> Detail:
+def read_detail(root: Machine, name: str) -> Detail:
     """Run mdadm for an array ('md0'). Its exit status adds nothing to the output.
 
     Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError.

@@ -16,7 +16,7 @@ from iowarden.collectors.model import KIB, SECTOR_BYTES, parse_count
 from iowarden.collectors.sysfs import attributes, device_name, entry_name
 
 if TYPE_CHECKING:
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.sysfs import Attributes
 
 DIRECTORY = "/sys/block"
@@ -67,7 +67,7 @@ class Geometry:
     """The first attribute that exists and could not be read, and why."""
 
 
-def read_md_layout(root: Root, name: str) -> Geometry | None:
+def read_md_layout(root: Machine, name: str) -> Geometry | None:
     """Read an array ('md0'); None: it was removed. Limits: may hang on a faulty array.
 
     Errors: ReadError (of its directory), ParseError.

@@ -21,7 +21,7 @@ from iowarden.collectors.sysfs import device_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 PATH = "/proc/mdstat"
 DIRECTORY = "/sys/block"
@@ -362,7 +362,7 @@ def parse_completed(text: str) -> float | None:
     return int(found[1]) / int(found[2]) if found and int(found[2]) else None
 
 
-def read_md(root: Root) -> dict[str, Array]:
+def read_md(root: Machine) -> dict[str, Array]:
     """Read '/proc/mdstat' and sysfs of every array; sysfs takes precedence: it has more data.
 
     An attribute that cannot be read is None. Limits: may hang on a faulty array.
@@ -388,7 +388,7 @@ def read_md(root: Root) -> dict[str, Array]:
     return arrays
 
 
-def _from_sysfs(root: Root, name: str, entries: list[str], known: Array | None) -> Array:
+def _from_sysfs(root: Machine, name: str, entries: list[str], known: Array | None) -> Array:
     path = f"{DIRECTORY}/{name}/md/"
 
     def text(attribute: str) -> str | None:
@@ -427,7 +427,7 @@ def _from_sysfs(root: Root, name: str, entries: list[str], known: Array | None) 
     )
 
 
-def _member(root: Root, path: str, known: tuple[Member, ...]) -> Member:
+def _member(root: Machine, path: str, known: tuple[Member, ...]) -> Member:
     device = device_name(path.rpartition("/dev-")[2])
     before = next((m for m in known if m.device == device), None)
     state, errors = _text(root, path + "/state"), _text(root, path + "/errors")
@@ -547,7 +547,7 @@ def _lines(text: str | None) -> int | None:
     return None if text is None else len(text.splitlines())
 
 
-def _text(root: Root, path: str) -> str | None:
+def _text(root: Machine, path: str) -> str | None:
     text = root.try_read(path)
     return None if text is None else text.strip()
 

@@ -14,7 +14,7 @@ from iowarden.collectors.source import Source
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 PATH = "/proc/uptime"
 CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0"
@@ -78,7 +78,7 @@ def node_samples(value: Clock) -> Iterator[Sample]:
         yield "node_time_clocksource_current_info", labels, 1
 
 
-def read_clock(root: Root) -> Clock:
+def read_clock(root: Machine) -> Clock:
     """Read the clocks. Errors: AbsentError (no '/proc/uptime'), ReadError, ParseError."""
     uptime_seconds = parse_uptime(root.read_kept(PATH))
     current = _words(root, "current_clocksource")
@@ -97,14 +97,14 @@ def read_clock(root: Root) -> Clock:
     )
 
 
-def _played(root: Root, uptime_seconds: float) -> float | None:
+def _played(root: Machine, uptime_seconds: float) -> float | None:
     try:
         return stat.read_stat(root).boot_time_seconds + uptime_seconds
     except (AbsentError, ReadError, ParseError):
         return None  # the collector of that file reports why
 
 
-def _words(root: Root, name: str) -> tuple[str, ...]:
+def _words(root: Machine, name: str) -> tuple[str, ...]:
     try:
         return tuple(root.read_kept(f"{CLOCKSOURCE}/{name}").split())
     except AbsentError:

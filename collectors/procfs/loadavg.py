@@ -12,7 +12,7 @@ from iowarden.collectors.source import Source
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 PATH = "/proc/loadavg"
 _LOAD = r"(\d{1,12}\.\d\d)"
@@ -58,7 +58,7 @@ def node_samples(value: Loadavg) -> Iterator[Sample]:
     yield "node_load15", (), value.load15
 
 
-def read_loadavg(root: Root) -> Loadavg:
+def read_loadavg(root: Machine) -> Loadavg:
     """Read and parse '/proc/loadavg'. Errors: AbsentError, ReadError, ParseError."""
     return parse_loadavg(root.read_kept(PATH))
 

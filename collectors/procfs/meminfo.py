@@ -12,7 +12,7 @@ from iowarden.collectors.source import Source
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 PATH = "/proc/meminfo"
 
@@ -132,7 +132,7 @@ def node_samples(value: Meminfo) -> Iterator[Sample]:
             yield "node_memory_" + name, (), number
 
 
-def read_meminfo(root: Root) -> Meminfo:
+def read_meminfo(root: Machine) -> Meminfo:
     """Read and parse '/proc/meminfo'. Errors: AbsentError, ReadError, ParseError."""
     return parse_meminfo(root.read_kept(PATH))
 

@@ -12,7 +12,7 @@ from iowarden.collectors.source import Source
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 DIRECTORY = "/proc/pressure"
 RESOURCES = ("cpu", "io", "memory", "irq")
@@ -120,7 +120,7 @@ def node_samples(value: Pressures) -> Iterator[Sample]:
             yield f"node_pressure_{resource}_stalled_seconds_total", (), pressure.full_seconds_total
 
 
-def read_pressure(root: Root) -> Pressures:
+def read_pressure(root: Machine) -> Pressures:
     """Read and parse '/proc/pressure/*'.
 
     Errors: AbsentError (kernel before 4.20, not compiled in, or disabled at boot: 'psi=1' enables

@@ -11,7 +11,7 @@ from iowarden.collectors.source import Source
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 PATH = "/proc/stat"
 USER_HZ = 100
@@ -142,7 +142,7 @@ def _number(text: str, key: str) -> int:
         ) from None
 
 
-def read_stat(root: Root) -> Stat:
+def read_stat(root: Machine) -> Stat:
     """Read and parse '/proc/stat'. Errors: AbsentError, ReadError, ParseError."""
     return parse_stat(root.read_kept(PATH))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import KIB, ParseError
 
 if TYPE_CHECKING:
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 PATH = "/proc/swaps"
 _AREA = re.compile(r"(\S+)\s+(partition|file)\s+(\d{1,15})\s+(\d{1,15})\s+-?\d{1,10}", re.ASCII)
@@ -48,6 +48,6 @@ def parse_swaps(text: str) -> tuple[Swap, ...]:
     return tuple(areas)
 
 
-def read_swaps(root: Root) -> tuple[Swap, ...]:
+def read_swaps(root: Machine) -> tuple[Swap, ...]:
     """Read the swap areas. Errors: AbsentError (no swap), ReadError, ParseError."""
     return parse_swaps(root.read(PATH))

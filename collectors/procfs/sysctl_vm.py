@@ -18,7 +18,7 @@ from iowarden.collectors.procfs.swaps import read_swaps
 from iowarden.collectors.source import Source
 
 if TYPE_CHECKING:
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 DIRECTORY = "/proc/sys/vm"
 RELEASE_PATH = "/proc/sys/kernel/osrelease"
@@ -117,7 +117,7 @@ def parse_release(text: str) -> tuple[int, int, int]:
     return int(first), int(second), int(third or 0)
 
 
-def read_vm_sysctl(root: Root) -> VmSysctl:
+def read_vm_sysctl(root: Machine) -> VmSysctl:
     """Read and parse the files. Errors: AbsentError (no release), ReadError, ParseError."""
     release = root.read(RELEASE_PATH)
 
@@ -162,7 +162,7 @@ def read_vm_sysctl(root: Root) -> VmSysctl:
     )
 
 
-def _exists(root: Root, path: str) -> bool:
+def _exists(root: Machine, path: str) -> bool:
     try:
         root.read(path)
     except AbsentError:

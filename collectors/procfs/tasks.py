@@ -28,7 +28,7 @@ from iowarden.collectors.source import Source
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 MAX_TASKS = 64
 MAX_FUNCTIONS = 16
@@ -150,7 +150,7 @@ def emit(value: Tasks) -> list[Sample]:
     ]
 
 
-def read_tasks(root: Root) -> Tasks:
+def read_tasks(root: Machine) -> Tasks:
     """Return the blocked tasks; if '/proc/stat' counts none, the probe is not queried.
 
     Limits: tasks that wait without being counted as waiting for I/O (an fsync for a commit of its
@@ -167,7 +167,7 @@ def read_tasks(root: Root) -> Tasks:
     return from_json(text)
 
 
-def look(root: Root) -> Tasks:
+def look(root: Machine) -> Tasks:
     """Return all tasks and threads in uninterruptible sleep.
 
     To be run as root, in a process that may be killed: a task that executes a program from a
@@ -234,7 +234,7 @@ def _text(found: Any) -> str:  # noqa: ANN401 - whatever the probe sent
     return found
 
 
-def _statuses(root: Root) -> Iterator[_Status]:
+def _statuses(root: Machine) -> Iterator[_Status]:
     """Yield the status of every task, threads as well; those that end meanwhile are left out."""
     looked_at = 0
     for name in root.names(_DIRECTORY):
@@ -254,7 +254,7 @@ def _statuses(root: Root) -> Iterator[_Status]:
             return
 
 
-def _threads(root: Root, process: _Status) -> list[str]:
+def _threads(root: Machine, process: _Status) -> list[str]:
     """Return the numbers of a process's threads except the first, which is the process itself."""
     if process.threads <= 1:
         return []
@@ -262,7 +262,7 @@ def _threads(root: Root, process: _Status) -> list[str]:
     return [name for name in names if name != str(process.pid)][:MOST_LOOKED_AT]
 
 
-def _status(root: Root, directory: str, process: int) -> _Status | None:
+def _status(root: Machine, directory: str, process: int) -> _Status | None:
     """Return the status of a task, None if it has ended."""
     text = root.try_read(f"{directory}/stat")
     if text is None:
@@ -289,7 +289,7 @@ def _status(root: Root, directory: str, process: int) -> _Status | None:
         ) from None
 
 
-def _task(root: Root, status: _Status) -> Task | None:
+def _task(root: Machine, status: _Status) -> Task | None:
     """Return a task with what it waits for, None if it has ended or no longer waits."""
     channel = (root.try_read(f"{status.directory}/wchan") or "").strip()
     stack = _functions(root.try_read(f"{status.directory}/stack") or "")
@@ -318,7 +318,7 @@ def _device_of(command: str) -> str:
     return found[found.lastgroup or 0] if found else ""
 
 
-def _file_of(root: Root, status: _Status) -> str:
+def _file_of(root: Machine, status: _Status) -> str:
     """Return the device of the file in a program's system call, or ''.
 
     Most calls that wait for a disk have the file's descriptor as their first argument (read, write,

@@ -13,7 +13,7 @@ from iowarden.collectors.source import Source
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 PATH = "/proc/vmstat"
 
@@ -170,7 +170,7 @@ def node_samples(value: Vmstat) -> Iterator[Sample]:
                 continue  # an invalid line; those that we use are checked
 
 
-def read_vmstat(root: Root) -> Vmstat:
+def read_vmstat(root: Machine) -> Vmstat:
     """Read and parse '/proc/vmstat'. Errors: AbsentError, ReadError, ParseError."""
     return parse_vmstat(root.read_kept(PATH), root.page_size_bytes)
 

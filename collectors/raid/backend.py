@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeVar
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.controller import Controller, Log
 
     Handle = tuple[str, ...]
@@ -41,17 +41,17 @@ class Backend:
     vendor: str
     drivers: tuple[str, ...]
     programs: tuple[str, ...]
-    find: Callable[[Root, Sequence[str]], Mapping[str, Handle | str]]
-    state: Callable[[Root, str, Handle, Controller | None], Controller]
-    log: Callable[[Root, str, Handle], Log] | None = None
+    find: Callable[[Machine, Sequence[str]], Mapping[str, Handle | str]]
+    state: Callable[[Machine, str, Handle, Controller | None], Controller]
+    log: Callable[[Machine, str, Handle], Log] | None = None
     capacity: int | None = None
     adapters: bool = False
     numbered: bool = False
-    hiding: Callable[[Root, Sequence[str]], Sequence[str]] | None = None
+    hiding: Callable[[Machine, Sequence[str]], Sequence[str]] | None = None
 
 
 @dataclass(slots=True)
-class Parts:
+class PartReader:
     """Reads a controller's state part by part: an unreadable part does not affect the others.
 
     Fields: `run` runs a program with the given arguments and returns its output; `unread` are the
@@ -87,7 +87,7 @@ class Parts:
             return default
 
 
-def first_installed(root: Root, programs: Iterable[str], run: Callable[[str], _T]) -> _T:
+def first_installed(root: Machine, programs: Iterable[str], run: Callable[[str], _T]) -> _T:
     """Return the output of the first of several programs that is installed.
 
     Errors: AbsentError, if none is installed or no probe is running; those of `run`.
@@ -104,7 +104,7 @@ def first_installed(root: Root, programs: Iterable[str], run: Callable[[str], _T
 
 
 def answers_of(
-    root: Root, programs: Iterable[str], read: Callable[[str], _T], errors: list[Exception]
+    root: Machine, programs: Iterable[str], read: Callable[[str], _T], errors: list[Exception]
 ) -> Iterator[tuple[str, _T]]:
     """Yield the programs that answer, each with its output; failures of others go to `errors`.
 

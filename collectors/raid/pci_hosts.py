@@ -10,14 +10,14 @@ from iowarden.collectors.smart import scsi_hosts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 _HP = frozenset({"0x103c", "0x1590", "0x0e11"})
 """PCI vendors: HP, HPE, Compaq."""
 _HOST = re.compile(r"host[0-9]{1,9}")
 
 
-def adapters_of(root: Root, driver: str) -> dict[str, tuple[str, ...]]:
+def adapters_of(root: Machine, driver: str) -> dict[str, tuple[str, ...]]:
     """Return the hosts of each PCI address of a driver; some have none."""
     at = f"{scsi_hosts.PCI_DRIVERS}/{driver}"
     return {
@@ -27,7 +27,7 @@ def adapters_of(root: Root, driver: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-def addresses_of(root: Root, drivers: Iterable[str], hosts: Sequence[str]) -> dict[str, str]:
+def addresses_of(root: Machine, drivers: Iterable[str], hosts: Sequence[str]) -> dict[str, str]:
     """Return the PCI address of each of the hosts that uses one of the drivers."""
     return {
         host: address
@@ -38,7 +38,7 @@ def addresses_of(root: Root, drivers: Iterable[str], hosts: Sequence[str]) -> di
     }
 
 
-def made_by_hp(root: Root, address: str) -> bool:
+def made_by_hp(root: Machine, address: str) -> bool:
     """Return whether HP sells an adapter of the driver smartpqi; HP's programs report most of it.
 
     If that cannot be read, it is assumed.
@@ -47,7 +47,7 @@ def made_by_hp(root: Root, address: str) -> bool:
     return not vendor or vendor.lower() in _HP
 
 
-def hiding(root: Root, hosts: Iterable[str], drivers: Iterable[str]) -> list[str]:
+def hiding(root: Machine, hosts: Iterable[str], drivers: Iterable[str]) -> list[str]:
     """Return the hosts of drivers that may hide disks, without those that show only drives."""
     at = {host: driver for driver in drivers for host in addresses_of(root, (driver,), [*hosts])}
     drives = scsi_hosts.Shown.DRIVES

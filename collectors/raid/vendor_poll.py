@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from iowarden.collectors.event import Event
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.backend import Backend, Handle
     from iowarden.collectors.raid.controller import Controller, Log
 
@@ -53,14 +53,14 @@ class _Card:
 
 
 @dataclass(slots=True)
-class Vendor:
+class VendorPoller:
     """Polls the controllers of one vendor. Not thread-safe."""
 
     backend: Backend
     clock: Callable[[], float]
     cards: dict[str, _Card] = field(default_factory=dict)
 
-    def hosts(self, root: Root) -> list[str]:
+    def hosts(self, root: Machine) -> list[str]:
         """Return the SCSI hosts of its drivers by number; in a recording only the queried ones.
 
         Errors: ReadError.
@@ -79,7 +79,7 @@ class Vendor:
 
     def poll(
         self,
-        root: Root,
+        root: Machine,
         hosts: Sequence[str],
         recalled: Mapping[str, Cursor],
         expected: Mapping[str, Listed],
@@ -133,7 +133,7 @@ class Vendor:
         )
 
     def _find(
-        self, root: Root, hosts: Sequence[str], expected: Mapping[str, Listed]
+        self, root: Machine, hosts: Sequence[str], expected: Mapping[str, Listed]
     ) -> tuple[Mapping[str, Handle | str], list[Problem]]:
         """Return the controllers with the data for their queries, and why others are missing."""
         backend = self.backend
@@ -175,7 +175,7 @@ def _known(handle: Handle | str) -> Handle:
 
 
 def _state(
-    backend: Backend, root: Root, name: str, handle: Handle | str, former: Controller | None
+    backend: Backend, root: Machine, name: str, handle: Handle | str, former: Controller | None
 ) -> Controller:
     return backend.state(root, name, _known(handle), former)
 
@@ -242,7 +242,7 @@ def _new(card: _Card, log: Log, backend: Backend) -> tuple[list[Event], list[Eve
     return told_apart[len(events) - aligned.new :], [], gap
 
 
-def _names(root: Root, path: str) -> list[str]:
+def _names(root: Machine, path: str) -> list[str]:
     try:
         return root.names(path)
     except AbsentError:

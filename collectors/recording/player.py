@@ -7,7 +7,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Self
 
-from iowarden.collectors.machine import MAX_BYTES, Root
+from iowarden.collectors.machine import MAX_BYTES, Machine
 from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.recording.recording import (
     CLOCK,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 
-class PlayedRoot(Root):
+class RecordedMachine(Machine):
     """A machine in memory: the state of a recording at one moment."""
 
     def __init__(self, page_size_bytes: int) -> None:
@@ -95,18 +95,18 @@ class PlayedRoot(Root):
         if len(content) > MAX_BYTES:
             raise ReadError(f"'{path}': expected at most {MAX_BYTES} bytes, got more")
         self.last = (path, content)
-        if self._seen is not None:
-            self._seen(path, content)
+        if self._watcher is not None:
+            self._watcher(path, content)
         return content
 
     def _tell_names(self, path: str, listed: Iterable[str]) -> list[str]:
         names = sorted(listed)
-        if self._seen is not None:
-            self._seen(path + "/", "\n".join(names).encode(errors="surrogateescape"))
+        if self._watcher is not None:
+            self._watcher(path + "/", "\n".join(names).encode(errors="surrogateescape"))
         return names
 
 
-class Player:
+class RecordingPlayer:
     """Plays a recording into a directory that a Root reads.
 
     Files are overwritten in place, so descriptors that are kept open see the change.
@@ -119,7 +119,7 @@ class Player:
         self.page_size_bytes, self.note = self._recording.page_size_bytes, self._recording.note
         if os.path.isdir(path) and not os.path.exists(os.path.join(frame_path(path, 0), CLOCK)):
             raise RecordingError(f"'{path}/000000': expected a complete frame, got none")
-        self._root = os.fsencode(root_directory)
+        self._machine = os.fsencode(root_directory)
         os.makedirs(root_directory, exist_ok=True)
 
     def advance(self) -> Frame | None:
@@ -128,9 +128,9 @@ class Player:
         if step is None:
             return None
         for path in step.gone:
-            _remove(self._root + os.fsencode(path))
+            _remove(self._machine + os.fsencode(path))
         for path, content in step.files.items():
-            target = self._root + os.fsencode(path)
+            target = self._machine + os.fsencode(path)
             if content is None:
                 _make_directory(target)
                 continue

@@ -29,7 +29,7 @@ from iowarden.collectors.recording.recording import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.source import Source
 
 T = TypeVar("T")
@@ -115,7 +115,7 @@ def watched(source: Source[T], take: Callable[[str, Mapping[str, bytes]], object
     In the thread that reads, when the run has ended; one that hangs gives nothing until then.
     """
 
-    def watching(root: Root, read: Callable[[], T]) -> T:
+    def watching(root: Machine, read: Callable[[], T]) -> T:
         seen: dict[str, bytes] = {}
         root.watch(seen.__setitem__)
         try:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.machine import Root
-    from iowarden.collectors.smart.scsi_hosts import Machine
+    from iowarden.collectors.machine import Machine
+    from iowarden.collectors.smart.scsi_hosts import HostTopology
 
 _SD = r"/dev/sd[a-z]{1,3}"
 _SG = r"/dev/sg\d{1,4}"
@@ -96,7 +96,7 @@ class Discovered:
 
 
 def find(
-    root: Root,
+    root: Machine,
     topology: Topology,
     configured: Sequence[ConfiguredDrive] = (),
     before: Discovered | None = None,
@@ -164,7 +164,7 @@ def _order(target: Target) -> tuple[object, ...]:
 # Drives from the configuration
 
 
-def _links(root: Root, topology: Topology) -> dict[str, str]:
+def _links(root: Machine, topology: Topology) -> dict[str, str]:
     """Return the whole device of each link below '/dev/disk', as created by udev."""
     return {
         f"/dev/{line[2:]}": name
@@ -176,8 +176,8 @@ def _links(root: Root, topology: Topology) -> dict[str, str]:
 
 
 def _resolved(
-    root: Root,
-    machine: Machine,
+    root: Machine,
+    machine: HostTopology,
     drive: ConfiguredDrive,
     ways: Mapping[tuple[str, str], Target],
     links: Mapping[str, str],
@@ -213,8 +213,8 @@ def _resolved(
 
 
 def _configured_direct(
-    root: Root,
-    machine: Machine,
+    root: Machine,
+    machine: HostTopology,
     drive: ConfiguredDrive,
     path: str,
     ways: Mapping[tuple[str, str], Target],
@@ -260,7 +260,7 @@ def _configured_direct(
 
 
 def _configured_member(
-    root: Root, machine: Machine, drive: ConfiguredDrive, path: str, family: str
+    root: Machine, machine: HostTopology, drive: ConfiguredDrive, path: str, family: str
 ) -> Target:
     """Return a drive behind a RAID controller. Errors: ValueError."""
     if path.startswith("/dev/cciss/"):
@@ -295,7 +295,7 @@ def _configured_member(
     return Target(path, kind, "", host.name, host.driver)
 
 
-def _host_of(root: Root, machine: Machine, name: str) -> str:
+def _host_of(root: Machine, machine: HostTopology, name: str) -> str:
     """Return the SCSI host of a device, a controller's node or a PCI address, or ''."""
     if block := machine.topology.devices.get(name):
         return block.host or ""

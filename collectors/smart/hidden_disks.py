@@ -15,8 +15,8 @@ from iowarden.collectors.smart.members import Member
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iowarden.collectors.machine import Root
-    from iowarden.collectors.smart.scsi_hosts import Host, Machine, Uncovered, Volume
+    from iowarden.collectors.machine import Machine
+    from iowarden.collectors.smart.scsi_hosts import Host, HostTopology, Uncovered, Volume
 
 DEADLINE_SECONDS = 60.0
 MAX_CCISS = 128
@@ -31,7 +31,7 @@ ENTRY = "under 'smart: drives:' in the configuration file"
 
 
 def hidden(
-    root: Root, machine: Machine, volumes: Sequence[Volume]
+    root: Machine, machine: HostTopology, volumes: Sequence[Volume]
 ) -> tuple[list[Target], list[Uncovered]]:
     """Return the disks that controllers hide, where it is safe to query the controller."""
     listed = []
@@ -71,7 +71,7 @@ def _target(host: Host, member: Member, path: str) -> Target:
     return Target(path, member.kind, "", host.name, host.driver, member.slot, "controller")
 
 
-def _by_areca(root: Root, machine: Machine, host: Host) -> Sequence[Member]:
+def _by_areca(root: Machine, machine: HostTopology, host: Host) -> Sequence[Member]:
     machine.unlisted.add(host.name)
     for program in ("cli64", "areca-cli", "cli32"):
         try:
@@ -88,7 +88,7 @@ def _by_areca(root: Root, machine: Machine, host: Host) -> Sequence[Member]:
     return ()
 
 
-def _by_threeware(root: Root, machine: Machine, host: Host) -> Sequence[Member]:
+def _by_threeware(root: Machine, machine: HostTopology, host: Host) -> Sequence[Member]:
     """Query only with a single controller: how 'c1' is related to a host is unknown."""
     machine.unlisted.add(host.name)
     try:
@@ -112,7 +112,7 @@ def _by_threeware(root: Root, machine: Machine, host: Host) -> Sequence[Member]:
     return listed
 
 
-def _counted(root: Root, machine: Machine, host: Host, path: str) -> list[Target]:
+def _counted(root: Machine, machine: HostTopology, host: Host, path: str) -> list[Target]:
     """Return the disks of an HP controller: its driver reports at which number the list ends."""
     found: list[Target] = []
     silent: list[Target] = []
@@ -145,7 +145,7 @@ def _counted(root: Root, machine: Machine, host: Host, path: str) -> list[Target
     return found
 
 
-def _scanned(root: Root, machine: Machine) -> list[Target]:
+def _scanned(root: Machine, machine: HostTopology) -> list[Target]:
     hosts = {host.name: host for host in machine.hosts.values() if host.driver in _SCANNED}
     if not hosts:
         return []
@@ -164,7 +164,7 @@ def _scanned(root: Root, machine: Machine) -> list[Target]:
     ]
 
 
-def threeware(machine: Machine, host: scsi_hosts.Host) -> str:
+def threeware(machine: HostTopology, host: scsi_hosts.Host) -> str:
     """Return '/dev/twa1' for the second host of its driver, as smartctl counts them."""
     peers = sorted(
         (each for each in machine.hosts.values() if each.driver == host.driver),
@@ -174,7 +174,7 @@ def threeware(machine: Machine, host: scsi_hosts.Host) -> str:
 
 
 def unasked(
-    root: Root, machine: Machine, volumes: Sequence[Volume], targets: Sequence[Target]
+    root: Machine, machine: HostTopology, volumes: Sequence[Volume], targets: Sequence[Target]
 ) -> list[Uncovered]:
     """Return the volumes of controllers whose disks are not polled, and how to change that."""
     asked = {t.controller for t in targets if t.behind_raid() or t.origin == "controller"}
@@ -200,7 +200,7 @@ def unasked(
     ]
 
 
-def _cure(root: Root, machine: Machine, controller: str, driver: str) -> str:
+def _cure(root: Machine, machine: HostTopology, controller: str, driver: str) -> str:
     """Return why the disks of a controller are not polled, and the configuration to poll them."""
     host = machine.hosts.get(controller, scsi_hosts.Host(controller, driver))
     family = "cciss" if driver == "cciss" else scsi_hosts.RAID.get(driver, scsi_hosts.Raid()).family

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iowarden.collectors.block.block_devices import Device, Topology
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 HOSTS = "/sys/class/scsi_host"
 DEVICES = "/sys/class/scsi_device"
@@ -168,7 +168,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class HostTopology:
     """Host topology from sysfs: how drives are attached."""
 
     topology: Topology
@@ -192,7 +192,7 @@ class Machine:
         return f"/dev/{(found or nodes)[0].generic}" if found or (nodes and kind is None) else ""
 
 
-def read_machine(root: Root, topology: Topology) -> Machine:
+def read_machine(root: Machine, topology: Topology) -> HostTopology:
     """Read the host topology. Limits: may hang on a faulty adapter."""
     problems: list[str] = []
     names = listed(root, HOSTS, problems)
@@ -211,7 +211,7 @@ def read_machine(root: Root, topology: Topology) -> Machine:
         driver = driver or text_of(root, f"{HOSTS}/{name}/proc_name")
         driver = "" if driver in {"(null)", "<NULL>"} else driver
         hosts[name] = Host(name, driver, address, network.get(name, ""))
-    return Machine(
+    return HostTopology(
         topology,
         hosts,
         tuple(_nodes(root, hosts, problems)),
@@ -221,7 +221,7 @@ def read_machine(root: Root, topology: Topology) -> Machine:
     )
 
 
-def _adapters(root: Root, problems: list[str]) -> dict[str, tuple[str, str]]:
+def _adapters(root: Machine, problems: list[str]) -> dict[str, tuple[str, str]]:
     """Return PCI address and driver of RAID controllers, by host."""
     return {
         entry: (address, driver)
@@ -233,7 +233,7 @@ def _adapters(root: Root, problems: list[str]) -> dict[str, tuple[str, str]]:
     }
 
 
-def _nodes(root: Root, hosts: Mapping[str, Host], problems: list[str]) -> Iterator[Node]:
+def _nodes(root: Machine, hosts: Mapping[str, Host], problems: list[str]) -> Iterator[Node]:
     """Yield the devices of hosts that may hide disks; those of others are not listed."""
     hiding = {name[4:] for name, host in hosts.items() if host.driver in {*RAID, *MPT}}
     for address in listed(root, DEVICES, problems) if hiding else ():
@@ -257,7 +257,7 @@ def _nodes(root: Root, hosts: Mapping[str, Host], problems: list[str]) -> Iterat
         )
 
 
-def _nvme(root: Root, problems: list[str]) -> dict[str, tuple[str, ...]]:
+def _nvme(root: Machine, problems: list[str]) -> dict[str, tuple[str, ...]]:
     """Return the namespaces of each NVMe controller.
 
     Source: kernel, drivers/nvme/host/core.c: 'nvme1n1' counts subsystems, not controllers; with
@@ -274,7 +274,7 @@ def _nvme(root: Root, problems: list[str]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _slots(root: Root, problems: list[str]) -> dict[str, str]:
+def _slots(root: Machine, problems: list[str]) -> dict[str, str]:
     """Return the slot of each block device. The enclosure, which may hang, is not queried."""
     return {
         device: re.sub(r"^(?=\d)", "slot ", slot) + f" of enclosure {enclosure}"
@@ -285,7 +285,9 @@ def _slots(root: Root, problems: list[str]) -> dict[str, str]:
     }
 
 
-def leaves(root: Root, machine: Machine) -> tuple[list[Target], list[Volume], list[Uncovered]]:
+def leaves(
+    root: Machine, machine: HostTopology
+) -> tuple[list[Target], list[Volume], list[Uncovered]]:
     """Sort the leaf devices into drives, volumes and devices that cannot be polled."""
     channels = {node.device: node.channel for node in machine.nodes if node.device}
     found: list[Target | Volume | Uncovered | None] = []
@@ -310,7 +312,7 @@ def leaves(root: Root, machine: Machine) -> tuple[list[Target], list[Volume], li
 
 
 def _nvme_drive(
-    root: Root, topology: Topology, controller: str, entries: tuple[str, ...]
+    root: Machine, topology: Topology, controller: str, entries: tuple[str, ...]
 ) -> list[Target | Volume | Uncovered | None]:
     """Return the access method of an NVMe drive: one, however many namespaces it has."""
     leaves = [entry for entry in entries if entry in topology.leaves]
@@ -323,7 +325,7 @@ def _nvme_drive(
 
 
 def _leaf(
-    root: Root, machine: Machine, device: Device, channel: int | None
+    root: Machine, machine: HostTopology, device: Device, channel: int | None
 ) -> Target | Volume | Uncovered | None:
     """Return the kind of a block device but an NVMe namespace; None: none, as without medium."""
     name = device.name
@@ -374,14 +376,14 @@ def direct_kind(device: Device, driver: str) -> str:
     return "" if _USB.fullmatch(driver) else "sat" if device.vendor == "ATA" else "scsi"
 
 
-def _refused_bridge(root: Root, device: Device) -> str:
+def _refused_bridge(root: Machine, device: Device) -> str:
     text = text_of(root, f"{UDEV}/b{device.device_number}")
     found = [re.search(rf"\bE:{key}=([0-9a-f]{{4}})\b", text) for key in _USB_IDS]
     bridge = ":".join(match[1] for match in found if match)
     return bridge if _REFUSED_BRIDGES.fullmatch(bridge) else ""
 
 
-def shown(root: Root, host: str, driver: str) -> Shown:
+def shown(root: Machine, host: str, driver: str) -> Shown:
     """Return the role of a host of aacraid, hpsa, smartpqi or mpi3mr, as the kernel shows it.
 
     Limits: mpi3mr and smartpqi hide a failed volume: next to drives its absence is not detected.
@@ -401,7 +403,7 @@ def shown(root: Root, host: str, driver: str) -> Shown:
     return found
 
 
-def _is_drive(root: Root, path: str, channel: int, kind: str, driver: str) -> bool:
+def _is_drive(root: Machine, path: str, channel: int, kind: str, driver: str) -> bool:
     """Return whether a disk is certainly a drive, and no volume.
 
     Source: `raid_level` of smartpqi_init.c and hpsa.c ('N/A' for a drive); `sas_address` of
@@ -421,7 +423,7 @@ def _is_drive(root: Root, path: str, channel: int, kind: str, driver: str) -> bo
     return bool(raid) or vendor in {"ATA", "NVMe"} or bool(text_of(root, f"{path}/sas_address"))
 
 
-def listed(root: Root, path: str, problems: list[str]) -> list[str]:
+def listed(root: Machine, path: str, problems: list[str]) -> list[str]:
     """Return the names in a directory; none if it does not exist."""
     try:
         return root.names(path)
@@ -432,7 +434,7 @@ def listed(root: Root, path: str, problems: list[str]) -> list[str]:
         return []
 
 
-def text_of(root: Root, path: str) -> str:
+def text_of(root: Machine, path: str) -> str:
     """Return a text, '' if it is missing or unreadable: then other data decide."""
     try:
         return root.read(path).strip()

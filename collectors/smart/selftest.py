@@ -19,7 +19,7 @@ from iowarden.collectors.probe_reply import field, optional
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.smart.drive import Target
 
 DEADLINE_SECONDS = 120.0
@@ -54,17 +54,17 @@ class Reply:
     text: str = ""
 
 
-def begin(root: Root, target: Target, kind: str) -> Reply:
+def begin(root: Machine, target: Target, kind: str) -> Reply:
     """Start a self-test: 'short', 'long', 'conveyance'; every outcome is a Reply."""
     return _tell(root, target, ("-t", kind), _BEGUN)
 
 
-def abort(root: Root, target: Target) -> Reply:
+def abort(root: Machine, target: Target) -> Reply:
     """Abort the self-test of a drive; every outcome is a Reply."""
     return _tell(root, target, ("-X",), _ABORTED)
 
 
-def _tell(root: Root, target: Target, action: tuple[str, ...], done: re.Pattern[str]) -> Reply:
+def _tell(root: Machine, target: Target, action: tuple[str, ...], done: re.Pattern[str]) -> Reply:
     kind = ("-d", target.kind) if target.kind else ()
     words = ("smartctl", "--json=co", *kind, *action, target.path)
     try:

@@ -29,7 +29,7 @@ from iowarden.collectors.smart import smartctl, smartctl_refusal
 from iowarden.collectors.smart.drive import Cover, Drive, Target
 
 if TYPE_CHECKING:
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 PROFILES = {
     # '-x' prints attributes in its own format, which pySMART does not read, and reads the
@@ -84,7 +84,7 @@ def command(target: Target, profile: str, *, wake: bool = False) -> tuple[str, .
     return ("smartctl", "--json=co", *PROFILES[profile], "-n", power, *kind, target.path)
 
 
-def ask(root: Root, target: Target, words: tuple[str, ...], deadline_seconds: float) -> Answer:
+def ask(root: Machine, target: Target, words: tuple[str, ...], deadline_seconds: float) -> Answer:
     """Poll a drive, and wait for the result; every outcome is an Answer."""
     name = probe_path("run", words)
     try:
@@ -141,7 +141,7 @@ def judged(name: str, content: bytes, target: Target) -> Answer:
     return Answer(Cover.READ, "", found, text=text)
 
 
-def usable(root: Root) -> Answer | None:
+def usable(root: Machine) -> Answer | None:
     """Return why no drive can be polled on this host, None if they can."""
     name = probe_path("run", _VERSION)
     try:
@@ -182,7 +182,7 @@ def _recorded(cover: Cover, reason: str) -> bytes:
     return json.dumps({"cover": cover, "reason": reason}).encode()
 
 
-def clash(root: Root, driver: str) -> str:
+def clash(root: Machine, driver: str) -> str:
     """Return why a drive must not be polled while another program polls its controller, or ''.
 
     Limits: '' also if other users' processes are hidden; the probe checks again for smartd.

@@ -24,8 +24,8 @@ from iowarden.rules.engine.engine import Engine
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from iowarden.collectors.machine import Root
-    from iowarden.collectors.recording.player import Player
+    from iowarden.collectors.machine import Machine
+    from iowarden.collectors.recording.player import RecordingPlayer
     from iowarden.daemon.clock import PlayedClock, SystemClock
     from iowarden.daemon.config.schema import Config
     from iowarden.rules.alerting.alerts import Alert
@@ -73,7 +73,7 @@ def play(
     readers: Readers,
     events: queue.SimpleQueue[object],
     clock: PlayedClock,
-    player: Player,
+    player: RecordingPlayer,
 ) -> None:
     """Replay a whole recording and evaluate the rules. Errors: RecordingError."""
     while (frame := player.advance()) is not None:
@@ -126,9 +126,9 @@ def examine(
     settings: Config,
     groups: Sequence[RuleGroup],
     clock: SystemClock,
-    root: Callable[[], Root],
+    root: Callable[[], Machine],
     *,
-    player: Player | None = None,
+    player: RecordingPlayer | None = None,
     look_seconds: float = LOOK_SECONDS,
     step: Callable[[str], None] = lambda _: None,
 ) -> Report:

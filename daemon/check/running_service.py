@@ -21,7 +21,7 @@ from iowarden.rules.quantity import duration
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 SERVICE_TIMEOUT_SECONDS = 2.0
 MAX_BYTES = 32 * 1024 * 1024
@@ -58,7 +58,7 @@ _CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified"
 """Mount points of systemd's own cgroup hierarchy: of version 2, 1, and hybrid."""
 
 
-def unit(root: Root) -> Unit:
+def unit(root: Machine) -> Unit:
     """Return the state of the unit: an active one has processes in its control group.
 
     systemctl is not run for this: it waits for systemd, which may wait for a disk that hangs.
@@ -74,7 +74,7 @@ def unit(root: Root) -> Unit:
     return Unit.INACTIVE
 
 
-def _has(root: Root, directory: str, name: str) -> bool:
+def _has(root: Machine, directory: str, name: str) -> bool:
     try:
         return name in root.names(directory)
     except (AbsentError, ReadError):

@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.machine import Root
-from iowarden.collectors.recording.player import Player
+from iowarden.collectors.machine import Machine
+from iowarden.collectors.recording.player import RecordingPlayer
 from iowarden.daemon.clock import PlayedClock, SystemClock
 from iowarden.daemon.config.load import load_config, machine_name
 from iowarden.daemon.config.parser import parse_config
@@ -73,11 +73,13 @@ def probe(config: Config, clock: SystemClock, *, under_systemd: bool = False) ->
     return None
 
 
-def machine(recording: str | None) -> tuple[SystemClock, Player | None, Callable[[], Root]]:
+def machine(
+    recording: str | None,
+) -> tuple[SystemClock, RecordingPlayer | None, Callable[[], Machine]]:
     """Return clock, player and files: of this machine (no player), or of a recording."""
     if recording is None:
-        return SystemClock(), None, Root
+        return SystemClock(), None, Machine
     directory = tempfile.mkdtemp(prefix="iowarden-play-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    player = Player(recording, directory)
-    return PlayedClock(), player, lambda: Root(directory, player.page_size_bytes, recorded=True)
+    player = RecordingPlayer(recording, directory)
+    return PlayedClock(), player, lambda: Machine(directory, player.page_size_bytes, recorded=True)

@@ -16,7 +16,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.daemon.cli import command
 from iowarden.daemon.cli.console import say, say_json
@@ -92,7 +92,7 @@ def _locate(arguments: argparse.Namespace) -> int:
     start, count = arguments.range
     client.begin()
     try:
-        root = Root(probe=client.ask)
+        root = Machine(probe=client.ask)
         found = locate(root, arguments.device, start, count, time.monotonic)
     except (LocateError, AbsentError, ReadError, ParseError) as error:
         raise ServiceError(str(error)) from error

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.recording.archive import SUFFIXES
 from iowarden.collectors.recording.recording import Recording
 from iowarden.daemon.cli import command, exit_status
@@ -94,9 +94,9 @@ def _record(arguments: argparse.Namespace) -> int:
         signal.signal(number, lambda n, _: events.put(Stop(signal.Signals(n).name)))
     clock = SystemClock()
     probe = command.probe(config, clock)
-    root: Callable[[], Root] = Root
+    root: Callable[[], Machine] = Machine
     if probe is not None:
-        root = functools.partial(Root, probe=probe.ask)
+        root = functools.partial(Machine, probe=probe.ask)
         probe.begin()
     hotplug.listen(events.put)
     sys.stderr.write(

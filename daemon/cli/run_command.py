@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from systemd.daemon import notify
 
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.recording.recorder import watched
 from iowarden.daemon import journal, mlock
 from iowarden.daemon.cli import command, exit_status, mail_command
@@ -31,7 +31,7 @@ from iowarden.daemon.polling.smart import MOST_TOLD_BYTES
 from iowarden.daemon.process_metrics import ProcessMetrics
 from iowarden.daemon.service import flight_recorder
 from iowarden.daemon.service.messages import Reload, Stop, Trouble
-from iowarden.daemon.service.service import Parts, Service
+from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.service.stored_documents import SCHEMA
 from iowarden.daemon.storage import claim, unparsed
 from iowarden.daemon.storage.history_db import History
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.config.schema import Config
     from iowarden.daemon.probe_client.client import Client
-    from iowarden.daemon.service.loop import Player
+    from iowarden.daemon.service.loop import FrameSource
     from iowarden.daemon.transition_log import Log
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
@@ -87,7 +87,7 @@ def _run(arguments: argparse.Namespace) -> int:
         None if player is not None else command.probe(settings, clock, under_systemd=under_systemd)
     )
     if probe is not None:
-        root = functools.partial(Root, probe=probe.ask)
+        root = functools.partial(Machine, probe=probe.ask)
     mail_command.dry_run(settings.host, settings.mail.sender, recipients(settings), clock.now())
     # Before the threads start: of their stacks only touched pages are locked, not 512 kB each.
     if problem := mlock.lock():
@@ -96,7 +96,7 @@ def _run(arguments: argparse.Namespace) -> int:
         lambda: command.settings(arguments),
         settings,
         groups,
-        Machine(
+        WatchedMachine(
             clock,
             root,
             player.page_size_bytes if player else os.sysconf("SC_PAGE_SIZE"),
@@ -118,20 +118,20 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class WatchedMachine:
     """The monitored machine: clock, factory of its files, page size, player of a recording."""
 
     clock: SystemClock
-    root: Callable[[], Root]
+    make_machine: Callable[[], Machine]
     page_size_bytes: int
-    player: Player | None
+    player: FrameSource | None
 
 
 def assembled(
     read: Callable[[], Config],
     settings: Config,
     groups: Sequence[RuleGroup],
-    machine: Machine,
+    machine: WatchedMachine,
     events: queue.SimpleQueue[object],
     log: Log,
     *,
@@ -143,7 +143,7 @@ def assembled(
     `read` reads the configuration again, for a reload; `listening` is the control socket that
     systemd passed, if it did.
     """
-    clock, root = machine.clock, machine.root
+    clock, root = machine.clock, machine.make_machine
     asked = pollers.make(
         settings.smart,
         clock,
@@ -197,7 +197,7 @@ def assembled(
         VERSION,
     )
     service = Service(
-        Parts(
+        Dependencies(
             config=settings,
             clock=clock,
             engine=engine,
@@ -220,8 +220,8 @@ def assembled(
             probe=probe,
             table=load_events(),
             pollers=asked,
-            test_root=None if probe is None else root,
-            files_root=None if probe is None else root,
+            make_selftest_machine=None if probe is None else root,
+            make_locate_machine=None if probe is None else root,
             flights=flights,
             control=people,
             history=History(str(Path(settings.state_directory) / "history.db"), events.put),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from iowarden.collectors.event import Event
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.rules.incidents.model import Member
 
 KINDS = frozenset({"block_medium_error", "block_io_error", "nvme_medium_error"})
@@ -158,12 +158,12 @@ class FilesHit:
 
     def __init__(
         self,
-        root: Callable[[], Root],
+        root: Callable[[], Machine],
         clock: Callable[[], float],
         post: Callable[[Hit], object],
     ) -> None:
         """Start no query yet. `root` creates access to the machine, `post` gets each result."""
-        self._root = root
+        self._machine = root
         self._clock = clock
         self._post = post
         self._hits: dict[str, tuple[Hit, ...]] = {}
@@ -306,7 +306,7 @@ class FilesHit:
         start = question.start // REQUEST_SECTORS * REQUEST_SECTORS
         end = -(-question.end // REQUEST_SECTORS) * REQUEST_SECTORS
         try:
-            root = self._root()
+            root = self._machine()
             found = locate(
                 root,
                 question.device,

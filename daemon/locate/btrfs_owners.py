@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.filesystem.btrfs_owner import FileSystem, Reference, Superblock
     from iowarden.collectors.filesystem.mountinfo import Mount
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.daemon.locate.extents import Spot
     from iowarden.rules.topology.btrfs_chunks import Piece
     from iowarden.rules.topology.file_location import Answer
@@ -55,7 +55,7 @@ class Btrfs:
     device-mapper names of its devices.
     """
 
-    root: Root
+    machine: Machine
     left: Callable[[], float]
     spot: Spot
     system: FileSystem
@@ -92,7 +92,7 @@ class Btrfs:
         raise ReadError(f"btrfs moves data on {device} during the query (a balance?); retry later")
 
     def _superblock(self) -> Superblock:
-        superblock = btrfs_owner.read_superblock(self.root, self.spot.device, self.left())
+        superblock = btrfs_owner.read_superblock(self.machine, self.spot.device, self.left())
         if superblock.uuid != self.system.uuid:
             raise ReadError(
                 f"{self.spot.device}: expected btrfs {self.system.uuid}, as the kernel reports, got"
@@ -118,7 +118,7 @@ class Btrfs:
             )
         # The probe treats the last device as the one in question.
         devices = [*(each for each in system.devices if each != spot.device), spot.device]
-        chunks = btrfs_owner.read_chunks(self.root, devices, superblock, self.left())
+        chunks = btrfs_owner.read_chunks(self.machine, devices, superblock, self.left())
         unfound = self._find()
         asked = 0
         for first, length in rest:
@@ -208,7 +208,7 @@ class Btrfs:
                 why.append(f"it is mounted at '{name}', a path with unsupported characters")
                 continue
             try:
-                shown = btrfs_owner.read_shown(self.root, point, self.left())
+                shown = btrfs_owner.read_shown(self.machine, point, self.left())
             except HUNG:
                 raise
             except FAILED as error:
@@ -257,7 +257,7 @@ class Btrfs:
     def _asked(self, block: int) -> tuple[Reference, ...] | None:
         if block not in self.references:
             self.references[block] = btrfs_owner.read_references(
-                self.root, self._point, block, self.left()
+                self.machine, self._point, block, self.left()
             )
         return self.references[block]
 
@@ -324,7 +324,9 @@ class Btrfs:
                 return True
             if replace(reference, offset=reference.offset + size) in after:
                 return False
-        whole = btrfs_owner.read_references(self.root, self._point, block, self.left(), extent=True)
+        whole = btrfs_owner.read_references(
+            self.machine, self._point, block, self.left(), extent=True
+        )
         if here.difference(whole or ()):
             return False
         if block > chunk.start and here.intersection(self._asked(block - size) or ()):
@@ -373,7 +375,7 @@ class Btrfs:
             if len(self.subvolumes) >= MAX_SUBVOLUMES:
                 return f"subvolume {number}, beyond the limit of {MAX_SUBVOLUMES} names"
             self.subvolumes[number] = btrfs_owner.read_subvolume(
-                self.root, self._point, number, self.left()
+                self.machine, self._point, number, self.left()
             )
         name = self.subvolumes[number]
         place = f"/{name}" if name else ""
@@ -392,7 +394,7 @@ class Btrfs:
             return (
                 f"subvolume '{name}', beyond the limit of {MAX_INODES} names; locate fewer sectors"
             )
-        paths = btrfs_owner.read_names(self.root, point, inode, self.left())
+        paths = btrfs_owner.read_names(self.machine, point, inode, self.left())
         return tuple(place + path for path in paths)
 
 

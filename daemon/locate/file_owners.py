@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.filesystem.ext4_owner import Inode, Superblock
     from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.filesystem.xfs_owner import FoundInode
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.daemon.locate.extents import Spot
     from iowarden.rules.topology.file_location import Answer
 
@@ -49,7 +49,7 @@ class Ext4:
     `left` returns the time-out of the next program, or raises a LateError.
     """
 
-    root: Root
+    machine: Machine
     left: Callable[[], float]
     spot: Spot
     kind: str
@@ -62,7 +62,7 @@ class Ext4:
     def answers(self) -> Iterator[Answer]:
         """Yield the owner of each block. Errors: AbsentError, ReadError, ParseError."""
         spot = self.spot
-        root, device, left = self.root, self.spot.device, self.left
+        root, device, left = self.machine, self.spot.device, self.left
         superblock = ext4_owner.read_superblock(root, device, left())
         per = superblock.block_bytes // SECTOR_BYTES
         blocks = range(spot.sector // per, (spot.sector + spot.count - 1) // per + 1)
@@ -107,7 +107,7 @@ class Ext4:
             return {}
         try:
             return ext4_owner.read_tested(
-                self.root, self.spot.device, blocks[0], len(blocks), self.left()
+                self.machine, self.spot.device, blocks[0], len(blocks), self.left()
             )
         except HUNG:
             raise
@@ -117,7 +117,7 @@ class Ext4:
 
     def _describe(self, superblock: Superblock, owners: Sequence[int]) -> None:
         """Read the inodes and their names; errors are reported with each of them."""
-        root, device, left = self.root, self.spot.device, self.left
+        root, device, left = self.machine, self.spot.device, self.left
         inodes = [
             inode
             for inode in dict.fromkeys(owners)
@@ -235,7 +235,7 @@ class Ext4:
 class Xfs:
     """Locates sectors of an XFS, mounted at `mounts`. `left`: as in Ext4."""
 
-    root: Root
+    machine: Machine
     left: Callable[[], float]
     spot: Spot
     mounts: Sequence[Mount]
@@ -252,7 +252,7 @@ class Xfs:
             return
         last = spot.sector + spot.count - 1
         point = mount.mount_point
-        extents = xfs_owner.read_fsmap(self.root, point, spot.sector, last, self.left())
+        extents = xfs_owner.read_fsmap(self.machine, point, spot.sector, last, self.left())
         owners: dict[tuple[int, int], list[xfs_owner.Extent]] = {}
         for extent in extents:
             sectors = extent.last - extent.first + 1
@@ -291,7 +291,7 @@ class Xfs:
         point = self.mounts[0].mount_point
         if inode not in self.inodes:
             try:
-                self.inodes[inode] = xfs_owner.read_inode(self.root, point, inode, self.left())
+                self.inodes[inode] = xfs_owner.read_inode(self.machine, point, inode, self.left())
             except FAILED as error:
                 self.inodes[inode] = str(error)
         found = self.inodes[inode]

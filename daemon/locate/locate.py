@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_stack import Node, Stack
     from iowarden.collectors.block.dm_table import Target
     from iowarden.collectors.filesystem.mountinfo import Mount
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.md.md_layout import Geometry
 
 DEADLINE_SECONDS = 300.0
@@ -79,7 +79,7 @@ class Located:
 
 
 def locate(
-    root: Root,
+    root: Machine,
     device: str,
     start: int,
     count: int,
@@ -138,7 +138,7 @@ class _Walk:
     `asked_seconds` is the time of the query; `erred_seconds`: as in `locate`.
     """
 
-    root: Root
+    machine: Machine
     stack: Stack
     left: Callable[[], float]
     asked_seconds: float
@@ -202,7 +202,7 @@ class _Walk:
     def _in_array(self, spot: Spot, node: Node, name: str) -> Iterator[Answer]:
         """Errors: LayoutError, ReadError, ParseError."""
         if name not in self.geometries:
-            self.geometries[name] = read_md_layout(self.root, name)
+            self.geometries[name] = read_md_layout(self.machine, name)
         geometry = self.geometries[name]
         if geometry is None:
             raise LayoutError(f"{name} disappeared during the query")
@@ -233,7 +233,7 @@ class _Walk:
     ) -> Iterator[Answer]:
         """Errors: LayoutError, AbsentError, ReadError, ParseError."""
         if above.name not in self.tables:
-            self.tables[above.name] = read_dm_table(self.root, above.number, self.left())
+            self.tables[above.name] = read_dm_table(self.machine, above.number, self.left())
         table = self.tables[above.name]
         pieces, unknown = dm_map.through_table(table, node.number, spot.sector, spot.count)
         for piece in pieces:
@@ -272,9 +272,9 @@ class _Walk:
             if node.name in self.stack.btrfs:
                 yield from self._of_btrfs(spot)
             elif kind in _EXT:
-                yield from Ext4(self.root, self.left, spot, kind, here).answers()
+                yield from Ext4(self.machine, self.left, spot, kind, here).answers()
             elif kind == "xfs" and here:
-                yield from Xfs(self.root, self.left, spot, here).answers()
+                yield from Xfs(self.machine, self.left, spot, here).answers()
             elif kind == "swap" or node.name in self.stack.swaps:
                 text = "swap space: memory that was swapped out there is lost"
                 yield answer(spot, Kind.RESERVED, text)
@@ -291,7 +291,7 @@ class _Walk:
         labels = {nodes[name].label for name in self.stack.btrfs if name in nodes} - {""}
         everything = self._read_mounts()
         system = self.stack.btrfs[spot.device]
-        return Btrfs(self.root, self.left, spot, system, everything, frozenset(labels)).answers()
+        return Btrfs(self.machine, self.left, spot, system, everything, frozenset(labels)).answers()
 
     def _later(self, node: Node) -> str:
         """Return why a device may be a different one than at the time of the error, or ''."""
@@ -316,7 +316,7 @@ class _Walk:
         return udev.parse_properties(self._udev(node)).get("ID_FS_TYPE", "")
 
     def _udev(self, node: Node) -> str:
-        return self.root.try_read(f"{udev.DIRECTORY}/b{node.number}") or ""
+        return self.machine.try_read(f"{udev.DIRECTORY}/b{node.number}") or ""
 
     def _mounts(self, node: Node) -> list[Mount]:
         """Return where a device is mounted, whole file systems first.
@@ -329,7 +329,7 @@ class _Walk:
     def _read_mounts(self) -> tuple[Mount, ...]:
         """Return all mounts. Errors: AbsentError, ReadError, ParseError."""
         if self.mounts is None:
-            self.mounts = tuple(mountinfo.visible(mountinfo.read_mountinfo(self.root)))
+            self.mounts = tuple(mountinfo.visible(mountinfo.read_mountinfo(self.machine)))
         return self.mounts
 
 

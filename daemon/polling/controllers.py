@@ -18,13 +18,13 @@ from iowarden.collectors.model import (
 )
 from iowarden.collectors.raid.controller import Controllers, Listed, Problem
 from iowarden.collectors.raid.log_alignment import Cursor
-from iowarden.collectors.raid.vendor_poll import STATE_SECONDS, Vendor
+from iowarden.collectors.raid.vendor_poll import STATE_SECONDS, VendorPoller
 from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.backend import Backend
     from iowarden.collectors.raid.controller import Listed
     from iowarden.collectors.raid.log_alignment import Cursor
@@ -40,7 +40,7 @@ FIRST_SECONDS = 5.0
 class _Run:
     """The runs for one vendor's controllers. All but `vendor` under the poller's lock."""
 
-    vendor: Vendor
+    vendor: VendorPoller
     """Used by the running thread only, if any."""
     due: float = float("-inf")
     began: float = float("-inf")
@@ -64,7 +64,7 @@ class ControllerPoller:
         self._first_seconds = first_seconds
         self._clock = clock
         self._lock = threading.Condition()
-        self._runs = [_Run(Vendor(backend, clock)) for backend in backends]
+        self._runs = [_Run(VendorPoller(backend, clock)) for backend in backends]
         self._first = True
         self._last = Controllers()
         self._recalled: dict[str, Cursor] = {}
@@ -79,7 +79,7 @@ class ControllerPoller:
         """Restore what controllers listed in a previous run of the program, at any time."""
         self.expected = dict(listed)
 
-    def read(self, root: Root) -> Controllers:
+    def read(self, root: Machine) -> Controllers:
         """Return the latest results, with the events since the last call.
 
         Errors: AbsentError (there is no such controller), ReadError.
@@ -115,7 +115,7 @@ class ControllerPoller:
                 lambda: not any(run.busy for run in self._runs), timeout_seconds
             )
 
-    def _begin(self, run: _Run, root: Root, hosts: Sequence[str]) -> None:
+    def _begin(self, run: _Run, root: Machine, hosts: Sequence[str]) -> None:
         with self._lock:
             now = self._clock()
             if run.busy or now < run.due:

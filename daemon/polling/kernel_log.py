@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.kmsg.kernel_line import Line
     from iowarden.collectors.kmsg.kernel_log import Pair
     from iowarden.collectors.kmsg.ring import Open
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 PATH = "/.kmsg"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -73,7 +73,7 @@ class _CatchUp:
         self._problem = ""
         self.texts: dict[str, bytes] = {}
 
-    def begin(self, root: Root, wanted: Wanted) -> None:
+    def begin(self, root: Machine, wanted: Wanted) -> None:
         """Start reading; for a recorded machine wait until it is done."""
         self.busy, self.baseline = True, wanted.cursor is None
         if root.path:
@@ -92,7 +92,7 @@ class _CatchUp:
 
         threading.Thread(target=work, name="journal", daemon=True).start()
 
-    def _ask(self, root: Root, wanted: Wanted) -> None:
+    def _ask(self, root: Machine, wanted: Wanted) -> None:
         """Read all that is wanted; every outcome is reported."""
         problem = at = ""
         try:
@@ -166,7 +166,7 @@ class KernelLogPoller:
             self._at, self._catch_up.journal, self._first_sight = cursor, cursor.journal, False
             self._value = replace(self._value, cursor=cursor)
 
-    def read(self, root: Root) -> KernelLog:
+    def read(self, root: Machine) -> KernelLog:
         """Return the events since the last call; the same object if there are none.
 
         Errors: AbsentError (no probe; not in the recording), ReadError, ParseError (recordings).
@@ -240,7 +240,7 @@ class KernelLogPoller:
                 continue
             yield line
 
-    def _played(self, root: Root) -> Iterator[Line]:
+    def _played(self, root: Machine) -> Iterator[Line]:
         """Return the records of a recording. Errors: AbsentError, ReadError, ParseError."""
         text = root.read(PATH)
         if text == self._played_text and self._arrived:
@@ -344,7 +344,7 @@ def _one_line(text: str) -> str:
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[:1000])
 
 
-def _boot_id(root: Root) -> str:
+def _boot_id(root: Machine) -> str:
     """Return the boot ID; '' if a recording does not have it. Errors: ReadError."""
     try:
         return root.read_kept(BOOT_ID).strip()
@@ -352,7 +352,7 @@ def _boot_id(root: Root) -> str:
         return ""
 
 
-def _booted(root: Root) -> float | None:
+def _booted(root: Machine) -> float | None:
     """Return when a recorded machine booted, as Unix time."""
     try:
         return float(stat.read_stat(root).boot_time_seconds)

@@ -13,7 +13,7 @@ from iowarden.collectors.source import collect
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.source import Source
 
 TICK_SECONDS = 1.0
@@ -37,7 +37,7 @@ class _Worker:
     source: Source[Any]
     requests: SimpleQueue[float | None]
     """Requests of runs; None ends the thread."""
-    parts: _Parts
+    parts: _StuckParts
     started_seconds: float | None = None
     told_stuck: bool = False
     patience_seconds: float = STUCK_SECONDS
@@ -47,7 +47,7 @@ class _Worker:
     """It is stuck at its part; another thread has replaced it."""
 
 
-class _Parts:
+class _StuckParts:
     """Which parts of a collector are stuck. Used by all threads, hence the lock."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -94,23 +94,23 @@ class Readers:
         self,
         sources: Iterable[Source[Any]],
         periods_seconds: Mapping[str, float],
-        root: Callable[[], Root],
+        root: Callable[[], Machine],
         clock: Callable[[], float],
         post: Callable[[Reading[object]], None],
     ) -> None:
         """Start the threads. `root` makes a Root, since each thread needs its own."""
         self.sources = tuple(sources)
         self._clock = clock
-        self._make_root = root
+        self._make_machine = root
         self._post = post
-        self._root = root()
+        self._machine = root()
         self._due = {source.name: float("-inf") for source in self.sources}
         self.set_periods(periods_seconds)
         self._paused: frozenset[str] = frozenset()
         self._workers: dict[str, _Worker] = {}
         for source in self.sources:
             if source.may_hang:
-                self._workers[source.name] = self._started(source, _Parts(clock))
+                self._workers[source.name] = self._started(source, _StuckParts(clock))
 
     def run(self, now: float) -> list[Reading[object]]:
         """Poll due collectors that cannot hang, request runs of others, report what is stuck."""
@@ -125,7 +125,7 @@ class Readers:
             due = self._due[source.name] + source.period_seconds
             self._due[source.name] = due if due > now else now + source.period_seconds
             if worker is None:
-                readings.append(collect(source, self._root, self._clock))
+                readings.append(collect(source, self._machine, self._clock))
             else:
                 worker.started_seconds = now
                 worker.patience_seconds = STUCK_SECONDS
@@ -148,11 +148,11 @@ class Readers:
         worker.told_stuck = True
         return [_stuck(worker.source.name, since, now)]
 
-    def _started(self, source: Source[Any], parts: _Parts) -> _Worker:
+    def _started(self, source: Source[Any], parts: _StuckParts) -> _Worker:
         worker = _Worker(source, SimpleQueue(), parts)
         threading.Thread(
             target=_serve,
-            args=(worker, self._make_root(), self._clock, self._post),
+            args=(worker, self._make_machine(), self._clock, self._post),
             name=f"read {source.name}",
             daemon=True,
         ).start()
@@ -191,11 +191,14 @@ class Readers:
         """End the threads; a stuck one ends when its read returns."""
         for worker in self._workers.values():
             worker.requests.put(None)
-        self._root.close()
+        self._machine.close()
 
 
 def _serve(
-    worker: _Worker, root: Root, clock: Callable[[], float], post: Callable[[Reading[object]], None]
+    worker: _Worker,
+    root: Machine,
+    clock: Callable[[], float],
+    post: Callable[[Reading[object]], None],
 ) -> None:
     source, read_parts = worker.source, worker.source.parts
     if read_parts is not None:

@@ -28,7 +28,7 @@ from iowarden.daemon.polling.smart_schedule import GOOD
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.smart.drive import Target
     from iowarden.collectors.smart.options import Options
     from iowarden.collectors.smart.smartctl_runner import Answer
@@ -65,14 +65,14 @@ class SmartPoller:
         self._find = find
         self._lock = threading.Condition()
         # All that follows is under the lock, which is never held while something is read:
-        self._root: Root | None = None
+        self._machine: Machine | None = None
         self._discovery = Discovery()
         self._lanes = Lanes()
         self._threads = 0
         self._disks = Disks({})
         self._changed = True
 
-    def read(self, root: Root) -> Disks:
+    def read(self, root: Machine) -> Disks:
         """Return the state of every drive, and start the polls that are due.
 
         Errors: AbsentError (also for a recording without smartctl output), ReadError.
@@ -84,7 +84,7 @@ class SmartPoller:
         with self._lock:
             now, first = self._clock(), not self._discovery.listed
             self._discovery.notice(listed, now)
-            self._root = root
+            self._machine = root
         if root.path:
             self._play(root, now)
         else:
@@ -136,7 +136,7 @@ class SmartPoller:
     def _begin(self, now: float) -> None:
         """Start threads for what is due."""
         with self._lock:
-            if self._root is None or self._root.path:
+            if self._machine is None or self._machine.path:
                 return
             if self._discovery.begin(now):
                 self._start(self._look)
@@ -179,10 +179,10 @@ class SmartPoller:
                 self._lock.notify_all()
         root.close()
 
-    def _another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
+    def _another(self, seen: Callable[[str, bytes], None] | None = None) -> Machine:
         with self._lock:
-            assert self._root is not None  # noqa: S101 - threads are started by a read
-            return self._root.another(seen)
+            assert self._machine is not None  # noqa: S101 - threads are started by a read
+            return self._machine.another(seen)
 
     def _next(self) -> AccessMethod | None:
         with self._lock:
@@ -210,7 +210,7 @@ class SmartPoller:
 
     # --- recorded machine
 
-    def _play(self, root: Root, now: float) -> None:
+    def _play(self, root: Machine, now: float) -> None:
         """Do what is due with the recorded output."""
         with self._lock:
             if self._discovery.begin(now):
@@ -220,7 +220,7 @@ class SmartPoller:
                 if not way.fixed:
                     self._play_one(root, way, now)
 
-    def _play_one(self, root: Root, way: AccessMethod, now: float) -> None:
+    def _play_one(self, root: Machine, way: AccessMethod, now: float) -> None:
         looked, recorded = self._discovery.looked, _recorded(root, way.target)
         if recorded is not None:
             name, content, wake = recorded
@@ -285,7 +285,7 @@ class SmartPoller:
         return self._disks
 
 
-def _recorded(root: Root, target: Target) -> tuple[str, bytes, bool] | None:
+def _recorded(root: Machine, target: Target) -> tuple[str, bytes, bool] | None:
     """Return the recorded output of a drive: name, text, and whether the poll might wake it."""
     for profile in smartctl_runner.PROFILES:
         for wake in (False, True):

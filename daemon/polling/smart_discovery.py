@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import block_devices
 from iowarden.collectors.block.block_devices import Topology
-from iowarden.collectors.machine import PROBE, Root
+from iowarden.collectors.machine import PROBE, Machine
 from iowarden.collectors.model import AbsentError, ReadError, trace
 from iowarden.collectors.raid.areca import areca_smart
 from iowarden.collectors.smart import smartctl_runner
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import Target
     from iowarden.collectors.smart.smartctl_runner import Answer
 
-Find = Callable[[Root, Topology, Sequence[ConfiguredDrive]], Discovered]
+Find = Callable[[Machine, Topology, Sequence[ConfiguredDrive]], Discovered]
 
 FIND_SECONDS = 600.0
 RETRY_INTERVAL_SECONDS = 60.0
@@ -119,7 +119,7 @@ class Discovery:
         return True
 
 
-def listing(root: Root) -> dict[str, tuple[str, ...]]:
+def listing(root: Machine) -> dict[str, tuple[str, ...]]:
     """Return a listing that changes when a drive is added, removed or replaced.
 
     Errors: AbsentError, ReadError (of '/sys/block').
@@ -148,7 +148,7 @@ def diskseq_path(device: str) -> str:
 
 
 def look(
-    root: Root,
+    root: Machine,
     find: Find,
     drives: Sequence[ConfiguredDrive],
     seen: dict[str, bytes],

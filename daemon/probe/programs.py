@@ -80,7 +80,7 @@ class Programs:
 
         `owner_uid`: the user besides root who may own a program; not root only in tests.
         """
-        self._root = root.rstrip("/")
+        self._machine = root.rstrip("/")
         self._owners = frozenset({0, owner_uid})
         self._installed: dict[str, str] = {}
         self._identities: dict[str, tuple[int, ...]] = {}
@@ -125,7 +125,7 @@ class Programs:
         if rival := self._rival(matched, controllers):
             raise RefusedError(rival)
         return Command(
-            self._root + path,
+            self._machine + path,
             given,
             controllers,
             self._devices(matched),
@@ -200,7 +200,7 @@ class Programs:
             if name == "..":
                 path = path.rpartition("/")[0]
                 continue
-            status = os.lstat(f"{self._root}{path}/{name}")
+            status = os.lstat(f"{self._machine}{path}/{name}")
             if not stat.S_ISLNK(status.st_mode):
                 path = f"{path}/{name}"
                 status = self._own(path)
@@ -208,7 +208,7 @@ class Programs:
             links += 1
             if links > _MAX_LINKS:
                 raise _UnsafeError("too many symbolic links")
-            target = os.readlink(f"{self._root}{path}/{name}")
+            target = os.readlink(f"{self._machine}{path}/{name}")
             path = "" if target.startswith("/") else path
             rest += target.split("/")[::-1]
         if not stat.S_ISREG(status.st_mode) or not status.st_mode & 0o100:
@@ -217,7 +217,7 @@ class Programs:
 
     def _own(self, path: str) -> os.stat_result:
         """Return the status of a path that only root can change. Errors: _UnsafeError."""
-        status = os.lstat(self._root + path)
+        status = os.lstat(self._machine + path)
         mode = stat.S_IMODE(status.st_mode)
         if status.st_uid not in self._owners or mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise _UnsafeError(
@@ -239,7 +239,7 @@ class Programs:
         if not matched.device:
             return
         try:
-            mode = os.lstat(self._root + matched.device).st_mode
+            mode = os.lstat(self._machine + matched.device).st_mode
         except OSError as error:
             # smartctl makes the devices of 3ware, and '/dev/bus/0' is only a name for a host.
             if isinstance(error, FileNotFoundError) and re.match("/dev/(tw|bus/)", matched.device):
@@ -322,9 +322,9 @@ class Programs:
             if number.startswith("0:") and source.startswith("/dev/"):
                 # btrfs, whose number is no device's: mountinfo has one of its devices, as it was
                 # mounted.
-                return os.path.basename(os.path.realpath(self._root + source))
+                return os.path.basename(os.path.realpath(self._machine + source))
             try:
-                return os.path.basename(os.readlink(f"{self._root}/sys/dev/block/{number}"))
+                return os.path.basename(os.readlink(f"{self._machine}/sys/dev/block/{number}"))
             except OSError:
                 return number
         return matched.device.removeprefix("/dev/")
@@ -343,7 +343,7 @@ class Programs:
         name = self._text(path + "/proc_name")
         if name in ("", "(null)", "<NULL>"):
             try:
-                name = os.path.basename(os.readlink(f"{self._root}{path}/device/../driver"))
+                name = os.path.basename(os.readlink(f"{self._machine}{path}/device/../driver"))
             except OSError:
                 return ""
         return name
@@ -387,14 +387,14 @@ class Programs:
     def _names(self, path: str) -> list[str]:
         """Return the names in a directory; none if it does not exist."""
         try:
-            return sorted(os.listdir(self._root + path))
+            return sorted(os.listdir(self._machine + path))
         except OSError:
             return []
 
     def _text(self, path: str) -> str:
         """Return the text of an attribute; '' if there is none: a process may have ended."""
         try:
-            with open(self._root + path, encoding="utf-8", errors="replace") as file:
+            with open(self._machine + path, encoding="utf-8", errors="replace") as file:
                 return file.read().strip()
         except OSError:
             return ""

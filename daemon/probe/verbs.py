@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.filesystem.mountinfo import PATH as HOST_MOUNTS
 from iowarden.collectors.filesystem.mountinfo import parse_mountinfo, visible
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.procfs import tasks as blocked_tasks
 from iowarden.daemon.sanitize import ELLIPSIS
@@ -83,7 +83,7 @@ def _normal(path: str) -> bool:
 def tasks(_: tuple[str, ...]) -> dict[str, Any]:
     """Return the tasks in uninterruptible sleep, and where they wait in the kernel."""
     try:
-        return blocked_tasks.to_json(blocked_tasks.look(Root()))
+        return blocked_tasks.to_json(blocked_tasks.look(Machine()))
     except (AbsentError, ReadError) as error:
         raise ValueError(str(error)) from error
 
@@ -95,7 +95,7 @@ def statvfs(arguments: tuple[str, ...]) -> dict[str, Any]:
     Limits: a FUSE file system may refuse root, too (fuse(4), allow_root). Errors: ValueError.
     """
     (path,) = arguments
-    root = Root()
+    root = Machine()
     try:
         host = _mounted(root.read(HOST_MOUNTS), path, HOST_MOUNTS)
         if host is None:

@@ -19,7 +19,7 @@ from iowarden.daemon.service.messages import Stop
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.polling.pollers import Pollers
 
@@ -41,7 +41,7 @@ def record(
     path: str,
     page_size_bytes: int,
     periods_seconds: Mapping[str, float],
-    root: Callable[[], Root],
+    root: Callable[[], Machine],
     clock: SystemClock,
     events: queue.SimpleQueue[object],
     for_seconds: float = float("inf"),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.block import uevents
 from iowarden.collectors.model import ParseError
-from iowarden.collectors.recording.player import PlayedRoot
+from iowarden.collectors.recording.player import RecordedMachine
 from iowarden.collectors.recording.recording import Frame, Recording, RecordingError
 from iowarden.daemon import journal, json_codec
 from iowarden.daemon.clock import PlayedClock
@@ -28,7 +28,7 @@ from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.replay.expectation import Told, moment
 from iowarden.daemon.sanitize import one_line
 from iowarden.daemon.service.messages import Stop
-from iowarden.daemon.service.service import Parts, Service
+from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.storage.state_db import Batch, Committed, StateLoaded
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.engine.engine import Engine
@@ -156,7 +156,7 @@ def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) ->
     """
     config = dataclasses.replace(config, mail=dataclasses.replace(config.mail, arrival=False))
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
-    clock, root = PlayedClock(), PlayedRoot(recording.page_size_bytes)
+    clock, root = PlayedClock(), RecordedMachine(recording.page_size_bytes)
     # Nothing hangs in a replay: the data sources are read one after the other, without threads.
     asked = pollers.make(config.smart, clock)
     sources = [dataclasses.replace(s, may_hang=False) for s in asked.sources()]
@@ -172,7 +172,7 @@ def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) ->
     frames = _Frames(recording, root, engine, readers, journal_, events.put)
     sender = _Sender(journal_.at_seconds, events.put)
     service = Service(
-        Parts(
+        Dependencies(
             config=config,
             clock=clock,
             engine=engine,
@@ -204,7 +204,7 @@ class _Frames:
     def __init__(
         self,
         recording: Recording,
-        root: PlayedRoot,
+        root: RecordedMachine,
         engine: Engine,
         readers: Readers,
         journal_: _Journal,
@@ -213,7 +213,7 @@ class _Frames:
         self.count = 0
         self.problem = ""
         self._recording = recording
-        self._root = root
+        self._machine = root
         self._engine = engine
         self._readers = readers
         self._journal = journal_
@@ -239,7 +239,7 @@ class _Frames:
         if not self.count:
             self._journal.begin(step.frame)
         self.count += 1
-        self._root.apply(step)
+        self._machine.apply(step)
         self._readers.ask(step.read)
         return step.frame
 

@@ -31,7 +31,7 @@ SETTLE_SECONDS = 2.0
 """How long a played recording waits, in real time, for threads that work on the last frame."""
 
 
-class Player(Protocol):
+class FrameSource(Protocol):
     """Plays a recording: supplies the data that collectors read."""
 
     def advance(self) -> Frame | None:
@@ -49,7 +49,7 @@ class Loop:
     """Handles an event other than Stop; gets the time."""
     duties: Mapping[str, Duty]
     """What runs every second, in this order."""
-    player: Player | None
+    player: FrameSource | None
     """A recording whose frames start the seconds; None: the clock does."""
     settling: Callable[[], bool]
     """Whether threads work on the last frame of a recording."""
@@ -94,7 +94,7 @@ class Loop:
             duty(now)
         self.log.trouble("loop", "")
 
-    def _next_frame(self, player: Player) -> bool:
+    def _next_frame(self, player: FrameSource) -> bool:
         """Let the threads settle, then take the next frame of the recording, if there is one."""
         self.wait_while(self.settling, SETTLE_SECONDS)
         self.take(0.0)

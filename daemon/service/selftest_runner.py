@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from datetime import tzinfo
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.model import Sample
     from iowarden.collectors.smart.drive import Drive, Target
     from iowarden.daemon.control.control_socket import Command
@@ -70,7 +70,7 @@ class SelfTests:
         self,
         engine: Engine,
         telling: Telling,
-        root: Callable[[], Root] | None,
+        root: Callable[[], Machine] | None,
         ask_soon: Callable[[Collection[str]], object],
         post: Callable[[Told], object],
         *,
@@ -87,7 +87,7 @@ class SelfTests:
         self.groups: tuple[selftest_schedule.Group, ...] = ()
         self._engine = engine
         self._telling = telling
-        self._root = root
+        self._machine = root
         self._ask_soon = ask_soon
         self._post = post
         self._realtime = realtime
@@ -128,7 +128,7 @@ class SelfTests:
         self._next = now + LOOK_SECONDS
         self._follow(now)
         self._look(now)
-        for due in self._due if self._root is not None else ():
+        for due in self._due if self._machine is not None else ():
             if not due.postponed:
                 self._begin(due.disk, due.kind, now, "", due.since_seconds)
 
@@ -184,7 +184,7 @@ class SelfTests:
         disk = "" if wanted is None else self._disk(json_codec.text(command.arguments, "disk"))
         self._look(now)
         if command.name != "selftest status":
-            if self._root is None:
+            if self._machine is None:
                 raise ValueError("self-tests need the privileged probe, which is not used")
             kind = json_codec.text(command.arguments, "kind") if "kind" in command.arguments else ""
             if command.name == "selftest start":
@@ -373,7 +373,7 @@ class SelfTests:
 
     def _start(self, disk: str, action: str, who: str) -> None:
         """Start or abort a test on a drive, in a thread."""
-        disks, make = self._engine.last.smart, self._root
+        disks, make = self._engine.last.smart, self._machine
         assert disks is not None  # noqa: S101 - it is known, or nothing was due
         assert make is not None  # noqa: S101 - as above
         target = disks.by_key[disk].polled.target
@@ -426,7 +426,7 @@ class SelfTests:
         return any(run.outcome in UNDER_WAY for run in self.runs.get(disk, {}).values())
 
 
-def ask(root: Root, disk: str, target: Target, action: str, who: str) -> Told:
+def ask(root: Machine, disk: str, target: Target, action: str, who: str) -> Told:
     """Start or abort a self-test; scheduled tests do not wake a drive, requested ones do."""
     if action == "abort":
         return Told(disk, action, selftest.abort(root, target), who)

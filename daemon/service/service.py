@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     import queue
     from collections.abc import Callable, Mapping, Sequence
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.model import Sample
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.config.schema import Config
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.polling.scheduler import Readers
     from iowarden.daemon.probe_client.client import Client
     from iowarden.daemon.process_metrics import Content
-    from iowarden.daemon.service.loop import Duty, Player
+    from iowarden.daemon.service.loop import Duty, FrameSource
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
@@ -74,7 +74,7 @@ CLOSE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Dependencies:
     """The dependencies of the service; made by the command line, or by a test."""
 
     config: Config
@@ -89,7 +89,7 @@ class Parts:
     exposition: Exposition
     notify: Callable[[str], object]
     """sd_notify: takes the text of the datagram."""
-    player: Player | None = None
+    player: FrameSource | None = None
     own_metrics: Callable[[], Content] = tuple
     """Metrics of the process itself."""
     keep: Callable[[Reading[object], float], object] | None = None
@@ -100,9 +100,9 @@ class Parts:
     """Makes the mail sender for a changed configuration."""
     probe: Client | None = None
     """Client of the privileged probe, which runs as root."""
-    test_root: Callable[[], Root] | None = None
+    make_selftest_machine: Callable[[], Machine] | None = None
     """Makes the access for self-tests; None: self-tests are not possible."""
-    files_root: Callable[[], Root] | None = None
+    make_locate_machine: Callable[[], Machine] | None = None
     """Makes the access for locating affected files; None: not possible."""
     table: Table | None = None
     """The event table; None: no storage events."""
@@ -120,9 +120,9 @@ class Parts:
 class Service:
     """The running service: its parts, and which one handles each event and duty."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Dependencies) -> None:
         """Connect the parts; nothing runs yet."""
-        self._parts = parts
+        self._dependencies = parts
         self._server: Server | None = None
         self._pending: list[Reading[object]] = []
         """Readings from threads since the last tick."""
@@ -143,7 +143,7 @@ class Service:
             idle=self._idle,
         )
 
-    def _compose(self, parts: Parts) -> None:
+    def _compose(self, parts: Dependencies) -> None:
         """Make the parts that hold state, and connect them."""
         clock, engine, drives = parts.clock, parts.engine, parts.pollers.drives
         self._clock, self._engine = clock, engine
@@ -165,8 +165,8 @@ class Service:
         )
         self._files = files = (
             None
-            if parts.files_root is None
-            else FilesHit(parts.files_root, clock.now, parts.events.put)
+            if parts.make_locate_machine is None
+            else FilesHit(parts.make_locate_machine, clock.now, parts.events.put)
         )
         self._happenings = Happenings(
             engine,
@@ -197,7 +197,7 @@ class Service:
         self._self_tests = self_test_runs.SelfTests(
             engine,
             log,
-            parts.test_root,
+            parts.make_selftest_machine,
             drives.ask_soon,
             parts.events.put,
             realtime=clock.realtime,
@@ -315,9 +315,9 @@ class Service:
     def begin(self, server: Server | None) -> None:
         """Request the persisted state; a recording starts only when it is loaded."""
         self._server = server
-        self._parts.state.load()
+        self._dependencies.state.load()
         self._tails.begin()
-        if self._parts.player is not None:
+        if self._dependencies.player is not None:
             self.loop.wait_while(
                 lambda: not self._is_known() and self.loop.stopping is None, STATE_WAIT_SECONDS
             )
@@ -326,7 +326,7 @@ class Service:
     def stop(self) -> None:
         """Finish the last commit and the mail in progress, within a limit; the rest is stored."""
         signal = "stop" if self.loop.stopping is None else self.loop.stopping.signal
-        self._parts.notify("STOPPING=1")
+        self._dependencies.notify("STOPPING=1")
         self._checkpoint.commit(learnt=True)
         now, ahead = self.health.turned_seconds, self._checkpoint.wall_ahead_seconds
         self.loop.wait_while(
@@ -345,13 +345,13 @@ class Service:
             )
         if self._server is not None:
             self._server.close()
-        if self._parts.control is not None:
-            self._parts.control.close()
-        if self._parts.probe is not None:
-            self._parts.probe.close(CLOSE_SECONDS)
+        if self._dependencies.control is not None:
+            self._dependencies.control.close()
+        if self._dependencies.probe is not None:
+            self._dependencies.probe.close(CLOSE_SECONDS)
         self._tails.close(CLOSE_SECONDS)
-        self._parts.readers.close()
-        self._parts.log.close()
+        self._dependencies.readers.close()
+        self._dependencies.log.close()
 
     # --- events
 
@@ -359,7 +359,7 @@ class Service:
         """Handle a reply of a thread."""
         match event:
             case Reading():
-                self._parts.readers.finished(event)
+                self._dependencies.readers.finished(event)
                 self._pending.append(event)
             case SendResult():
                 self._mails.sent(event, now)
@@ -406,7 +406,7 @@ class Service:
 
     def _idle(self, now: float) -> None:
         self._mails.step(now)
-        self._parts.notify("WATCHDOG=1")
+        self._dependencies.notify("WATCHDOG=1")
 
     def _is_known(self) -> bool:
         """Whether the persisted state is loaded, or there is none to load."""
@@ -417,15 +417,15 @@ class Service:
         waited = self.health.since_start(now)
         most = {KERNEL: STATE_WAIT_SECONDS, CONTROLLERS: CONTROLLERS_WAIT_SECONDS}
         held = [name for name, seconds in most.items() if waited <= seconds]
-        self._parts.readers.hold(() if self._checkpoint.restored else held)
+        self._dependencies.readers.hold(() if self._checkpoint.restored else held)
 
     def _read(self, now: float) -> None:
-        self._readings = [*self._pending, *self._parts.readers.run(now)]
+        self._readings = [*self._pending, *self._dependencies.readers.run(now)]
         self._pending = []
 
     def _record_flight(self, now: float) -> None:
-        if self._parts.flights is not None:
-            self._parts.flights.flight.tick(self._clock.uptime(), self._clock.realtime(now))
+        if self._dependencies.flights is not None:
+            self._dependencies.flights.flight.tick(self._clock.uptime(), self._clock.realtime(now))
 
     def _judge_readings(self, _: float) -> None:
         """Log failed and recovered collectors, and check for device changes."""
@@ -436,8 +436,8 @@ class Service:
             else:
                 text = f"{reading.source}: {reading.outcome}: {reading.error}"
                 self._log.trouble(key, text, journal.SOURCE_FAILED)
-            if reading.outcome is Outcome.UNPARSED and self._parts.keep is not None:
-                self._parts.keep(reading, self._clock.realtime(reading.monotonic_seconds))
+            if reading.outcome is Outcome.UNPARSED and self._dependencies.keep is not None:
+                self._dependencies.keep(reading, self._clock.realtime(reading.monotonic_seconds))
             self._devices.look(reading)
 
     def _observe(self, now: float) -> None:
@@ -463,7 +463,7 @@ class Service:
             *self._probe.samples(self._clock.realtime(now)),
             *self._tails.samples(),
             *self._checkpoint.samples(),
-            (metrics.LOG_LOST.name, (), float(self._parts.log.lost_total)),
+            (metrics.LOG_LOST.name, (), float(self._dependencies.log.lost_total)),
             *self._reloader.samples(now, self._checkpoint.wall_ahead_seconds),
             *self._devices.samples(),
         ]
@@ -489,8 +489,8 @@ class Service:
 
     def _publish(self, now: float) -> None:
         """Publish the current metrics; they are rendered when scraped."""
-        own = Chunk("process", int(now), tuple(self._parts.own_metrics()))
-        self._parts.exposition.publish(Snapshot((*self._engine.hub.chunks(), own)))
+        own = Chunk("process", int(now), tuple(self._dependencies.own_metrics()))
+        self._dependencies.exposition.publish(Snapshot((*self._engine.hub.chunks(), own)))
 
     # --- commands
 
@@ -503,7 +503,7 @@ class Service:
             else f"Maildir {config.state_directory}/Maildir"
         )
         return answers.Known(
-            version=self._parts.version,
+            version=self._dependencies.version,
             host=config.host,
             now=now,
             realtime=self._clock.realtime,
@@ -534,8 +534,8 @@ class Service:
         if loaded.sender is not None:
             self._mails.sender.close(0.0)  # It ends after the mail in progress.
             self._mails.sender = loaded.sender
-        self._parts.readers.set_periods(config.period_seconds)
-        self._parts.pollers.drives.configure(config.smart)
+        self._dependencies.readers.set_periods(config.period_seconds)
+        self._dependencies.pollers.drives.configure(config.smart)
         gone = self._engine.rules.load(loaded.groups, now, config.rule_interval_seconds)
         self._tracker.part_with(gone, now)
         self._mails.retry_refused(recipients(config), now)

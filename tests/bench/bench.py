@@ -36,7 +36,7 @@ from support.program import Feed, Program, recorded
 from support.recordings import open_fixture
 from support.smtp import smtp_server
 
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import Chunk, Family, Outcome, Reading
 from iowarden.collectors.recording.recorder import Changes, Recorder, watched
 from iowarden.collectors.recording.recording import Frame, Recording
@@ -55,7 +55,7 @@ from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.process_metrics import ProcessMetrics
 from iowarden.daemon.replay import replay
 from iowarden.daemon.service import flight_recorder
-from iowarden.daemon.service.service import Parts, Service
+from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.storage import history_db
 from iowarden.daemon.storage.state_db import State
 from iowarden.rules.engine.engine import Engine
@@ -115,14 +115,14 @@ class FakeMachine:
         self.readers = Readers(
             sources,
             self.settings.period_seconds,
-            lambda: Root(str(self.root_directory)),
+            lambda: Machine(str(self.root_directory)),
             self.clock.now,
             events.put,
         )
         groups = load_rules(self.settings)
         self.engine = Engine(groups, self.readers.sources, self.clock.now())
         self.service = Service(
-            Parts(
+            Dependencies(
                 config=self.settings,
                 clock=self.clock,
                 engine=self.engine,
@@ -220,7 +220,7 @@ def bench_replay(seconds: int) -> None:
     sources = [
         dataclasses.replace(watched(s, take), may_hang=False) for s in machine.readers.sources
     ]
-    readers = Readers(sources, {}, lambda: Root(str(machine.root_directory)), time.time, print)
+    readers = Readers(sources, {}, lambda: Machine(str(machine.root_directory)), time.time, print)
     path = str(Path(machine.directory, "recorded.tar.xz"))
     recorder = Recorder(path, 4096)
     for second in range(seconds):

@@ -18,16 +18,16 @@ from support.memory import Content, Memory
 from support.recordings import write_tree
 from support.tiers import examples
 
-from iowarden.collectors.machine import MAX_BYTES, Root
+from iowarden.collectors.machine import MAX_BYTES, Machine
 from iowarden.collectors.model import AbsentError, ReadError
-from iowarden.collectors.recording.player import PlayedRoot
+from iowarden.collectors.recording.player import RecordedMachine
 from iowarden.collectors.recording.recording import Frame, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 
-class Directory(Root):
+class Directory(Machine):
     """A machine below a directory, which a test changes as it changes one in memory."""
 
     def __init__(self, place: Path) -> None:
@@ -47,7 +47,7 @@ class Directory(Root):
         os.symlink(target, self.path + path)
 
 
-class Recorded(PlayedRoot):
+class Recorded(RecordedMachine):
     """A recording in memory; it has no links."""
 
     def write(self, files: Mapping[str, Content]) -> None:
@@ -167,7 +167,7 @@ def test_what_a_recording_listed_and_never_read_is_absent(kind: str, tmp_path: P
     path = "/sys/block/sda/alignment_offset"
     listed = root_of(kind, tmp_path)
     listed.write({path: None})
-    root = Root(listed.path, recorded=True) if kind == "directory" else listed
+    root = Machine(listed.path, recorded=True) if kind == "directory" else listed
     assert failure(root.read, path) == ("AbsentError", "not in the recording")
     assert failure(root.read_kept, path) == ("AbsentError", "not in the recording")
 
@@ -229,7 +229,7 @@ def test_what_the_kernel_refuses_is_a_failure(number: int, find: Callable[[], st
     path, said = find(), ("ReadError", os.strerror(number))
     memory = Memory({path: "secret\n"})
     memory.fail(path, number)
-    for root in (Root("/"), memory):
+    for root in (Machine("/"), memory):
         assert failure(root.read, path) == failure(root.read_kept, path) == said
         assert os.path.basename(path) in root.names(os.path.dirname(path))
         root.close()
@@ -272,7 +272,7 @@ GONE = ("AbsentError", os.strerror(errno.ENODEV))
 
 def test_a_kept_file_of_a_device_that_was_removed_is_absent(tmp_path: Path) -> None:
     """ENODEV for an open descriptor, then no such file: like the kernel."""
-    root = Root("/")
+    root = Machine("/")
     with loops(tmp_path, 1, 1) as [(name, _)]:
         path = f"/sys/block/{name}/loop/backing_file"
         assert root.read_kept(path).endswith("image0\n")
@@ -297,7 +297,7 @@ def test_a_kept_file_that_was_removed_in_memory_is_absent() -> None:
 
 def test_a_kept_file_of_a_process_that_ended_is_a_failure_and_then_absent() -> None:
     """ESRCH for an open descriptor: procfs differs from sysfs."""
-    root = Root("/")
+    root = Machine("/")
     with subprocess.Popen(["sleep", "1000"]) as process:
         path = f"/proc/{process.pid}/stat"
         assert root.read_kept(path).startswith(f"{process.pid} ")
@@ -337,16 +337,16 @@ def test_a_file_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
     with open(tmp_path / "meminfo", "wb") as file:
         file.truncate(MAX_BYTES * 100)
     with pytest.raises(ReadError, match=r"got more; it is not used; will retry in its"):
-        Root(str(tmp_path)).read_kept("/meminfo")
+        Machine(str(tmp_path)).read_kept("/meminfo")
 
 
 def test_a_pipe_or_a_socket_in_place_of_a_file_does_not_block(tmp_path: Path) -> None:
     """It has no writer: an open that waits would never end."""
     os.mkfifo(tmp_path / "pipe")
-    assert failure(Root(str(tmp_path)).read, "/pipe") == ("ReadError", os.strerror(errno.ESPIPE))
+    assert failure(Machine(str(tmp_path)).read, "/pipe") == ("ReadError", os.strerror(errno.ESPIPE))
     with socket.socket(socket.AF_UNIX) as made:
         made.bind(str(tmp_path / "socket"))
-        assert failure(Root(str(tmp_path)).read, "/socket")[0] == "AbsentError"  # ENXIO
+        assert failure(Machine(str(tmp_path)).read, "/socket")[0] == "AbsentError"  # ENXIO
 
 
 def test_another_root_is_the_same_machine(root: AnyRoot) -> None:
@@ -376,7 +376,7 @@ def test_what_is_asked_of_a_machine_that_is_not_this_one_is_a_file(root: AnyRoot
 def test_statvfs_of_this_machine_plays_again() -> None:
     """What a recorder gets is the answer in the recording."""
     seen: dict[str, bytes] = {}
-    root = Root("/", seen=seen.__setitem__)
+    root = Machine("/", seen=seen.__setitem__)
     text = root.statvfs("/proc")
     assert seen == {"/proc/.statvfs": text.encode()}
     device = os.stat("/proc").st_dev
@@ -387,13 +387,13 @@ def test_statvfs_of_this_machine_plays_again() -> None:
 def test_statvfs_of_what_is_not_there() -> None:
     """The error names the path."""
     with pytest.raises(AbsentError, match="'/proc/none': No such file"):
-        Root("/").statvfs("/proc/none")
+        Machine("/").statvfs("/proc/none")
 
 
 def test_the_size_of_a_page_is_the_machines_own(tmp_path: Path) -> None:
     """Of this one unless a recording has another: vmstat counts pages."""
-    assert Root("/").page_size_bytes == os.sysconf("SC_PAGE_SIZE")
-    assert Root(str(tmp_path), 65_536).page_size_bytes == Memory({}, 65_536).page_size_bytes
+    assert Machine("/").page_size_bytes == os.sysconf("SC_PAGE_SIZE")
+    assert Machine(str(tmp_path), 65_536).page_size_bytes == Memory({}, 65_536).page_size_bytes
 
 
 DEEP = "/1/2/3/4"

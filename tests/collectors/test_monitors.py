@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recordings import write_tree
 
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.monitors import (
     KNOWN,
@@ -163,7 +163,7 @@ def test_where_others_show_and_may_not_be_read_nothing_is_said(tmp_path: Path) -
     if not unreadable.exists():
         pytest.skip("this kernel has no platform bus")
     write_tree(tmp_path, {"/proc/1": None})
-    root = Root(str(tmp_path))
+    root = Machine(str(tmp_path))
     Path(root.path, "proc/1/comm").symlink_to(unreadable)
     with pytest.raises(AbsentError, match=r"'/proc/1/comm': Permission denied.*hidepid"):
         read_monitors(root)
@@ -184,7 +184,7 @@ def test_a_process_that_ended_meanwhile_is_left_out(
     """Its directory is empty, or the kernel returns 'No such process' for an opened file."""
     others = {"/proc/500": None, **process(501, ""), **process(812, "smartd", SMARTD)}
     write_tree(tmp_path, INIT | others)
-    root = Root(str(tmp_path))
+    root = Machine(str(tmp_path))
     with open(f"/proc/{named.pid}/comm", encoding="utf-8") as file:
         Path(root.path, "proc/501/comm").unlink()
         # Reopened by its number the file exists, although the process has ended.
@@ -201,7 +201,7 @@ def test_a_process_that_ended_meanwhile_is_left_out(
 
 def test_a_process_of_this_machine(named: subprocess.Popen[bytes]) -> None:
     """The kernel reports its name and its group."""
-    mine = {process.pid for process in read_monitors(Root()).running.get("archttp", ())}
+    mine = {process.pid for process in read_monitors(Machine()).running.get("archttp", ())}
     assert mine
     assert min(mine) <= named.pid
 
@@ -215,6 +215,6 @@ def test_one_that_ends_while_it_is_looked_at_does_not_run(
         if path == f"/proc/{named.pid}/comm":
             named.communicate()
 
-    found = read_monitors(Root(seen=seen)).running.get("archttp", ())
+    found = read_monitors(Machine(seen=seen)).running.get("archttp", ())
     assert named.returncode is not None
     assert named.pid not in {process.pid for process in found}

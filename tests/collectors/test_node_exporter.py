@@ -16,7 +16,7 @@ from support.smtp import DEADLINE_SECONDS
 from support.sources import SOURCES
 
 from iowarden.collectors import node_series
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import Outcome
 from iowarden.collectors.source import collect
 
@@ -100,7 +100,7 @@ def _listening(process: subprocess.Popen[bytes]) -> str:
     pytest.fail(f"it did not listen: {said.decode(errors='replace')}")
 
 
-def what_we_say(root: Root) -> node_exporter.Series:
+def what_we_say(root: Machine) -> node_exporter.Series:
     """Return our collectors' series of this machine under node_exporter's names."""
     series: node_exporter.Series = {}
     for source in SOURCES:
@@ -117,7 +117,7 @@ def what_we_say(root: Root) -> node_exporter.Series:
 
 def test_it_says_the_same_of_this_machine(address: str) -> None:
     """Names, labels, types; constants are equal, increasing values are between our two reads."""
-    root = Root("/")
+    root = Machine("/")
     before = what_we_say(root)
     with urllib.request.urlopen(address, timeout=DEADLINE_SECONDS) as answer:
         types, theirs = node_exporter.parse(answer.read().decode())

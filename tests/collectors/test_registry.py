@@ -21,7 +21,7 @@ from support.sources import SOURCES
 from support.tiers import examples
 
 from iowarden.collectors import registry
-from iowarden.collectors.machine import MAX_BYTES, Root
+from iowarden.collectors.machine import MAX_BYTES, Machine
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.source import Source, collect
 
@@ -70,7 +70,7 @@ LISTED = frozenset(
 TEXTS = [source for source in SOURCES if source.name not in LISTED]
 
 
-def run(source: Source, root: Root) -> Reading:
+def run(source: Source, root: Machine) -> Reading:
     """Run a collector with a clock that advances by 1 s per reading."""
     clock = itertools.count(100.0)
     return collect(source, root, lambda: next(clock))
@@ -79,7 +79,7 @@ def run(source: Source, root: Root) -> Reading:
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
 def test_this_machine_can_be_read(source: Source) -> None:
     """The running kernel supports every collector, or does not offer its data at all."""
-    root = Root("/")
+    root = Machine("/")
     reading = run(source, root)
     root.close()
     assert reading.outcome in {Outcome.OK, Outcome.ABSENT}, reading.error
@@ -125,7 +125,7 @@ def test_a_huge_file_has_failed(machine: MachineMaker) -> None:
 def test_our_own_exception_is_a_bug_with_its_traceback(machine: MachineMaker) -> None:
     """Our bug in one collector must not stop the others."""
 
-    def broken(root: Root) -> object:
+    def broken(root: Machine) -> object:
         empty: dict[str, object] = {}
         return empty[root.path]
 

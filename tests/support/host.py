@@ -28,7 +28,7 @@ from iowarden.rules.rulefile.rulefile import RuleGroup, parse_rule_file
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.model import Reading
     from iowarden.collectors.recording.recording import Frame, Step
     from iowarden.rules.alerting.alerts import Alert
@@ -65,7 +65,7 @@ class Host:
 
     def __init__(
         self,
-        root: Root | None = None,
+        root: Machine | None = None,
         *,
         follow: Collection[str] = (),
         groups: Collection[str] = (),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ProgramNotFoundError
 from iowarden.daemon.probe import allowed
 
@@ -27,7 +27,7 @@ PLACES = os.pathsep.join(("/usr/sbin", "/sbin", "/usr/bin", "/bin"))
 SECTOR = 512
 
 
-class Imaged(Root):
+class Imaged(Machine):
     """The machine. `images` by device ('/dev/sdb1'); `said` by command line, what is printed."""
 
     def __init__(

@@ -11,7 +11,7 @@ import functools
 import queue
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.recording.player import PlayedRoot
+from iowarden.collectors.recording.player import RecordedMachine
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_events, load_rules
@@ -20,7 +20,7 @@ from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.service.messages import Stop
-from iowarden.daemon.service.service import Parts, Service
+from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.service.stored_documents import SCHEMA
 from iowarden.daemon.storage.state_db import Batch, Committed, State
 from iowarden.rules.engine.engine import Engine
@@ -79,7 +79,7 @@ class Life:
     def play(self, steps: Sequence[Step]) -> bool:
         """Live on a recording; return whether it was killed."""
         config, clock = self._config, PlayedClock()
-        root = PlayedRoot(PAGE_SIZE_BYTES)
+        root = RecordedMachine(PAGE_SIZE_BYTES)
         asked = pollers.make(config.smart, clock)
         sources = [dataclasses.replace(source, may_hang=False) for source in asked.sources()]
         readers = Readers(sources, config.period_seconds, lambda: root, clock.now, self._events.put)
@@ -93,7 +93,7 @@ class Life:
             f"{config.state_directory}/state.db", self._answered, versions=self._schema.versions()
         )
         service = Service(
-            Parts(
+            Dependencies(
                 config=config,
                 clock=clock,
                 engine=engine,
@@ -187,7 +187,7 @@ class _Frames:
     def __init__(
         self,
         steps: Sequence[Step],
-        root: PlayedRoot,
+        root: RecordedMachine,
         readers: Readers,
         post: Callable[[object], object],
     ) -> None:

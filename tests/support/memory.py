@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Self
 
 from iowarden.collectors.machine import translated
-from iowarden.collectors.recording.player import PlayedRoot
+from iowarden.collectors.recording.player import RecordedMachine
 from iowarden.collectors.recording.recording import Frame, Step
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _MOST_LINKS = 40
 _MOST_NAME_BYTES = 255
 
 
-class Memory(PlayedRoot):
+class Memory(RecordedMachine):
     """A machine that a test writes, with the links and the faults that a real one has.
 
     It differs from a directory as sysfs does: a file that was removed is gone for who holds it

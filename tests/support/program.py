@@ -24,7 +24,7 @@ from support.idle import IDLE, idle_steps
 from support.recordings import FIXTURES
 from support.smtp import DEADLINE_SECONDS, free_port
 
-from iowarden.collectors.recording.player import PlayedRoot
+from iowarden.collectors.recording.player import RecordedMachine
 from iowarden.collectors.recording.recorder import Recorder
 from iowarden.collectors.recording.recording import Frame, Recording, Step
 from iowarden.daemon.cli import check_command, main, run_command
@@ -169,11 +169,11 @@ class _Player:
         self.taken = 0
         """How many frames it has dealt with, or deals with now."""
         self._feed = feed
-        self._roots: list[PlayedRoot] = []
+        self._roots: list[RecordedMachine] = []
 
-    def root(self) -> PlayedRoot:
+    def root(self) -> RecordedMachine:
         """Return a root of its own for each thread: it remembers what was read last."""
-        root = PlayedRoot(PAGE_SIZE_BYTES)
+        root = RecordedMachine(PAGE_SIZE_BYTES)
         for step in self._feed.steps[: self.taken]:
             root.apply(step)
         self._roots.append(root)
@@ -265,7 +265,7 @@ class Played(_Written):
             groups = rule_files.load_rules(settings)
             self._said = _Said(self.journal_socket, settings.log_level)
             self._player = _Player(self.feed)
-            machine = run_command.Machine(
+            machine = run_command.WatchedMachine(
                 PlayedClock(), self._player.root, PAGE_SIZE_BYTES, self._player
             )
             self._service, self._server = run_command.assembled(
@@ -313,7 +313,7 @@ class Played(_Written):
 
     def metrics(self) -> dict[str, float]:
         """Return every sample of a scrape by name and labels."""
-        return samples(self._running()._parts.exposition.render().decode())
+        return samples(self._running()._dependencies.exposition.render().decode())
 
     def until(self, true: Callable[[], object], what: str) -> None:
         """Let it turn until something is so.
@@ -380,7 +380,7 @@ class Played(_Written):
         """End what the end of a process would end."""
         assert self._said is not None
         service, self._service = self._running(), None
-        parts = service._parts
+        parts = service._dependencies
         if killed:
             if parts.control is not None:
                 parts.control._remove = ""  # nobody tidies up behind it

@@ -12,7 +12,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.recording.recorder import Changes, Recorder
 from iowarden.collectors.recording.recording import Frame, RecordingError
 from iowarden.collectors.smart.options import Options
@@ -68,7 +68,7 @@ def record(
     """
     page_size_bytes = page_size_bytes or os.sysconf("SC_PAGE_SIZE")
     recorder = FrameRecorder(directory, page_size_bytes, note)
-    root = Root(root_path, page_size_bytes, recorder.root_seen)
+    root = Machine(root_path, page_size_bytes, recorder.root_seen)
     sources = pollers.make(Options(), SystemClock()).sources()
     due: dict[str, float] = {}
     began, _ = clocks()

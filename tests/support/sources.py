@@ -18,7 +18,7 @@ from iowarden.daemon.polling.smart import SmartPoller
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.source import Source
 
 
@@ -32,7 +32,7 @@ def sources(clock: Callable[[], float] = time.monotonic) -> list[Source[Any]]:
 
 
 def _once(source: Source[Any]) -> Source[Any]:
-    def read(root: Root) -> object:
+    def read(root: Machine) -> object:
         return next(each for each in sources() if each.name == source.name).read(root)
 
     return replace(source, read=read) if source.read is read_by_poller else source

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import ReadError
 from iowarden.collectors.program import run_program
 from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
-from iowarden.collectors.raid.backend import Backend, Parts, not_listed
+from iowarden.collectors.raid.backend import Backend, PartReader, not_listed
 from iowarden.collectors.raid.pci_hosts import addresses_of, hiding, made_by_hp
 from iowarden.collectors.smart import scsi_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.adaptec.arcconf import Config
     from iowarden.collectors.raid.backend import Handle
     from iowarden.collectors.raid.controller import Controller
@@ -33,22 +33,22 @@ _MIN_SERIAL_CHARACTERS = 5
 """Length of the end of a serial number that identifies one controller among several."""
 
 
-def _ask(root: Root, *command: str) -> str:
+def _ask(root: Machine, *command: str) -> str:
     return run_program(root, _SECONDS, "arcconf", *command)
 
 
-def _own(root: Root, hosts: Sequence[str]) -> dict[str, str]:
+def _own(root: Machine, hosts: Sequence[str]) -> dict[str, str]:
     shared = addresses_of(root, ("smartpqi",), hosts)
     return addresses_of(root, ("aacraid",), hosts) | {
         host: address for host, address in shared.items() if not made_by_hp(root, address)
     }
 
 
-def _hiding(root: Root, hosts: Sequence[str]) -> list[str]:
+def _hiding(root: Machine, hosts: Sequence[str]) -> list[str]:
     return hiding(root, sorted(_own(root, hosts)), _DRIVERS)
 
 
-def _find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
+def _find(root: Machine, hosts: Sequence[str]) -> dict[str, Handle | str]:
     """Return the controllers, each with its number for arcconf and the hosts of all.
 
     Hosts that arcconf does not list cannot be identified: they are reported as one controller,
@@ -71,10 +71,10 @@ def _find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
     return found
 
 
-def _state(root: Root, name: str, handle: Handle, _former: Controller | None) -> Controller:
+def _state(root: Machine, name: str, handle: Handle, _former: Controller | None) -> Controller:
     number, *hosts = handle
     config = arcconf.parse_config(_ask(root, "GETCONFIG", number, "AL"), name)
-    parts = Parts(partial(_ask, root), list(config.controller.read_errors))
+    parts = PartReader(partial(_ask, root), list(config.controller.read_errors))
     unread = parts.read_errors
     if not config.lists_disks:
         unread.append(
@@ -101,7 +101,7 @@ _MIN_COUNTS = 2
 """Where a disk reports only 'S.M.A.R.T. warnings', its error log has details."""
 
 
-def _at_host(root: Root, config: Config, hosts: Sequence[str]) -> Controller:
+def _at_host(root: Machine, config: Config, hosts: Sequence[str]) -> Controller:
     """Return the controller with its host: matched by PCI address, else by serial number.
 
     Source: the driver shows the number that arcconf prints, or its last digits (linit.c,

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import ReadError
 from iowarden.collectors.program import run_program
 from iowarden.collectors.raid.areca import cli64, event_info
-from iowarden.collectors.raid.backend import Backend, Parts, first_installed
+from iowarden.collectors.raid.backend import Backend, PartReader, first_installed
 from iowarden.collectors.raid.controller import Controller
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.backend import Handle
     from iowarden.collectors.raid.controller import Log, PhysicalDisk
 
@@ -28,22 +28,22 @@ _PROGRAMS = ("cli64", "areca-cli", "cli32")
 _SECONDS = 60.0
 
 
-def run_cli64(root: Root, which: tuple[str, ...], *command: str) -> str:
+def run_cli64(root: Machine, which: tuple[str, ...], *command: str) -> str:
     """Run Areca's tool and return its output. Errors: AbsentError, ReadError, ParseError."""
     return first_installed(
         root, _PROGRAMS, lambda program: run_program(root, _SECONDS, program, *which, *command)
     )
 
 
-def _find(_: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
+def _find(_: Machine, hosts: Sequence[str]) -> dict[str, Handle | str]:
     """Name the controllers. With several it is unknown which host is which 'ctrl=N'."""
     if len(hosts) == 1:
         return {"areca 1": ()}  # old versions of the tool do not have 'ctrl='
     return {f"areca {number}": (f"ctrl={number}",) for number in range(1, len(hosts) + 1)}
 
 
-def _state(root: Root, name: str, which: Handle, former: Controller | None) -> Controller:
-    parts = Parts(partial(run_cli64, root, which), raises_absent=not root.path)
+def _state(root: Machine, name: str, which: Handle, former: Controller | None) -> Controller:
+    parts = PartReader(partial(run_cli64, root, which), raises_absent=not root.path)
     unread = parts.read_errors
     system = parts.read(cli64.parse_system, Controller(name, "areca"), "sys", "info")
     raid_sets = parts.read(partial(cli64.parse_raid_sets, unread=unread), (), "rsf", "info")
@@ -78,7 +78,7 @@ def _state(root: Root, name: str, which: Handle, former: Controller | None) -> C
     )
     if former is not None and _same_disks(found, former):
         return replace(found, disks=_identified(found.disks, former.disks))
-    other = Parts(parts.run)  # slot and model of the disk are known even so
+    other = PartReader(parts.run)  # slot and model of the disk are known even so
     details = {
         bay.disk.slot: detail
         for bay in bays
@@ -119,7 +119,7 @@ def _identified(
     )
 
 
-def _log(root: Root, name: str, which: Handle) -> Log:
+def _log(root: Machine, name: str, which: Handle) -> Log:
     return event_info.parse_events(run_cli64(root, which, "event", "info"), name)
 
 

@@ -23,7 +23,7 @@ from iowarden.collectors.smart.drive import Cover, Drive, Protocol
 from iowarden.collectors.smart.smartctl_runner import clash
 
 if TYPE_CHECKING:
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.controller import PhysicalDisk
     from iowarden.collectors.smart.drive import Target
     from iowarden.collectors.smart.smartctl_runner import Answer
@@ -51,7 +51,7 @@ def has_way(target: Target) -> bool:
     return target.driver == _DRIVER and _KIND.fullmatch(target.kind) is not None
 
 
-def otherwise(root: Root, target: Target, answer: Answer) -> Answer:
+def otherwise(root: Machine, target: Target, answer: Answer) -> Answer:
     """Return the data from the controller vendor's program where smartctl could not read the drive.
 
     If that program returns no data either, smartctl's answer is returned with both reasons. `late`
@@ -80,7 +80,7 @@ def otherwise(root: Root, target: Target, answer: Answer) -> Answer:
     return replace(answer, cover=Cover.READ, reason=reason, drive=drive, passing=False)
 
 
-def _ask(root: Root, target: Target) -> tuple[Drive | None, str, Texts]:
+def _ask(root: Machine, target: Target) -> tuple[Drive | None, str, Texts]:
     """Read a drive with up to three programs, one after the other, and wait for them.
 
     Return the drive, or None without data; the reason, or the reason why its identity is unknown,
@@ -112,7 +112,7 @@ def _ask(root: Root, target: Target) -> tuple[Drive | None, str, Texts]:
     return drive, reason, tuple(texts.items())
 
 
-def _check_alone(root: Root) -> None:
+def _check_alone(root: Machine) -> None:
     """Raise ReadError if there are several controllers."""
     try:
         names = root.names(f"{scsi_hosts.PCI_DRIVERS}/{_DRIVER}")
@@ -126,7 +126,7 @@ def _check_alone(root: Root) -> None:
         )
 
 
-def _number(root: Root, texts: dict[str, bytes], target: Target) -> int:
+def _number(root: Machine, texts: dict[str, bytes], target: Target) -> int:
     """Return the program's number of a drive. Errors: AbsentError, ReadError, ParseError."""
     found = _KIND.fullmatch(target.kind)
     if found is not None and "/" not in target.kind:
@@ -137,7 +137,7 @@ def _number(root: Root, texts: dict[str, bytes], target: Target) -> int:
     raise ReadError(f"'cli64 disk info': expected a disk at '{target.kind}', got none")
 
 
-def _run(root: Root, texts: dict[str, bytes], *command: str) -> str:
+def _run(root: Machine, texts: dict[str, bytes], *command: str) -> str:
     """Run the program and return its output. Errors: AbsentError, ReadError, ParseError."""
     never = probe_path(_UNANSWERED, ("cli64", *command))
     if root.path:

@@ -62,7 +62,7 @@ _USAGES = {
     "unconfigured(bad)": "unused",
 }
 """A disk in another known state is a member."""
-_MOTOR_WORDS = frozenset({"", "spun up", "spun down"})
+_SPINDLE_WORDS = frozenset({"", "spun up", "spun down"})
 """Suffixes of a state."""
 _BATTERY_WORDS = {
     **states.LEARNING,
@@ -459,7 +459,7 @@ def _disk_state(block: Mapping[str, str], predicted: int, odd: Iterable[str]) ->
     done = output.ratio(runs) if runs else judged.done_ratio
     state = State(judged.health, output.printable(word), done)
     said = []
-    if motor.strip().casefold() not in _MOTOR_WORDS:
+    if motor.strip().casefold() not in _SPINDLE_WORDS:
         said.append((Health.ATTENTION, ""))
     if block.get("foreign state", "None") != "None":
         foreign = block["foreign state"]

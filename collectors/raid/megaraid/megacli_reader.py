@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import ParseError, ReadError
 from iowarden.collectors.program import run_program
 from iowarden.collectors.raid import output, states
-from iowarden.collectors.raid.backend import Parts, first_installed
+from iowarden.collectors.raid.backend import PartReader, first_installed
 from iowarden.collectors.raid.controller import Battery, Controller, Health, State
 from iowarden.collectors.raid.megaraid import megacli
 from iowarden.collectors.raid.pci_hosts import adapters_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import TypeVar
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.backend import Handle
     from iowarden.collectors.raid.controller import Array, Log, PhysicalDisk
 
@@ -42,7 +42,7 @@ _AERO = frozenset(f"10e{number}" for number in range(8))
 """PCI device numbers of cards that MegaCli crashes."""
 
 
-def find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
+def find(root: Machine, hosts: Sequence[str]) -> dict[str, Handle | str]:
     """Return the controllers as 'megaraid c0', each with the program, its number and its host.
 
     Hosts that are not listed cannot be identified: they are reported as one controller, 'unlisted'.
@@ -67,7 +67,7 @@ def find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
     return first_installed(root, PROGRAMS, listed)
 
 
-def _refuse_aero(root: Root, addresses: Iterable[str]) -> None:
+def _refuse_aero(root: Machine, addresses: Iterable[str]) -> None:
     """Raise ReadError if a card is one that MegaCli crashes, or is of an unknown kind."""
     for address in addresses:
         path = f"{scsi_hosts.PCI_DRIVERS}/{DRIVER}/{address}/device"
@@ -81,10 +81,10 @@ def _refuse_aero(root: Root, addresses: Iterable[str]) -> None:
             )
 
 
-def state(root: Root, name: str, handle: Handle, _: Controller | None) -> Controller:
+def state(root: Machine, name: str, handle: Handle, _: Controller | None) -> Controller:
     """Read the state of a controller. Errors: AbsentError, ReadError, ParseError."""
     program, number, host = handle
-    parts = Parts(
+    parts = PartReader(
         lambda *command: _run(root, program, *command, f"-a{number}"),
         raises_absent=not root.path,
     )
@@ -158,12 +158,12 @@ def _place(slot: str) -> str:
     return ":".join(numbers[:2]) if slot.startswith("enclosure") else f":{numbers[0]}"
 
 
-def _run(root: Root, program: str, *command: str) -> str:
+def _run(root: Machine, program: str, *command: str) -> str:
     """Run MegaCli. Errors: AbsentError, ReadError, ParseError."""
     return run_program(root, _SECONDS, program, *command, "-NoLog")
 
 
-def log(root: Root, name: str, handle: Handle) -> Log:
+def log(root: Machine, name: str, handle: Handle) -> Log:
     """Read the newest events. Errors: AbsentError, ReadError, ParseError."""
     program, number, _ = handle
     latest = ("-AdpEventLog", "-GetLatest", str(EVENTS), "-f", "/dev/stdout")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.program import run_program
-from iowarden.collectors.raid.backend import Backend, Parts, answers_of
+from iowarden.collectors.raid.backend import Backend, PartReader, answers_of
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.megaraid import (
     megacli_reader,
@@ -34,7 +34,7 @@ from iowarden.collectors.smart import scsi_hosts
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.backend import Handle
     from iowarden.collectors.raid.controller import Controller, Log
 
@@ -73,12 +73,12 @@ _FIRST = _Family(
 _SECOND = _Family("mpi3mr", ("perccli2", "storcli2"), "mpi3mr c", adapters=True)
 
 
-def _run(root: Root, program: str, *command: str) -> str:
+def _run(root: Machine, program: str, *command: str) -> str:
     """Run a program. Errors: AbsentError, ReadError, ParseError."""
     return run_program(root, SECONDS, program, *command, "nolog")
 
 
-def _ask(root: Root, program: str, *command: str) -> str:
+def _ask(root: Machine, program: str, *command: str) -> str:
     """Run a query with JSON output; if the JSON is invalid, return the text.
 
     Errors: AbsentError, ReadError, ParseError.
@@ -92,7 +92,7 @@ def _ask(root: Root, program: str, *command: str) -> str:
     return text
 
 
-def _find(family: _Family, root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
+def _find(family: _Family, root: Machine, hosts: Sequence[str]) -> dict[str, Handle | str]:
     """Return the controllers by name, each with its program and number.
 
     Hosts that no program lists cannot be identified: they are reported as one controller,
@@ -134,7 +134,7 @@ def _find(family: _Family, root: Root, hosts: Sequence[str]) -> dict[str, Handle
 
 def _unlisted(
     family: _Family,
-    root: Root,
+    root: Machine,
     hosts: Sequence[str],
     listed: Mapping[str, Handle],
     program: str,
@@ -162,7 +162,7 @@ def _unlisted(
 
 
 def _with_volumes(
-    family: _Family, root: Root, hosts: Sequence[str], listed: Mapping[str, tuple[str, ...]]
+    family: _Family, root: Machine, hosts: Sequence[str], listed: Mapping[str, tuple[str, ...]]
 ) -> list[str]:
     """Return the hosts that have volumes but are none of the listed controllers.
 
@@ -172,7 +172,7 @@ def _with_volumes(
     rest = [each for each in hosts if shown[each] is scsi_hosts.Shown.VOLUMES]
     unknown = 0
     for program, number, *_ in listed.values() if rest else ():
-        parts = Parts(partial(_ask, root, program))  # the reason is reported where it is read
+        parts = PartReader(partial(_ask, root, program))  # the reason is reported where it is read
         found = parts.read(storcli.parse_controllers, {}, f"/c{number}", "show", "all")
         told = found.get(int(number))
         host = _host(root, family.driver, told.address) if told else ""
@@ -182,13 +182,13 @@ def _with_volumes(
 
 
 def _state(
-    family: _Family, root: Root, name: str, handle: Handle, former: Controller | None
+    family: _Family, root: Machine, name: str, handle: Handle, former: Controller | None
 ) -> Controller:
     """Read the state of a controller. Errors: AbsentError, ReadError, ParseError."""
     if handle[0] in family.older:
         return megacli_reader.state(root, name, handle, former)
     program, number, *counts = handle
-    parts = Parts(
+    parts = PartReader(
         lambda place, *command: _ask(root, program, f"/c{number}{place}", *command),
         raises_absent=not root.path,
     )
@@ -246,12 +246,12 @@ def _running(found: Controller, places: Sequence[str], *, running: bool) -> list
     return asked
 
 
-def _host(root: Root, driver: str, address: str) -> str:
+def _host(root: Machine, driver: str, address: str) -> str:
     """Return the SCSI host of a PCI address, '' if the driver has none there."""
     return next(iter(adapters_of(root, driver).get(address, ())), "")
 
 
-def _log(family: _Family, root: Root, name: str, handle: Handle) -> Log:
+def _log(family: _Family, root: Machine, name: str, handle: Handle) -> Log:
     """Read the newest log entries. Errors: AbsentError, ReadError, ParseError."""
     if handle[0] in family.older:
         return megacli_reader.log(root, name, handle)
@@ -260,12 +260,12 @@ def _log(family: _Family, root: Root, name: str, handle: Handle) -> Log:
     return storcli_events.parse_events(text, name)
 
 
-def _hiding(family: _Family, root: Root, hosts: Sequence[str]) -> list[str]:
+def _hiding(family: _Family, root: Machine, hosts: Sequence[str]) -> list[str]:
     drives = scsi_hosts.Shown.DRIVES
     return [each for each in hosts if scsi_hosts.shown(root, each, family.driver) is not drives]
 
 
-def _maker(vendor: str, family: _Family) -> Backend:
+def _backend(vendor: str, family: _Family) -> Backend:
     return Backend(
         vendor,
         (family.driver,),
@@ -279,6 +279,6 @@ def _maker(vendor: str, family: _Family) -> Backend:
     )
 
 
-MEGARAID = _maker("megaraid", _FIRST)
-MPI3MR = _maker("mpi3mr", _SECOND)
+MEGARAID = _backend("megaraid", _FIRST)
+MPI3MR = _backend("mpi3mr", _SECOND)
 """MegaRAID 9600 and PERC 12 or later: storcli2 and similar programs, another driver."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.program import run_program
-from iowarden.collectors.raid.backend import Backend, Parts, answers_of
+from iowarden.collectors.raid.backend import Backend, PartReader, answers_of
 from iowarden.collectors.raid.controller import Controller
 from iowarden.collectors.raid.mpt import mpt_status, sasircu
 from iowarden.collectors.raid.pci_hosts import adapters_of
@@ -26,7 +26,7 @@ from iowarden.collectors.smart import scsi_hosts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.backend import Handle
     from iowarden.collectors.raid.controller import Array, PhysicalDisk
 
@@ -50,7 +50,7 @@ class _Seen:
     hidden: bool = False
 
 
-def _seen(root: Root, hosts: Iterable[str]) -> dict[str, _Seen]:
+def _seen(root: Machine, hosts: Iterable[str]) -> dict[str, _Seen]:
     """Return the hosts that have, or had, an array. Limits: from sysfs names and texts alone."""
     found = {}
     addresses = [each.split(":") for each in scsi_hosts.listed(root, scsi_hosts.DEVICES, [])]
@@ -63,14 +63,14 @@ def _seen(root: Root, hosts: Iterable[str]) -> dict[str, _Seen]:
     return found
 
 
-def _hidden(root: Root, address: str) -> bool:
+def _hidden(root: Machine, address: str) -> bool:
     path = f"{scsi_hosts.DEVICES}/{address}/device"
     entries = scsi_hosts.listed(root, path, [])
     is_disk = scsi_hosts.text_of(root, f"{path}/type") == str(scsi_hosts.DISK)
     return is_disk and "block" not in entries
 
 
-def _ircu_find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
+def _ircu_find(root: Machine, hosts: Sequence[str]) -> dict[str, Handle | str]:
     """Return the adapters that have arrays, by the name to use in a command: 'sas2ircu 0'.
 
     An adapter that has a volume and is listed by no program is named after its host.
@@ -103,7 +103,7 @@ def _ircu_find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
     return found
 
 
-def _addresses(root: Root) -> dict[str, str]:
+def _addresses(root: Machine) -> dict[str, str]:
     """Return the host of each PCI address."""
     return {
         address: entry
@@ -113,10 +113,10 @@ def _addresses(root: Root) -> dict[str, str]:
     }
 
 
-def _ircu_state(root: Root, name: str, handle: Handle, _: Controller | None) -> Controller:
+def _ircu_state(root: Machine, name: str, handle: Handle, _: Controller | None) -> Controller:
     program, index, host = handle
     found = sasircu.parse_display(run_program(root, _SECONDS, program, index, "DISPLAY"), name)
-    parts = Parts(partial(run_program, root, _SECONDS, program, index), [*found.read_errors])
+    parts = PartReader(partial(run_program, root, _SECONDS, program, index), [*found.read_errors])
     tasks = parts.read(sasircu.parse_status, {}, "STATUS") if found.arrays else {}
     volumes = _seen(root, [host]).get(host, _Seen(())).volumes
     arrays = (sasircu.with_task(each, tasks.get(each.name)) for each in found.arrays)
@@ -131,7 +131,7 @@ def _ircu_state(root: Root, name: str, handle: Handle, _: Controller | None) -> 
     )
 
 
-def _address(root: Root, array: Array, volumes: Sequence[str], *, alone: bool) -> str:
+def _address(root: Machine, array: Array, volumes: Sequence[str], *, alone: bool) -> str:
     """Return the kernel's SCSI address of a volume, '1:0:0', '' if it is uncertain.
 
     Its 64-bit number is in the kernel's `wwid`, in reverse byte order (unchecked): long enough to
@@ -148,7 +148,7 @@ def _address(root: Root, array: Array, volumes: Sequence[str], *, alone: bool) -
     return volumes[0].partition(":")[2] if alone and len(volumes) == 1 else ""
 
 
-def _status_find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
+def _status_find(root: Machine, hosts: Sequence[str]) -> dict[str, Handle | str]:
     """Return the adapters that have arrays by the kernel's name, 'ioc0'."""
     seen = _seen(root, hosts)
     spi = {entry for entries in adapters_of(root, "mptspi").values() for entry in entries}
@@ -162,7 +162,7 @@ def _status_find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
     return found
 
 
-def _status_state(root: Root, name: str, handle: Handle, _: Controller | None) -> Controller:
+def _status_state(root: Machine, name: str, handle: Handle, _: Controller | None) -> Controller:
     host, unit, *targets = handle
     which = ("-u", unit) if unit else ()
     if not targets:

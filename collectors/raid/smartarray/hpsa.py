@@ -30,7 +30,7 @@ from iowarden.collectors.smart import scsi_hosts
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.backend import Handle
     from iowarden.collectors.raid.controller import Controller
 
@@ -42,10 +42,10 @@ _PAUSES_SECONDS = (1.0, 1.0, 1.0)
 """Only one of these programs runs at a time; another one is finished by then."""
 
 
-def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Backend:
+def backend(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Backend:
     """Return the backend. `pauses_seconds`: pauses before retries while another program runs."""
 
-    def ask(root: Root, *command: str) -> tuple[ssacli.FoundController, ...]:
+    def ask(root: Machine, *command: str) -> tuple[ssacli.FoundController, ...]:
         for pause in () if root.path else pauses_seconds:
             try:
                 return _ask(root, *command)
@@ -53,7 +53,7 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Backend:
                 time.sleep(pause)
         return _ask(root, *command)
 
-    def find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
+    def find(root: Machine, hosts: Sequence[str]) -> dict[str, Handle | str]:
         own = _own(root, hosts)
         if not own:
             return {}
@@ -75,7 +75,7 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Backend:
             found["hp unlisted"] = not_listed(command, wanted, len(found))
         return found
 
-    def state(root: Root, name: str, handle: Handle, _former: Controller | None) -> Controller:
+    def state(root: Machine, name: str, handle: Handle, _former: Controller | None) -> Controller:
         which = handle[0]
         if which.startswith("/dev/"):
             text = run_program(root, _SECONDS, _FREE_PROGRAM, "-V", which)
@@ -100,7 +100,7 @@ def maker(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Backend:
 
 
 def _completed(
-    root: Root,
+    root: Machine,
     found: Controller,
     index: int,
     listed: Callable[[], tuple[ssacli.FoundController, ...]],
@@ -117,11 +117,11 @@ def _completed(
     return ssacli.completed(found, short[index].controller) if index < len(short) else found
 
 
-def _hiding(root: Root, hosts: Sequence[str]) -> list[str]:
+def _hiding(root: Machine, hosts: Sequence[str]) -> list[str]:
     return pci_hosts.hiding(root, _own(root, hosts), _DRIVERS)
 
 
-def _ask(root: Root, *command: str) -> tuple[ssacli.FoundController, ...]:
+def _ask(root: Machine, *command: str) -> tuple[ssacli.FoundController, ...]:
     """Run the installed program of the vendor. Errors: AbsentError, ReadError, ParseError."""
 
     def told(program: str) -> tuple[ssacli.FoundController, ...]:
@@ -144,14 +144,14 @@ def _handle(name: str, index: int) -> tuple[str, ...]:
     )
 
 
-def _own(root: Root, hosts: Sequence[str]) -> list[str]:
+def _own(root: Machine, hosts: Sequence[str]) -> list[str]:
     shared = pci_hosts.addresses_of(root, ("smartpqi",), hosts)
     own = set(pci_hosts.addresses_of(root, ("hpsa",), hosts))
     own.update(host for host, address in shared.items() if pci_hosts.made_by_hp(root, address))
     return sorted(own)
 
 
-def _node(root: Root, host: str) -> str:
+def _node(root: Machine, host: str) -> str:
     """Return the '/dev/sgN' of the controller itself, '' if it has none."""
     for name in scsi_hosts.listed(root, scsi_hosts.DEVICES, []):
         path = f"{scsi_hosts.DEVICES}/{name}/device"
@@ -163,4 +163,4 @@ def _node(root: Root, host: str) -> str:
     return ""
 
 
-HP = maker()
+HP = backend()

@@ -11,24 +11,24 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.program import run_program
-from iowarden.collectors.raid.backend import Backend, Parts, not_listed
+from iowarden.collectors.raid.backend import Backend, PartReader, not_listed
 from iowarden.collectors.raid.threeware import alarms, tw_cli
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.backend import Handle
     from iowarden.collectors.raid.controller import Controller, Log
 
 _SECONDS = 90.0
 
 
-def _run(root: Root, *command: str) -> str:
+def _run(root: Machine, *command: str) -> str:
     return run_program(root, _SECONDS, "tw_cli", *command)
 
 
-def _find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
+def _find(root: Machine, hosts: Sequence[str]) -> dict[str, Handle | str]:
     """Return the controllers, each with its counts of disks and units, and its enclosures.
 
     Hosts that are not listed cannot be identified: they are reported as one controller, 'unlisted'.
@@ -48,7 +48,7 @@ def _find(root: Root, hosts: Sequence[str]) -> dict[str, Handle | str]:
     return found
 
 
-def _state(root: Root, name: str, handle: Handle, former: Controller | None) -> Controller:
+def _state(root: Machine, name: str, handle: Handle, former: Controller | None) -> Controller:
     """Query all at once; if that lists no units and ports, as in old versions, one by one."""
     *counts, enclosures = *handle[:3], handle[3:]
     found = tw_cli.parse_controller(_run(root, f"/{name}", "show", "all"), name)
@@ -65,7 +65,7 @@ def _state(root: Root, name: str, handle: Handle, former: Controller | None) -> 
         )
     serials = {each.name: each.serial for each in former.arrays} if former else {}
     # A spare has none; its number is that of the unit even so.
-    told = Parts(partial(_run, root))
+    told = PartReader(partial(_run, root))
     for each in found.arrays:
         if each.name not in serials:
             path = f"/{name}/{each.name}"
@@ -73,7 +73,7 @@ def _state(root: Root, name: str, handle: Handle, former: Controller | None) -> 
     arrays = tuple(replace(each, serial=serials[each.name]) for each in found.arrays)
     found = replace(found, arrays=arrays)
     unread = list(found.read_errors) or list(tw_cli.uncounted("tw_cli show", found, *counts))
-    parts = Parts(told.run, unread, raises_absent=True)
+    parts = PartReader(told.run, unread, raises_absent=True)
     for number in enclosures:
         parse = partial(tw_cli.parse_controller, name=name)
         if part := parts.read(parse, None, f"/{name}/e{number}", "show", "all"):
@@ -82,7 +82,7 @@ def _state(root: Root, name: str, handle: Handle, former: Controller | None) -> 
     return replace(found, read_errors=tuple(unread))
 
 
-def _log(root: Root, name: str, _: Handle) -> Log:
+def _log(root: Machine, name: str, _: Handle) -> Log:
     return alarms.parse_alarms(_run(root, f"/{name}", "show", "alarms"), name)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iowarden.collectors.block.bdi import Bdi, emit, read_bdi, unreadable
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def test_the_backing_devices_of_this_machine() -> None:
     """The values are equal to those of this kernel."""
     if not os.path.isdir("/sys/class/bdi"):
         pytest.skip("no backing devices here")
-    root = Root("/")
+    root = Machine("/")
     for name, device in read_bdi(root).items():
         text = Path(f"/sys/class/bdi/{name}/max_ratio").read_text(encoding="ascii")
         assert device.max_ratio_percent == int(text)

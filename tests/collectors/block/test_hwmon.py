@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.memory import Memory
 
 from iowarden.collectors.block.hwmon import Temperature, emit, read_hwmon, unreadable
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def test_a_machine_without_hwmon_is_absent(machine: MachineMaker) -> None:
 
 def test_psutil_sees_the_same_sensors_here() -> None:
     """Chips, labels and limits are equal; the temperature itself has changed meanwhile."""
-    root = Root("/")
+    root = Machine("/")
     try:
         ours = read_hwmon(root)
     except AbsentError:

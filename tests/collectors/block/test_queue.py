@@ -17,7 +17,7 @@ from iowarden.collectors.block.queue import (
     read_queue,
     unreadable,
 )
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def test_the_queues_of_this_machine(machine: MachineMaker) -> None:
     """The number is equal to the kernel's own text."""
     if not os.path.isdir("/sys/block"):
         pytest.skip("no sysfs here")
-    root = Root("/")
+    root = Machine("/")
     for name, queue in read_queue(root).items():
         text = Path(f"/sys/block/{name}/queue/read_ahead_kb").read_text(encoding="ascii")
         assert queue.read_ahead_bytes == int(text) * 1024

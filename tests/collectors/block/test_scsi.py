@@ -18,7 +18,7 @@ from iowarden.collectors.block.scsi import (
     read_scsi,
     unreadable,
 )
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ def test_a_host_is_known_by_what_it_hangs_on_whatever_its_driver_is_called(tmp_p
         (real / "device").symlink_to(f"../../../host{number}")
         (tmp_path / f"sys/class/scsi_host/host{number}").symlink_to(real)
     (interface / "bInterfaceClass").write_text("08\n")
-    found = read_scsi(Root(str(tmp_path))).hosts
+    found = read_scsi(Machine(str(tmp_path))).hosts
     assert {name: (h.driver, h.usb, h.fabric) for name, h in found.items()} == {
         "host0": (None, True, False),
         "host1": (None, False, True),

@@ -22,7 +22,7 @@ from iowarden.collectors.filesystem.btrfs_owner import (
     parse_superblock,
     read_file_systems,
 )
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import ParseError
 
 if TYPE_CHECKING:
@@ -215,8 +215,8 @@ def test_a_device_belongs_to_the_file_system_that_has_it(tmp_path: Path) -> None
         tmp_path,
         {f"{path}/sdb1": None, f"{path}/cciss!c0d0": None, "/sys/fs/btrfs/features/x": "1\n"},
     )
-    found = read_file_systems(Root(str(tmp_path), 4096))
+    found = read_file_systems(Machine(str(tmp_path), 4096))
     assert sorted(found) == ["cciss/c0d0", "sdb1"]
     assert found["sdb1"] is found["cciss/c0d0"]
     assert (found["sdb1"].uuid, sorted(found["sdb1"].devices)) == (UUID, sorted(found))
-    assert read_file_systems(Root(f"{tmp_path}/nothing", 4096)) == {}
+    assert read_file_systems(Machine(f"{tmp_path}/nothing", 4096)) == {}

@@ -23,9 +23,9 @@ from iowarden.collectors.filesystem.statfs import (
     read_filesystems,
     unreadable_parts,
 )
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ParseError
-from iowarden.collectors.recording.player import Player
+from iowarden.collectors.recording.player import RecordingPlayer
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -194,7 +194,7 @@ def test_an_error_is_spelled_as_node_exporter_does(machine: MachineMaker) -> Non
 
 def test_this_machine() -> None:
     """The values are equal to os.statvfs, except for changes in between."""
-    root = Root("/")
+    root = Machine("/")
     try:
         value = read_filesystems(root)
     except AbsentError:
@@ -208,15 +208,15 @@ def test_this_machine() -> None:
 def test_a_recording_of_this_machine_plays_again(tmp_path: Path) -> None:
     """The kernel's answer is a text in the recording, read like any other."""
     recorder = FrameRecorder(str(tmp_path / "recording"), 4096)
-    root = Root("/", seen=recorder.root_seen)
+    root = Machine("/", seen=recorder.root_seen)
     try:
         value = read_filesystems(root)
     except AbsentError:
         pytest.skip("'/proc/1/mountinfo' is hidden here")
     recorder.frame(1.0, 2.0)
-    player = Player(str(tmp_path / "recording"), str(tmp_path / "played"))
+    player = RecordingPlayer(str(tmp_path / "recording"), str(tmp_path / "played"))
     player.advance()
-    again = read_filesystems(Root(str(tmp_path / "played")))
+    again = read_filesystems(Machine(str(tmp_path / "played")))
     assert again.usage == value.usage
     assert again.unreadable.keys() == value.unreadable.keys()
 

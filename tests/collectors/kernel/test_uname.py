@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iowarden.collectors.kernel.uname import DIRECTORY, emit, node_samples, parse_name, read_uname
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ParseError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ FILES = {
 
 def test_this_machine_is_what_uname_says() -> None:
     """The live machine, whether or not its kernel has a file with the architecture."""
-    value = read_uname(Root("/"))
+    value = read_uname(Machine("/"))
     assert (value.sysname, value.nodename, value.release, value.version, value.machine) == tuple(
         os.uname()
     )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.procfs.clock import (
     CLOCKSOURCE,
@@ -42,7 +42,7 @@ FILES = {
 
 def test_this_machines_time_is_now() -> None:
     """The live machine has a time of day and a time zone."""
-    root = Root("/")
+    root = Machine("/")
     before = time.time()
     value = read_clock(root)
     after = time.time()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.procfs.loadavg import PATH, Loadavg, emit, node_samples, parse_loadavg
 
@@ -35,7 +35,7 @@ def test_a_machine_that_waits_for_its_disks() -> None:
 
 def test_this_machines_load_is_what_the_library_says() -> None:
     """Between a library call before and one after it: the text has one of them, rounded."""
-    before, text, after = os.getloadavg(), Root("/").read(PATH), os.getloadavg()
+    before, text, after = os.getloadavg(), Machine("/").read(PATH), os.getloadavg()
     value = parse_loadavg(text)
     loads = (value.load1, value.load5, value.load15)
     assert any(loads == pytest.approx(look, abs=0.011) for look in (before, after))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import ParseError, ReadError
 from iowarden.collectors.procfs.tasks import (
     MAX_TASKS,
@@ -143,7 +143,7 @@ def test_a_task_that_ends_while_it_is_looked_at_is_left_out(tmp_path: Path) -> N
         if path == "/proc/812/wchan":
             (directory / "stat").unlink()
 
-    root = Root(str(tmp_path), seen=ended)
+    root = Machine(str(tmp_path), seen=ended)
     assert look(root) == Tasks(())
 
 
@@ -160,7 +160,7 @@ def test_what_is_told_of_a_task_is_of_one_wait(tmp_path: Path, later: tuple[str,
             name, state, start = later
             (directory / "stat").write_text(status(812, name, state, start=start))
 
-    assert look(Root(str(tmp_path), seen=replaced)) == Tasks(())
+    assert look(Machine(str(tmp_path), seen=replaced)) == Tasks(())
 
 
 @pytest.mark.parametrize("text", ["garbage\n", "812 (dd) D 1 2\n", "812 (dd) D x" + " -1" * 40])
@@ -185,7 +185,7 @@ def test_a_real_thread_that_cannot_be_interrupted_is_found(tmp_path: Path) -> No
             deadline = time.monotonic() + 20
             mine: list[Task] = []
             while not mine and time.monotonic() < deadline:
-                found = look(Root())
+                found = look(Machine())
                 mine = [t for t in found.tasks if t.process == program.pid]
         finally:
             writer = os.open(fifo, os.O_RDWR)  # never waits for the other side

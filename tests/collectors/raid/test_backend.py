@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import (
     AbsentError,
     DeadlineError,
@@ -16,12 +16,12 @@ from iowarden.collectors.model import (
     ReadError,
     StuckError,
 )
-from iowarden.collectors.raid.backend import Parts, answers_of, first_installed, not_listed
+from iowarden.collectors.raid.backend import PartReader, answers_of, first_installed, not_listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-LIVE, PLAYED = Root(""), Root("/played")
+LIVE, PLAYED = Machine(""), Machine("/played")
 
 
 def programs(told: Mapping[str, str | Exception]) -> Callable[[str], str]:
@@ -66,7 +66,7 @@ def test_behind_a_program_that_hangs_none_is_asked(error: ReadError) -> None:
     with pytest.raises(type(error)):
         list(answers_of(LIVE, ("a", "b"), told, []))
     with pytest.raises(type(error)):
-        Parts(told).read(str, "", "a")
+        PartReader(told).read(str, "", "a")
 
 
 def test_each_program_that_answers_is_heard_and_why_others_do_not() -> None:
@@ -81,7 +81,7 @@ def test_each_program_that_answers_is_heard_and_why_others_do_not() -> None:
 def test_a_part_that_cannot_be_read_takes_no_other_away() -> None:
     """It is reported, unless the card only lacks the requested feature."""
     lacking = ReadError("this is not supported")
-    parts = Parts(programs({"a": ReadError("failed"), "b": lacking, "c": "3"}))
+    parts = PartReader(programs({"a": ReadError("failed"), "b": lacking, "c": "3"}))
     harmless = re.compile("not supported")
     assert parts.read(int, None, "a", harmless=harmless) is None
     assert parts.read(int, None, "b", harmless=harmless) is None
@@ -93,8 +93,8 @@ def test_without_a_program_there_is_no_other_part_either() -> None:
     """If the backend is configured so; otherwise it is a part like others."""
     told = programs({"a": ProgramNotFoundError("not installed")})
     with pytest.raises(ProgramNotFoundError):
-        Parts(told, raises_absent=True).read(int, None, "a")
-    parts = Parts(told)
+        PartReader(told, raises_absent=True).read(int, None, "a")
+    parts = PartReader(told)
     assert (parts.read(int, 7, "a"), parts.read_errors) == (7, ["not installed"])
 
 

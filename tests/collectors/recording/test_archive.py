@@ -20,10 +20,10 @@ from support.sources import SOURCES
 
 from iowarden.collectors.block.diskstats import read_diskstats
 from iowarden.collectors.block.uevents import Batch, Uevent, parse_batch, text
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.recording import archive, recording
-from iowarden.collectors.recording.player import PlayedRoot, Player
+from iowarden.collectors.recording.player import RecordedMachine, RecordingPlayer
 from iowarden.collectors.recording.recorder import Changes
 from iowarden.collectors.recording.recording import Frame, Recording, RecordingError
 from iowarden.collectors.source import collect
@@ -46,8 +46,8 @@ def test_the_example_of_the_documentation_plays(tmp_path: Path) -> None:
     script = "\n".join(line for line in lines if line.startswith("    "))
     subprocess.run(["sh", "-e", "-c", script], cwd=tmp_path, check=True)
     for name in ("hang", "hang.tar.xz"):
-        player = Player(str(tmp_path / name), str(tmp_path / f"{name}-played"))
-        root = Root(str(tmp_path / f"{name}-played"))
+        player = RecordingPlayer(str(tmp_path / name), str(tmp_path / f"{name}-played"))
+        root = Machine(str(tmp_path / f"{name}-played"))
         in_flight = []
         while player.advance() is not None:
             in_flight.append(read_diskstats(root)["sda"].in_flight)
@@ -90,8 +90,10 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
 def test_a_machine_in_memory_says_what_one_below_a_directory_says(tmp_path: Path) -> None:
     """Every collector, in every frame of a hung disk: the same outcome, the same value."""
     path = str(FIXTURES / "hung-disk.tar.xz")
-    player = Player(open_fixture("hung-disk", tmp_path / "fixture"), str(tmp_path / "played"))
-    played, memory = Root(str(tmp_path / "played"), recorded=True), PlayedRoot(4096)
+    player = RecordingPlayer(
+        open_fixture("hung-disk", tmp_path / "fixture"), str(tmp_path / "played")
+    )
+    played, memory = Machine(str(tmp_path / "played"), recorded=True), RecordedMachine(4096)
     frames = 0
     for step in steps(path):
         assert player.advance() == step.frame
@@ -117,7 +119,7 @@ def test_what_changed_adds_up_to_what_is_there(
     rounds: list[list[tuple[str, dict[str, bytes]]]],
 ) -> None:
     """For any reads in any order: the newest text of each path that a collector still reads."""
-    changes, memory = Changes(), PlayedRoot(4096)
+    changes, memory = Changes(), RecordedMachine(4096)
     last: dict[str, dict[str, bytes]] = {}
     for number, runs in enumerate(rounds):
         for source, seen in runs:

@@ -26,7 +26,7 @@ from support.sources import SOURCES
 from iowarden.collectors.block.block_devices import read_block
 from iowarden.collectors.block.diskstats import read_diskstats
 from iowarden.collectors.filesystem.mountinfo import read_mounts
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, Outcome, ReadError
 from iowarden.collectors.procfs.meminfo import read_meminfo
 from iowarden.collectors.procfs.pressure import read_pressure
@@ -34,7 +34,7 @@ from iowarden.collectors.procfs.stat import read_stat
 from iowarden.collectors.procfs.vmstat import read_vmstat
 from iowarden.collectors.recording import archive
 from iowarden.collectors.recording import recording as recording_module
-from iowarden.collectors.recording.player import Player
+from iowarden.collectors.recording.player import RecordingPlayer
 from iowarden.collectors.recording.recording import Frame, Recording, RecordingError
 from iowarden.collectors.source import collect
 
@@ -49,15 +49,15 @@ def contents(directory: str) -> dict[str, bytes | None]:
     return found
 
 
-def player_of(recording: str, tmp_path: Path) -> tuple[Player, Root]:
+def player_of(recording: str, tmp_path: Path) -> tuple[RecordingPlayer, Machine]:
     """Return a player and the root that it plays into."""
-    player = Player(recording, str(tmp_path / "played"))
-    return player, Root(str(tmp_path / "played"), player.page_size_bytes)
+    player = RecordingPlayer(recording, str(tmp_path / "played"))
+    return player, Machine(str(tmp_path / "played"), player.page_size_bytes)
 
 
 def again(recording: str, directory: str, tmp_path: Path) -> int:
     """Play a recording and record it; return the number of frames."""
-    player = Player(recording, str(tmp_path / "played-for-recording"))
+    player = RecordingPlayer(recording, str(tmp_path / "played-for-recording"))
     frames = [player.advance()]
     count = len(list(recorded(recording)))
 
@@ -112,8 +112,8 @@ def test_this_machine_records_itself(tmp_path: Path) -> None:
     player, root = player_of(str(tmp_path / "own"), tmp_path)
     frames = [player.advance(), player.advance(), player.advance()]
     assert [frame and frame.number for frame in frames] == [0, 1, None]
-    assert read_meminfo(root).total_bytes == read_meminfo(Root("/")).total_bytes
-    assert set(read_block(root).devices) == set(read_block(Root("/")).devices)
+    assert read_meminfo(root).total_bytes == read_meminfo(Machine("/")).total_bytes
+    assert set(read_block(root).devices) == set(read_block(Machine("/")).devices)
     assert (player.note, player.page_size_bytes) == ("idle", os.sysconf("SC_PAGE_SIZE"))
     root.close()
 
@@ -141,7 +141,7 @@ def test_a_recording_holds_no_password_of_fstab(tmp_path: Path) -> None:
             "nas:/plain /mnt/plain nfs\n"
             "#\n"
         )
-    played = read_mounts(Root(str(tmp_path / "first/000000/root"))).wanted
+    played = read_mounts(Machine(str(tmp_path / "first/000000/root"))).wanted
     assert played is not None
     assert {point for point, options in played.items() if "ro" in options} == {"/mnt/nas"}
 
@@ -297,7 +297,7 @@ def test_a_recording_of_another_kind_is_refused(
     """The message has the file, the expected and the found value."""
     write_tree(tmp_path / "r", {} if header is None else {"/recording.json": header})
     with pytest.raises(RecordingError, match=message):
-        Player(str(tmp_path / "r"), str(tmp_path / "played"))
+        RecordingPlayer(str(tmp_path / "r"), str(tmp_path / "played"))
 
 
 @pytest.mark.parametrize(

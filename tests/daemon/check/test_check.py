@@ -23,7 +23,7 @@ from support.smtp import DEADLINE_SECONDS, free_port
 from support.sources import sources as program_sources
 
 from iowarden.collectors import registry
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.daemon.check import check, findings, guard, running_service
 from iowarden.daemon.check.report import WIDTH, Finding, Level, Report
 from iowarden.daemon.cli import check_command, command, main
@@ -428,7 +428,7 @@ def test_a_source_that_hangs_is_unknown_and_the_others_are_told(tmp_path: Path) 
         if s.name in {"md", "stat"}
     ]
     clock, events = Fast(), queue.SimpleQueue[object]()
-    readers = Readers(sources, {}, lambda: Root(str(tmp_path)), clock.now, events.put)
+    readers = Readers(sources, {}, lambda: Machine(str(tmp_path)), clock.now, events.put)
     engine = Engine([], readers.sources, clock.now())
     check.look(engine, readers, events, clock, 0.0)
     release.set()
@@ -444,7 +444,7 @@ def test_a_check_does_not_say_that_a_machine_has_no_kernel_log(tmp_path: Path) -
     polled = program_sources()
     sources = [s for s in polled if s.name in {"kernel_log", "controllers", "stat"}]
     clock, events = SystemClock(), queue.SimpleQueue[object]()
-    readers = Readers(sources, {}, lambda: Root(str(tmp_path)), clock.now, events.put)
+    readers = Readers(sources, {}, lambda: Machine(str(tmp_path)), clock.now, events.put)
     engine = Engine([], readers.sources, clock.now())
     check.look(engine, readers, events, clock, 0.0)
     (found,) = (f for f in findings.of_sources(engine, clock.now()) if f.topic == "collectors")

@@ -29,7 +29,7 @@ from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.service.messages import Stop
-from iowarden.daemon.service.service import Parts, Service
+from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.storage.state_db import State
 from iowarden.rules.engine.engine import Engine
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from support.smtp import Answers
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
     from iowarden.daemon.config.schema import Config
 
 START = 2048
@@ -49,7 +49,7 @@ BOOT_ID = "11111111-2222-3333-4444-555555555555"
 
 @contextlib.contextmanager
 def watched(
-    tmp_path: Path, root: Callable[[], Root]
+    tmp_path: Path, root: Callable[[], Machine]
 ) -> Iterator[tuple[Callable[[], str], queue.SimpleQueue[object]]]:
     """Watch a machine; give what returns the text of the next mail, and what the loop takes."""
     with smtp_server() as (port, answers):
@@ -74,7 +74,7 @@ def watched(
 
 
 def made(
-    settings: Config, root: Callable[[], Root], port: int
+    settings: Config, root: Callable[[], Machine], port: int
 ) -> tuple[Service, queue.SimpleQueue[object], State]:
     """Make the loop as the command line does, with some of the sources."""
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
@@ -86,7 +86,7 @@ def made(
         *("127.0.0.1", port, "opportunistic", None, None, "iowarden@db1", DEADLINE_SECONDS, "db1")
     )
     state = State(f"{settings.state_directory}/state.db", events.put)
-    parts = Parts(
+    parts = Dependencies(
         config=settings,
         clock=clock,
         engine=Engine([], readers.sources, clock.now()),
@@ -99,7 +99,7 @@ def made(
         notify=lambda _: None,
         table=load_events(),
         pollers=asked,
-        files_root=root,
+        make_locate_machine=root,
     )
     return Service(parts), events, state
 

@@ -14,7 +14,7 @@ import pytest
 from support.images import SECTOR, where_is, written
 from support.loops import at, command, loops, mount
 
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.daemon.locate.locate import locate
 from iowarden.daemon.probe_client.client import Client
 from iowarden.daemon.probe_client.connect import spawn
@@ -69,7 +69,7 @@ def fill(point: Path, seed: int = 11) -> dict[Path, bytes]:
 
 def ask(client: Client, device: str, start: int, count: int = 1) -> tuple[Answer, ...]:
     """Locate sectors; the answers cover the whole range, in order and without gaps."""
-    answers = locate(Root(probe=client.ask), device, start, count, time.monotonic).answers
+    answers = locate(Machine(probe=client.ask), device, start, count, time.monotonic).answers
     place = start
     for answer in answers:
         assert answer.start == place

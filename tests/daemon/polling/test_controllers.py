@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.memory import Memory
 
-from iowarden.collectors.machine import Root, probe_path
+from iowarden.collectors.machine import Machine, probe_path
 from iowarden.collectors.model import (
     AbsentError,
     DeadlineError,
@@ -71,7 +71,7 @@ TREAD = {
 }
 
 
-class FakeMachine(Root):
+class FakeMachine(Machine):
     """Our machine with other PCI drivers, and a probe that answers from a table."""
 
     def __init__(self, *drivers: str) -> None:
@@ -87,9 +87,9 @@ class FakeMachine(Root):
         """Return the content of the other machine."""
         return self.there.names(path)
 
-    def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
+    def another(self, seen: Callable[[str, bytes], None] | None = None) -> Machine:
         """Return the same machine for another thread."""
-        return Root("/", seen=seen, probe=self.answer)
+        return Machine("/", seen=seen, probe=self.answer)
 
     def tell(self, texts: object) -> None:
         """Store what a recorder would get."""
@@ -358,11 +358,11 @@ HBA = "/sys/bus/pci/drivers/mpt3sas/0000:05:00.0/host5"
 def without_log(*names: str) -> Backend:
     """Return a vendor whose controllers have no log, and may be plain host adapters."""
 
-    def find(root: Root, _: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    def find(root: Machine, _: Sequence[str]) -> dict[str, tuple[str, ...]]:
         run_program(root, 60.0, "sas3ircu", "LIST")
         return dict.fromkeys(names, ())
 
-    def state(root: Root, name: str, _: tuple[str, ...], __: Controller | None) -> Controller:
+    def state(root: Machine, name: str, _: tuple[str, ...], __: Controller | None) -> Controller:
         model = run_program(root, 60.0, "sas3ircu", "0", "DISPLAY")
         return Controller(name, "mpt", model, host="host9")
 

@@ -11,7 +11,7 @@ from support.smtp import DEADLINE_SECONDS
 
 from iowarden.collectors import registry
 from iowarden.collectors.block.uevents import Batch
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.daemon import journal
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.config.parser import parse_config
@@ -21,7 +21,7 @@ from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.service.messages import Stop
-from iowarden.daemon.service.service import Parts, Service
+from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.storage.state_db import State
 from iowarden.rules.engine.engine import Engine
 
@@ -45,12 +45,12 @@ def test_lost_announcements_have_the_devices_listed_anew(tmp_path: Path) -> None
     readers = Readers(
         [dataclasses.replace(block, may_hang=False)],
         settings.period_seconds,
-        lambda: Root(str(tmp_path / "root"), seen=seen),
+        lambda: Machine(str(tmp_path / "root"), seen=seen),
         clock.now,
         events.put,
     )
     service = Service(
-        Parts(
+        Dependencies(
             config=settings,
             clock=clock,
             engine=Engine([], readers.sources, clock.now()),

@@ -21,7 +21,7 @@ from support.memory import Memory
 from iowarden.collectors.kmsg import kernel_log, ring
 from iowarden.collectors.kmsg.kernel_kinds import KINDS
 from iowarden.collectors.kmsg.kernel_log import Cursor, KernelLog, emit
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.daemon.polling.kernel_log import BOOT_ID, PATH, KernelLogPoller
 from iowarden.daemon.probe import verbs
@@ -125,7 +125,7 @@ class FakeMachine:
         """Start with an empty ring buffer and an empty journal."""
         self.kernel = Kernel()
         self.journal = Journal(directory)
-        self.root = Root("/", probe=self.journal.ask)
+        self.root = Machine("/", probe=self.journal.ask)
         self.boot_id = self.root.read(BOOT_ID).strip()
         self.up_seconds = UP_SECONDS
         self.now = time.time()

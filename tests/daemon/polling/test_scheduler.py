@@ -15,7 +15,7 @@ import pytest
 from support.recordings import write_tree
 
 from iowarden.collectors import registry
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, Outcome, Reading
 from iowarden.daemon.polling.scheduler import (
     MAX_STUCK_PARTS,
@@ -42,7 +42,7 @@ def test_each_source_is_read_in_its_period(tmp_path: Path) -> None:
     """One second for '/proc/stat', fifteen for the sysctls, or as configured."""
     sources = (source("stat"), source("vm_sysctl"), source("pressure"))
     readers = Readers(
-        sources, {"pressure": 5.0}, lambda: Root(str(tmp_path)), lambda: 0.0, lambda _: None
+        sources, {"pressure": 5.0}, lambda: Machine(str(tmp_path)), lambda: 0.0, lambda _: None
     )
     names = [r.source for second in range(31) for r in readers.run(float(second))]
     assert names.count("stat") == 31
@@ -53,7 +53,7 @@ def test_each_source_is_read_in_its_period(tmp_path: Path) -> None:
 def test_a_late_tick_does_not_make_a_source_catch_up(tmp_path: Path) -> None:
     """After a suspend of one minute a collector is polled once, not sixty times."""
     readers = Readers(
-        (source("stat"),), {}, lambda: Root(str(tmp_path)), lambda: 0.0, lambda _: None
+        (source("stat"),), {}, lambda: Machine(str(tmp_path)), lambda: 0.0, lambda _: None
     )
     readers.run(0.0)
     assert [len(readers.run(now)) for now in (60.0, 60.2, 61.0)] == [1, 0, 1]
@@ -65,13 +65,13 @@ def test_a_source_that_hangs_is_called_stuck_once_and_never_twice_at_a_time(tmp_
     answers: queue.SimpleQueue[Reading] = queue.SimpleQueue()
     release = threading.Event()
 
-    def hang(_: Root) -> str:
+    def hang(_: Machine) -> str:
         calls.put("called")
         release.wait(DEADLINE_SECONDS)
         return "well"
 
     hanging = source("block", read=hang, period_seconds=5.0)
-    readers = Readers((hanging,), {}, lambda: Root(str(tmp_path)), lambda: 0.0, answers.put)
+    readers = Readers((hanging,), {}, lambda: Machine(str(tmp_path)), lambda: 0.0, answers.put)
     assert readers.run(0.0) == []
     assert calls.get(timeout=DEADLINE_SECONDS) == "called"
     told = [r for second in range(1, 60) for r in readers.run(float(second))]
@@ -89,11 +89,15 @@ def test_a_source_that_hangs_is_called_stuck_once_and_never_twice_at_a_time(tmp_
 def test_a_mistake_of_ours_in_a_collector_is_an_outcome_with_its_traceback(tmp_path: Path) -> None:
     """The daemon continues, and the log has what is needed for a fix."""
 
-    def broken(_: Root) -> None:
+    def broken(_: Machine) -> None:
         raise KeyError("sda")
 
     readers = Readers(
-        (source("stat", read=broken),), {}, lambda: Root(str(tmp_path)), lambda: 0.0, lambda _: None
+        (source("stat", read=broken),),
+        {},
+        lambda: Machine(str(tmp_path)),
+        lambda: 0.0,
+        lambda _: None,
     )
     (reading,) = readers.run(0.0)
     assert reading.outcome is Outcome.BUG
@@ -106,7 +110,7 @@ STATVFS = (
 )
 
 
-class DeadServers(Root):
+class DeadServers(Machine):
     """A machine on which statvfs of some mounts does not return before they are released."""
 
     def __init__(self, path: str, faults: Faults) -> None:
@@ -262,14 +266,14 @@ def test_a_source_of_parts_that_hangs_ahead_of_them_is_stuck(tmp_path: Path) -> 
     release = threading.Event()
     called = threading.Event()
 
-    def hang(_: Root, __: object) -> None:
+    def hang(_: Machine, __: object) -> None:
         called.set()
         release.wait(DEADLINE_SECONDS)
         raise AbsentError("gone")
 
     answers: queue.SimpleQueue[Reading] = queue.SimpleQueue()
     hanging = source("filesystem", parts=hang)
-    readers = Readers((hanging,), {}, lambda: Root(str(tmp_path)), lambda: 0.0, answers.put)
+    readers = Readers((hanging,), {}, lambda: Machine(str(tmp_path)), lambda: 0.0, answers.put)
     readers.run(0.0)
     assert called.wait(DEADLINE_SECONDS)
     assert [r.outcome for s in range(1, 40) for r in readers.run(float(s))] == [Outcome.STUCK]
@@ -318,7 +322,7 @@ def _mount_dead_server(mount_point: str) -> None:
     answers: queue.SimpleQueue[Reading] = queue.SimpleQueue()
     times = iter(range(10**6))
     now = 0.0
-    readers = Readers((source("filesystem"),), {}, Root, lambda: now, answers.put)
+    readers = Readers((source("filesystem"),), {}, Machine, lambda: now, answers.put)
 
     def reading() -> Filesystems:
         nonlocal now

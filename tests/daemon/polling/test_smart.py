@@ -18,7 +18,7 @@ from iowarden.daemon.polling import smart
 if TYPE_CHECKING:
     from conftest import MachineMaker
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
 SDA = Target("/dev/sda", "sat", "sda", "host0", "ahci")
 NAME = probe_path("run", smartctl_runner.command(SDA, "full"))
@@ -48,7 +48,7 @@ class Played:
         self._machine = machine
         self.now = 100.0
         self.targets: tuple[Target, ...] = (SDA,)
-        self.root: Root = machine({"/sys/block/sda/diskseq": "9\n", "/.probe": None})
+        self.root: Machine = machine({"/sys/block/sda/diskseq": "9\n", "/.probe": None})
         self.poller = smart.SmartPoller(
             options or Options(), lambda: self.now, lambda *_: Discovered(self.targets)
         )

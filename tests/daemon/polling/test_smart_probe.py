@@ -14,7 +14,7 @@ import pytest
 from support.probe import DEADLINE_SECONDS, Probe
 from support.recordings import write_tree
 
-from iowarden.collectors.machine import Root, probe_path
+from iowarden.collectors.machine import Machine, probe_path
 from iowarden.collectors.smart import smart_series, smartctl_exporter, smartctl_runner
 from iowarden.collectors.smart.discovery import ConfiguredDrive, Discovered, Uncovered
 from iowarden.collectors.smart.drive import Cover, Disk, Disks, Target
@@ -79,13 +79,13 @@ class Bench:
         self.uncovered: tuple[Uncovered, ...] = ()
         self.configured: tuple[tuple[ConfiguredDrive, Target | None], ...] = ()
         self.client: Client | None = None
-        self.root = Root("/")
+        self.root = Machine("/")
 
     def start(self, options: Options | None = None) -> smart.SmartPoller:
         """Connect, and return a poller that has polled nothing."""
         self.probe.start()
         self.client = Client(at(str(self.probe.runtime.parent / "socket")), time.monotonic)
-        self.root = Root("/", probe=self.client.ask)
+        self.root = Machine("/", probe=self.client.ask)
         return self.poller(options)
 
     def poller(self, options: Options | None = None) -> smart.SmartPoller:
@@ -515,7 +515,7 @@ def test_what_was_recorded_plays_to_the_same(bench: Bench, tmp_path: Path) -> No
     disks = poller.read(bench.root)
     files = {path: content for path, content in seen.items() if not path.endswith("/")}
     write_tree(tmp_path / "played", {"/sys/block": None, **files})
-    played = bench.poller().read(Root(str(tmp_path / "played")))
+    played = bench.poller().read(Machine(str(tmp_path / "played")))
     assert set(covers(played).values()) == {
         *(Cover.READ, Cover.ASLEEP, Cover.TIMEOUT, Cover.UNPARSED),
     }
@@ -539,7 +539,7 @@ def test_a_machine_without_smartctl_is_played_as_one(bench: Bench, tmp_path: Pat
     disks = poller.read(bench.root)
     files = {path: content for path, content in seen.items() if not path.endswith("/")}
     write_tree(tmp_path / "played", {"/sys/block": None, **files})
-    played = bench.poller().read(Root(str(tmp_path / "played")))
+    played = bench.poller().read(Machine(str(tmp_path / "played")))
     assert covers(played) == covers(disks)
     assert set(covers(played).values()) == {Cover.NO_SMARTCTL}
 
@@ -595,7 +595,7 @@ def test_without_smartctl_disks_behind_an_areca_are_read(bench: Bench, tmp_path:
     poller.read(bench.root)
     files = {path: content for path, content in seen.items() if not path.endswith("/")}
     write_tree(tmp_path / "played", {"/sys/block": None, **files})
-    assert by(bench.poller().read(Root(str(tmp_path / "played")))) == expected
+    assert by(bench.poller().read(Machine(str(tmp_path / "played")))) == expected
     bench.probe.program("smartctl", SMARTCTL)
     disks = bench.later(poller, smart_discovery.RETRY_INTERVAL_SECONDS)
     assert set(by(disks).values()) == {(Cover.READ, "")}

@@ -165,7 +165,7 @@ def test_a_user_whom_a_directory_is_closed_to_learns_how_full_the_disk_in_it_is(
 
 CLOSED = """
 import os
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.filesystem.statfs import read_filesystems
 from iowarden.collectors.model import ReadError
 
@@ -182,7 +182,7 @@ def dead(verb, arguments, deadline_seconds):
 
 os.seteuid(65534)
 places, seconds = {places!r}, []
-alone, helped, _ = (read_filesystems(Root(probe=each)) for each in (None, probe, dead))
+alone, helped, _ = (read_filesystems(Machine(probe=each)) for each in (None, probe, dead))
 print(json.dumps({{
     "alone": [alone.unread[place].reason for place in places],
     "helped": [helped.usage[place].size_bytes for place in places],

@@ -15,9 +15,9 @@ from support.recordings import write_tree
 from support.smtp import DEADLINE_SECONDS
 
 from iowarden.collectors.block.uevents import Batch, Uevent
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.procfs.stat import read_stat
-from iowarden.collectors.recording.player import PlayedRoot
+from iowarden.collectors.recording.player import RecordedMachine
 from iowarden.collectors.recording.recording import Recording
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.clock import SystemClock
@@ -52,11 +52,11 @@ def test_this_machine_is_recorded_and_replayed(
     assert f"'{path}': 2 frames" in out
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     recording = Recording(str(path))
-    root = PlayedRoot(recording.page_size_bytes)
+    root = RecordedMachine(recording.page_size_bytes)
     first = recording.next()
     assert first is not None
     root.apply(first)
-    now = read_stat(Root("/"))
+    now = read_stat(Machine("/"))
     assert read_stat(root).boot_time_seconds == now.boot_time_seconds
     assert main(["replay", str(path)]) == 0
     assert "replayed 2 frames" in capsys.readouterr().out
@@ -129,7 +129,7 @@ def test_announcements_and_what_the_probe_answered_are_in_it(tmp_path: Path) -> 
     path = str(tmp_path / "own.tar.xz")
     root = str(tmp_path / "root")
     clock = SystemClock()
-    outcome = record(path, 4096, {}, lambda: Root(root, recorded=True), clock, events, 2.5)
+    outcome = record(path, 4096, {}, lambda: Machine(root, recorded=True), clock, events, 2.5)
     assert (outcome.problem, outcome.frames >= 2) == ("", True)
     steps = list(iter(Recording(path).next, None))
     assert [step.uevents for step in steps if step.uevents] == ["add sda 12\n"]
@@ -146,5 +146,5 @@ def test_a_stop_that_came_before_leaves_one_frame(tmp_path: Path) -> None:
     events.put(Stop("SIGINT"))
     path = str(tmp_path / "own.tar.xz")
     root = str(tmp_path / "root")
-    assert record(path, 4096, {}, lambda: Root(root), SystemClock(), events).frames == 1
+    assert record(path, 4096, {}, lambda: Machine(root), SystemClock(), events).frames == 1
     assert len(list(iter(Recording(path).next, None))) == 1

@@ -14,8 +14,8 @@ sys.path.insert(0, sys.argv[3])
 from support.host import Host, shipped_rules
 from iowarden.collectors import registry
 from iowarden.collectors.source import collect
-from iowarden.collectors.machine import Root
-from iowarden.collectors.recording.player import Player
+from iowarden.collectors.machine import Machine
+from iowarden.collectors.recording.player import RecordingPlayer
 from iowarden.daemon.cli import mail_command, run_command
 from iowarden.daemon.notify.message import render
 from iowarden.rules.notices import report
@@ -23,8 +23,8 @@ from iowarden.rules.notices import report
 directory = pathlib.Path(sys.argv[2])
 directory.mkdir()
 mail_command.dry_run("host", "iowarden@host", ("ops@example.com",), 0.0)
-player = Player(sys.argv[1], str(directory))
-host = Host(Root(str(directory)))
+player = RecordingPlayer(sys.argv[1], str(directory))
+host = Host(Machine(str(directory)))
 rules = shipped_rules()
 modules = set(sys.modules)
 opened = []

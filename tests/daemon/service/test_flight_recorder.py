@@ -16,7 +16,7 @@ from support.recordings import FIXTURES
 from support.smtp import DEADLINE_SECONDS, smtp_server
 from support.sources import SOURCES
 
-from iowarden.collectors.recording.player import PlayedRoot
+from iowarden.collectors.recording.player import RecordedMachine
 from iowarden.collectors.recording.recorder import Changes, watched
 from iowarden.collectors.recording.recording import Frame, Recording
 from iowarden.collectors.source import collect
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def test_what_is_kept_is_what_was_read(tmp_path: Path) -> None:
     """A disk hangs for a minute: for the last 50 s every collector returns the same as live."""
     recording = Recording(str(FIXTURES / "hung-disk.tar.xz"))
-    flight, root = Flight(4096, kept_seconds=50), PlayedRoot(4096)
+    flight, root = Flight(4096, kept_seconds=50), RecordedMachine(4096)
     sources = [watched(source, flight.take) for source in SOURCES]
     said = {}
     for step in iter(recording.next, None):
@@ -42,7 +42,7 @@ def test_what_is_kept_is_what_was_read(tmp_path: Path) -> None:
         said[clock] = [collect(source, root, lambda: 0.0).value for source in sources]
         flight.announced(f"change sda {step.frame.number}\n")
         flight.tick(clock, step.frame.realtime_seconds)
-    again, clocks = PlayedRoot(4096), []
+    again, clocks = RecordedMachine(4096), []
     for step in flight.snapshot().steps():
         again.apply(step)
         clocks.append(step.frame.monotonic_seconds)
@@ -169,7 +169,7 @@ def test_what_is_read_late_is_replayed_when_it_was_read(
 ) -> None:
     """Threads answer after the first frame: the disks are known in that second all the same."""
     recording = Recording(str(FIXTURES / "hung-disk.tar.xz"))
-    flight, root = Flight(4096), PlayedRoot(4096)
+    flight, root = Flight(4096), RecordedMachine(4096)
     sources = [watched(source, flight.take) for source in SOURCES]
     for step in iter(recording.next, None):
         root.apply(step)

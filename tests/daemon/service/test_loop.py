@@ -19,7 +19,7 @@ from iowarden.daemon.probe.protocol import Stuck
 from iowarden.daemon.service.health import FIRST_ROUND_SECONDS, Health
 from iowarden.daemon.service.probe_watch import ProbeWatch
 from iowarden.daemon.service.reload import HUNG_SECONDS, Loaded, Refused, Reloader
-from iowarden.daemon.service.service import Parts, Service
+from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.storage.state_db import State
 from iowarden.daemon.transition_log import Telling
 from iowarden.rules.engine.engine import Engine
@@ -85,7 +85,7 @@ def duties(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     clock = PlayedClock()
     readers = Readers([], {}, lambda: None, clock.now, events.put)  # type: ignore[arg-type,return-value]
-    parts = Parts(
+    parts = Dependencies(
         config=settings,
         clock=clock,
         engine=Engine([], [], clock.now()),

@@ -18,7 +18,7 @@ from support.program import run as run_command
 from iowarden.collectors import registry
 from iowarden.collectors.block.block_devices import Device, Topology
 from iowarden.collectors.block.diskstats import BlockIo
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.smart import selftest
 from iowarden.collectors.smart.discovery import Discovered
@@ -116,7 +116,7 @@ class FakeMachine:
         self.program = self.probe.program("smartctl", SMARTCTL)
         self.probe.start()
         self.client = Client(at(str(directory / "socket")), time.monotonic)
-        self.root = functools.partial(Root, probe=self.client.ask)
+        self.root = functools.partial(Machine, probe=self.client.ask)
         self.now = SUNDAY - 3600.0
         self.io = 0
         targets = tuple(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.recordings import write_tree
 
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.registry import SOURCES
 from iowarden.collectors.source import collect
@@ -39,7 +39,7 @@ class Memory:
 
     def __init__(self, directory: Path, *expressions: str, interval: str = "1s") -> None:
         self.directory = directory
-        self.root = Root(str(directory))
+        self.root = Machine(str(directory))
         self.now = START
         self.engine = Engine(rules(*expressions, interval=interval), [MEMINFO], START)
 

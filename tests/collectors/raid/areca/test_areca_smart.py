@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from conftest import MachineMaker
 
-    from iowarden.collectors.machine import Root
+    from iowarden.collectors.machine import Machine
 
     Files = dict[str, str | bytes | None]
 
@@ -99,7 +99,7 @@ class Played:
         """Start with disks that were not polled."""
         self._machine = machine
         self.now = 100.0
-        self.root: Root = machine({**CARD, "/.probe": None})
+        self.root: Machine = machine({**CARD, "/.probe": None})
         self.poller = smart.SmartPoller(
             Options(), lambda: self.now, lambda *_: Discovered(targets or (SECOND,))
         )

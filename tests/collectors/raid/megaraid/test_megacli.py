@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.memory import Memory
 
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, DeadlineError, ParseError, ProgramNotFoundError
 from iowarden.collectors.raid.backend import Backend
 from iowarden.collectors.raid.controller import Health
@@ -552,7 +552,7 @@ MAKER = Backend(
 )
 
 
-class FakeMachine(Root):
+class FakeMachine(Machine):
     """The test host with a MegaRAID card, and a probe with canned answers."""
 
     def __init__(self, cards: dict[str, str]) -> None:
@@ -573,7 +573,7 @@ class FakeMachine(Root):
         """Return the text of the other machine."""
         return self.there.read(path)
 
-    def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
+    def another(self, seen: Callable[[str, bytes], None] | None = None) -> Machine:
         """Return the same machine for another thread."""
         del seen
         return self

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.memory import Memory
 
-from iowarden.collectors.machine import Root, probe_path
+from iowarden.collectors.machine import Machine, probe_path
 from iowarden.collectors.model import DeadlineError, ProgramNotFoundError
 from iowarden.collectors.raid.controller import Health
 from iowarden.collectors.raid.log_alignment import recalled
@@ -127,7 +127,7 @@ def answers(program: str = "storcli64") -> dict[str, str | Exception | Callable[
     return {f"{program} {question}": text for question, text in said.items()}
 
 
-class FakeMachine(Root):
+class FakeMachine(Machine):
     """A live machine with PCI drivers of its own, and programs with canned answers."""
 
     def __init__(self, *drivers: str) -> None:
@@ -147,10 +147,10 @@ class FakeMachine(Root):
         """Return the text of the other machine."""
         return self.there.read(path)
 
-    def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
+    def another(self, seen: Callable[[str, bytes], None] | None = None) -> Machine:
         """Return the same machine for another thread."""
         found = FakeMachine.__new__(FakeMachine)
-        Root.__init__(found, "/", seen=seen, probe=self.answer)
+        Machine.__init__(found, "/", seen=seen, probe=self.answer)
         found.there = self.there
         return found
 

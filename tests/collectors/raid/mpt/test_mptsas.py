@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.memory import Memory
 
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, DeadlineError, ParseError, ProgramNotFoundError
 from iowarden.collectors.raid import controller
 from iowarden.collectors.raid.controller import Health
@@ -393,7 +393,7 @@ def shown(address: str, *, block: bool = True, kind: int = 0, wwid: str = "") ->
     return files | ({f"{path}/block/sda/size": "1\n"} if block else {})
 
 
-class FakeMachine(Root):
+class FakeMachine(Machine):
     """The test host with other adapters, and a probe with canned answers."""
 
     def __init__(self, hosts: Sequence[str], *devices: dict[str, str]) -> None:
@@ -415,7 +415,7 @@ class FakeMachine(Root):
         """Return the text of the other machine."""
         return self.there.read(path)
 
-    def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
+    def another(self, seen: Callable[[str, bytes], None] | None = None) -> Machine:
         """Return the same machine for another thread."""
         del seen
         return self

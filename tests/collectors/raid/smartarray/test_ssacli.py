@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.controllers import DEVICES, DRIVERS, asked, printed
 from support.memory import Memory
 
-from iowarden.collectors.machine import Root
+from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import ParseError, ProgramNotFoundError
 from iowarden.collectors.raid.adaptec.aacraid import ADAPTEC
 from iowarden.collectors.raid.controller import Health
@@ -738,7 +738,7 @@ def test_without_the_makers_programs_the_free_one_is_asked() -> None:
     assert len(card.disks) == 2
 
 
-class FakeMachine(Root):
+class FakeMachine(Machine):
     """A live machine with one controller of HP's, and programs with answers in turn."""
 
     def __init__(self, answers: dict[str, list[str]]) -> None:
@@ -753,7 +753,7 @@ class FakeMachine(Root):
         """Return the names of the machine."""
         return self.there.names(path)
 
-    def another(self, seen: Callable[[str, bytes], None] | None = None) -> Root:
+    def another(self, seen: Callable[[str, bytes], None] | None = None) -> Machine:
         """Return itself."""
         return self
 
@@ -776,7 +776,7 @@ def test_another_program_that_runs_is_waited_for(busy: int, controllers: int) ->
     answers = {**ANSWERS, "ssacli ctrl slot=0 show config": SHORT}
     machine = FakeMachine({name: [text] for name, text in answers.items()})
     machine.answers["ssacli ctrl all show status"][:0] = [BUSY] * busy
-    poller = ControllerPoller((hpsa.maker((0.0, 0.0)),), lambda: 0.0)
+    poller = ControllerPoller((hpsa.backend((0.0, 0.0)),), lambda: 0.0)
     poller.read(machine)
     assert poller.settled(20.0)
     found = poller.read(machine)
@@ -791,7 +791,7 @@ def test_a_program_that_crashed_half_way_shows_no_fewer_disks() -> None:
     cut = DETAIL[: DETAIL.index("      physicaldrive 1I:1:3")]
     machine.answers["ssacli ctrl slot=0 show config detail"] = [cut]
     machine.signal = 11
-    poller = ControllerPoller((hpsa.maker(()),), lambda: 0.0)
+    poller = ControllerPoller((hpsa.backend(()),), lambda: 0.0)
     poller.read(machine)
     assert poller.settled(20.0)
     found = poller.read(machine)
@@ -802,7 +802,7 @@ def test_a_program_that_crashed_half_way_shows_no_fewer_disks() -> None:
 def test_no_program_at_all_is_a_problem() -> None:
     """The reason has the program to install."""
     machine = FakeMachine({})
-    poller = ControllerPoller((hpsa.maker(()),), lambda: 0.0)
+    poller = ControllerPoller((hpsa.backend(()),), lambda: 0.0)
     poller.read(machine)
     assert poller.settled(20.0)
     (problem,) = poller.read(machine).problems
