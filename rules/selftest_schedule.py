@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.collectors.smart.drive import Cover, Protocol
+from iowarden.collectors.smart.drive import Protocol, ReadStatus
 from iowarden.rules.calendar import Calendar  # noqa: TC001 - to be evaluated
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ _NAMES = {"short": "short", "long": "extended", "conveyance": "conveyance"}
 """The names of the drive's log."""
 _USUAL_MINUTES = {"short": 10, "conveyance": 10}
 """Upper limits, if the drive does not report a duration. Source: smartctl(8), '-t'."""
-_NEVER = frozenset({Cover.NO_SMART, Cover.LUN, Cover.NO_PASS_THROUGH, Cover.MISSING})
+_NEVER = frozenset(
+    {ReadStatus.NO_SMART, ReadStatus.LUN, ReadStatus.NO_PASS_THROUGH, ReadStatus.MISSING}
+)
 _QUIET = frozenset({None, "idle", "frozen"})
 
 _RUNNING = Family(
@@ -98,7 +100,7 @@ INSTEAD = (
     " verify or patrol read of the RAID controller"
 )
 """For a disk that refuses its self-tests, or whose controller does."""
-UNDER_WAY = frozenset({Outcome.STARTING, Outcome.RUNNING})
+IN_PROGRESS = frozenset({Outcome.STARTING, Outcome.RUNNING})
 _RETRIED = frozenset({Outcome.INTERRUPTED, Outcome.NOT_BEGUN})
 """Not run: tried again."""
 
@@ -188,7 +190,7 @@ def candidates(
     stacks = _stacks(topology)
     found = []
     for disk in disks.by_key.values():
-        if disk.polled.cover in _NEVER:
+        if disk.polled.status in _NEVER:
             continue
         target, drive = disk.polled.target, disk.polled.drive
         names = {disk.device, *(other.device for other in disk.others)} & topology.devices.keys()
@@ -218,10 +220,10 @@ def candidates(
 def _against(
     disk: Disk, repairs: str, names: Iterable[str], busy: Mapping[str, float] | None
 ) -> str:
-    cover = disk.polled.cover
-    if cover is Cover.ASLEEP:
+    cover = disk.polled.status
+    if cover is ReadStatus.ASLEEP:
         return "it is asleep, and is not woken up for a self-test"
-    if cover is not Cover.READ:
+    if cover is not ReadStatus.READ:
         return f"its SMART data are unreadable: {disk.polled.reason or cover.value}"
     if repairs:
         return repairs
@@ -319,14 +321,14 @@ def plan(
         if (since := _since(group, kind, candidate.disk, runs, now, zone, ahead_seconds))
         is not None
     ]
-    testing = {c.disk for c in found if c.running or _under_way(runs, c.disk)}
+    testing = {c.disk for c in found if c.running or _in_progress(runs, c.disk)}
     used = {share: disk for disk in sorted(testing) for share in by_disk[disk].shares}
     result = []
     # If two kinds are due at once, the more thorough one is first.
     for each in sorted(due, key=lambda d: (d.since_seconds, -_worth(d.kind), d.disk)):
         candidate = by_disk[each.disk]
         reason = "a test runs in it" if each.disk in testing else ""
-        reason = reason or _in_the_way(candidate, runs[each.disk][each.kind], used, now, each)
+        reason = reason or _blocked_by(candidate, runs[each.disk][each.kind], used, now, each)
         if not reason:
             testing.add(each.disk)
             used.update(dict.fromkeys(candidate.shares, each.disk))
@@ -334,13 +336,13 @@ def plan(
     return result
 
 
-def in_the_way(candidate: Candidate, found: Iterable[Candidate], runs: Runs) -> str:
+def blocked_by(candidate: Candidate, found: Iterable[Candidate], runs: Runs) -> str:
     """Return why a test of a disk must not be started by hand now, or ''."""
     if candidate.repairs:
         return candidate.repairs
     for other in found:
         shared = candidate.shares & other.shares
-        tested = other.running or _under_way(runs, other.disk)
+        tested = other.running or _in_progress(runs, other.disk)
         if shared and tested and other.disk != candidate.disk:
             return f"disk {other.disk} of {min(shared)} is being tested"
     return ""
@@ -368,7 +370,7 @@ def _since(
     return at if run.outcome in _RETRIED and run.tries < MAX_TRIES else None
 
 
-def _in_the_way(
+def _blocked_by(
     candidate: Candidate, run: Run, used: Mapping[str, str], now: float, due: Due
 ) -> str:
     for share in sorted(candidate.shares & used.keys()):
@@ -380,8 +382,8 @@ def _in_the_way(
     return candidate.against
 
 
-def _under_way(runs: Runs, disk: str) -> bool:
-    return any(run.outcome in UNDER_WAY for run in runs.get(disk, {}).values())
+def _in_progress(runs: Runs, disk: str) -> bool:
+    return any(run.outcome in IN_PROGRESS for run in runs.get(disk, {}).values())
 
 
 def _worth(kind: str) -> int:
@@ -480,11 +482,11 @@ def seen_during(
     found: dict[str, list[str]] = {}
     for member in own:
         for kind, run in runs.get(disks.get(member.subject, ""), {}).items():
-            until = now if run.outcome in UNDER_WAY else run.ended_seconds
+            until = now if run.outcome in IN_PROGRESS else run.ended_seconds
             begun = run.begun_seconds
             if begun is None or until is None or not begun <= member.since_seconds <= until:
                 continue
-            end = "still runs" if run.outcome in UNDER_WAY else f"ended by {date(until)}"
+            end = "still runs" if run.outcome in IN_PROGRESS else f"ended by {date(until)}"
             words = f"the {kind} self-test that iowarden began at {date(begun)} and that {end}"
             found.setdefault(words, []).append(member.name)
     return tuple(
@@ -526,7 +528,7 @@ def samples(
     for candidate in found:
         for kind, run in runs.get(candidate.disk, {}).items():
             labels = (("disk", candidate.disk), ("kind", kind))
-            if run.outcome in UNDER_WAY:
+            if run.outcome in IN_PROGRESS:
                 result.append((_RUNNING.name, labels, 1.0))
             if run.outcome is Outcome.REFUSED and not run.who:
                 result.append((_REFUSED.name, labels, 1.0))

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.udev import DIRECTORY as UDEV
 from iowarden.collectors.smart import hidden_disks, scsi_hosts
-from iowarden.collectors.smart.drive import Target
-from iowarden.collectors.smart.scsi_hosts import Uncovered as Uncovered  # noqa: PLC0414, TC001 - of Found
+from iowarden.collectors.smart.drive import AccessMethod
+from iowarden.collectors.smart.scsi_hosts import UnmonitoredDevice as Uncovered  # noqa: PLC0414, TC001 - of Found
 from iowarden.collectors.smart.scsi_hosts import Volume as Volume  # noqa: PLC0414, TC001 - the same
 
 if TYPE_CHECKING:
@@ -88,11 +88,11 @@ class Discovered:
     entry of the configuration: None if it has no path, or none that exists.
     """
 
-    targets: tuple[Target, ...]
+    targets: tuple[AccessMethod, ...]
     problems: tuple[str, ...] = ()
     unmonitored: tuple[Uncovered, ...] = ()
     volumes: tuple[Volume, ...] = ()
-    configured: tuple[tuple[ConfiguredDrive, Target | None], ...] = ()
+    configured: tuple[tuple[ConfiguredDrive, AccessMethod | None], ...] = ()
 
 
 def find(
@@ -117,21 +117,23 @@ def find(
             for target in before.targets
             if target.controller in machine.unlisted and target.origin in {"controller", "scan"}
         ]
-    ways = {_way(target): target for target in reversed(targets)}
+    ways = {_method_key(target): target for target in reversed(targets)}
     links = _links(root, topology) if any(_is_link(drive.path) for drive in configured) else {}
-    told: list[tuple[ConfiguredDrive, Target | None]] = []
+    told: list[tuple[ConfiguredDrive, AccessMethod | None]] = []
     for drive in configured:
         target = _resolved(root, machine, drive, ways, links) if drive.path else None
-        if target is not None and any(way and _way(way) == _way(target) for _, way in told):
+        if target is not None and any(
+            way and _method_key(way) == _method_key(target) for _, way in told
+        ):
             machine.problems.append(
                 f"smart: drives: '{target}': expected one entry for a drive, got two; the last one"
                 " is used, remove the other"
             )
         told.append((drive, target))
         if target is not None and drive.ignore:
-            ways.pop(_way(target), None)
+            ways.pop(_method_key(target), None)
         elif target is not None:
-            ways[_way(target)] = target
+            ways[_method_key(target)] = target
     uncovered += no_way + hidden_disks.unasked(root, machine, volumes, tuple(ways.values()))
     known = {target.device for _, target in told if target is not None} - {""}
     return Discovered(
@@ -147,7 +149,7 @@ def _is_link(path: str) -> bool:
     return path.startswith("/dev/disk/")
 
 
-def _way(target: Target) -> tuple[str, str]:
+def _method_key(target: AccessMethod) -> tuple[str, str]:
     """Return a key that is equal for two spellings of the same access method."""
     kind = target.kind.rpartition("+")[2]
     if not target.behind_raid():
@@ -155,7 +157,7 @@ def _way(target: Target) -> tuple[str, str]:
     return target.controller, kind
 
 
-def _order(target: Target) -> tuple[object, ...]:
+def _order(target: AccessMethod) -> tuple[object, ...]:
     """Sort 'sdb' before 'sdaa', and 'megaraid,2' before 'megaraid,10'."""
     numbers = tuple(int(text) for text in re.findall(r"\d+", target.kind))
     return target.behind_raid(), len(target.path), target.path, numbers, target.kind
@@ -179,9 +181,9 @@ def _resolved(
     root: Machine,
     machine: HostTopology,
     drive: ConfiguredDrive,
-    ways: Mapping[tuple[str, str], Target],
+    ways: Mapping[tuple[str, str], AccessMethod],
     links: Mapping[str, str],
-) -> Target | None:
+) -> AccessMethod | None:
     """Return the access method of a configured drive, or add to the problems why there is none.
 
     A drive with `ignore` may be missing.
@@ -195,14 +197,14 @@ def _resolved(
             path = f"/dev/{links[path]}"
         target = (
             _configured_member(root, machine, drive, path, family)
-            if Target(path, drive.kind).behind_raid()
+            if AccessMethod(path, drive.kind).behind_raid()
             else _configured_direct(root, machine, drive, path, ways)
         )
     except ValueError as error:
         if not drive.ignore:
             machine.problems.append(f"smart: drives: '{drive.path}': {error}")
         return None
-    known = ways.get(_way(target), target)
+    known = ways.get(_method_key(target), target)
     return replace(
         target,
         slot=drive.slot or known.slot,
@@ -217,8 +219,8 @@ def _configured_direct(
     machine: HostTopology,
     drive: ConfiguredDrive,
     path: str,
-    ways: Mapping[tuple[str, str], Target],
-) -> Target:
+    ways: Mapping[tuple[str, str], AccessMethod],
+) -> AccessMethod:
     """Return a drive that is polled through its own device. Errors: ValueError."""
     name = path.removeprefix("/dev/")
     device = name
@@ -256,15 +258,15 @@ def _configured_direct(
         if block and scsi_hosts.SD_NAME.fullmatch(device)
         else ""
     )
-    return Target(f"/dev/{name}", drive.kind or kind, device, host or f"/dev/{name}", driver)
+    return AccessMethod(f"/dev/{name}", drive.kind or kind, device, host or f"/dev/{name}", driver)
 
 
 def _configured_member(
     root: Machine, machine: HostTopology, drive: ConfiguredDrive, path: str, family: str
-) -> Target:
+) -> AccessMethod:
     """Return a drive behind a RAID controller. Errors: ValueError."""
     if path.startswith("/dev/cciss/"):
-        return Target(path, drive.kind, "", f"{path.rpartition('d')[0]}d0", "cciss")
+        return AccessMethod(path, drive.kind, "", f"{path.rpartition('d')[0]}d0", "cciss")
     name = path.removeprefix("/dev/")
     host = machine.hosts.get(_host_of(root, machine, name))
     drivers = [driver for driver, raid in scsi_hosts.RAID.items() if raid.family == family]
@@ -292,7 +294,7 @@ def _configured_member(
             path = machine.generic(host.name, scsi_hosts.RAID_CONTROLLER) or path
     if not path.startswith("/dev/"):
         raise ValueError("expected a '/dev/sgN' of the controller, got none; load the module 'sg'")
-    return Target(path, kind, "", host.name, host.driver)
+    return AccessMethod(path, kind, "", host.name, host.driver)
 
 
 def _host_of(root: Machine, machine: HostTopology, name: str) -> str:
@@ -341,7 +343,7 @@ def parse_configured(item: Mapping[str, object], profiles: Collection[str] = ())
         raise ValueError(
             "expected 'path' or 'serial', got neither; write the drive's path, such as '/dev/sda'"
         )
-    _check_way(path, kind, ignore=ignore)
+    _check_method(path, kind, ignore=ignore)
     if profile and profiles and profile not in profiles:
         raise ValueError(f"'profile': expected one of {', '.join(profiles)}, got '{profile}'")
     if profile and not path:
@@ -349,7 +351,7 @@ def parse_configured(item: Mapping[str, object], profiles: Collection[str] = ())
     return ConfiguredDrive(path, kind, serial, slot, profile, ignore)
 
 
-def _check_way(path: str, kind: str, *, ignore: bool) -> None:
+def _check_method(path: str, kind: str, *, ignore: bool) -> None:
     """Check that a type is known, and that it matches the path. Errors: ValueError."""
     for name, harm in _REFUSED_TYPES.items():
         if kind.rpartition("+")[2].startswith(name) or kind.startswith(name):

@@ -188,7 +188,7 @@ class Drive:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class AccessMethod:
     """How a drive is polled: 'smartctl -d `kind` `path`'.
 
     Fields: `path` '/dev/sda', '/dev/sg2', '/dev/twa0', '/dev/bus/0'; `kind` 'sat', 'areca,3/1', ''
@@ -219,7 +219,7 @@ class Target:
         }
 
 
-class Cover(enum.StrEnum):
+class ReadStatus(enum.StrEnum):
     """Read status of a disk's SMART data; all but `read` are reasons why none is available."""
 
     READ = "read"
@@ -250,15 +250,15 @@ class Cover(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Polled:
+class PollResult:
     """Poll result of one access method. Units: seconds of the program's clock.
 
     Fields: `cover` and `reason` are of the last try at `tried_seconds`; `drive` is its data of the
     last successful poll at `read_seconds`; valid while in standby, else for three `period_seconds`.
     """
 
-    target: Target
-    cover: Cover
+    target: AccessMethod
+    status: ReadStatus
     reason: str = ""
     tried_seconds: float | None = None
     drive: Drive | None = None
@@ -280,9 +280,9 @@ class Disk:
     """
 
     key: str
-    polled: Polled
+    polled: PollResult
     device: str = ""
-    others: tuple[Target, ...] = ()
+    others: tuple[AccessMethod, ...] = ()
     duplicate: str = ""
 
 

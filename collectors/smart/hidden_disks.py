@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.collectors.program import run_program
 from iowarden.collectors.smart import members, scsi_hosts
-from iowarden.collectors.smart.drive import Cover, Target
+from iowarden.collectors.smart.drive import AccessMethod, ReadStatus
 from iowarden.collectors.smart.members import Member
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iowarden.collectors.machine import Machine
-    from iowarden.collectors.smart.scsi_hosts import Host, HostTopology, Uncovered, Volume
+    from iowarden.collectors.smart.scsi_hosts import Host, HostTopology, UnmonitoredDevice, Volume
 
 DEADLINE_SECONDS = 60.0
 MAX_CCISS = 128
@@ -32,7 +32,7 @@ ENTRY = "under 'smart: drives:' in the configuration file"
 
 def hidden(
     root: Machine, machine: HostTopology, volumes: Sequence[Volume]
-) -> tuple[list[Target], list[Uncovered]]:
+) -> tuple[list[AccessMethod], list[UnmonitoredDevice]]:
     """Return the disks that controllers hide, where it is safe to query the controller."""
     listed = []
     for host in sorted(machine.hosts.values(), key=scsi_hosts.Host.number):
@@ -61,14 +61,16 @@ def hidden(
     scanned = _scanned(root, machine)
     no_way = "smartctl can read SATA disks behind a 3ware controller, but no SAS disks"
     return [target for target in (*listed, *scanned) if target.kind], [
-        scsi_hosts.Uncovered(f"{each.slot} of {each.controller}", Cover.NO_PASS_THROUGH, no_way)
+        scsi_hosts.UnmonitoredDevice(
+            f"{each.slot} of {each.controller}", ReadStatus.NO_PASS_THROUGH, no_way
+        )
         for each in listed
         if not each.kind
     ]
 
 
-def _target(host: Host, member: Member, path: str) -> Target:
-    return Target(path, member.kind, "", host.name, host.driver, member.slot, "controller")
+def _target(host: Host, member: Member, path: str) -> AccessMethod:
+    return AccessMethod(path, member.kind, "", host.name, host.driver, member.slot, "controller")
 
 
 def _by_areca(root: Machine, machine: HostTopology, host: Host) -> Sequence[Member]:
@@ -112,10 +114,10 @@ def _by_threeware(root: Machine, machine: HostTopology, host: Host) -> Sequence[
     return listed
 
 
-def _counted(root: Machine, machine: HostTopology, host: Host, path: str) -> list[Target]:
+def _counted(root: Machine, machine: HostTopology, host: Host, path: str) -> list[AccessMethod]:
     """Return the disks of an HP controller: its driver reports at which number the list ends."""
-    found: list[Target] = []
-    silent: list[Target] = []
+    found: list[AccessMethod] = []
+    silent: list[AccessMethod] = []
     for number in range(MAX_CCISS):
         target = _target(host, Member(f"cciss,{number}", f"disk {number}"), path)
         command = ("smartctl", "--json=c", "-n", "standby", "-i", "-d", target.kind, path)
@@ -145,7 +147,7 @@ def _counted(root: Machine, machine: HostTopology, host: Host, path: str) -> lis
     return found
 
 
-def _scanned(root: Machine, machine: HostTopology) -> list[Target]:
+def _scanned(root: Machine, machine: HostTopology) -> list[AccessMethod]:
     hosts = {host.name: host for host in machine.hosts.values() if host.driver in _SCANNED}
     if not hosts:
         return []
@@ -174,14 +176,14 @@ def threeware(machine: HostTopology, host: scsi_hosts.Host) -> str:
 
 
 def unasked(
-    root: Machine, machine: HostTopology, volumes: Sequence[Volume], targets: Sequence[Target]
-) -> list[Uncovered]:
+    root: Machine, machine: HostTopology, volumes: Sequence[Volume], targets: Sequence[AccessMethod]
+) -> list[UnmonitoredDevice]:
     """Return the volumes of controllers whose disks are not polled, and how to change that."""
     asked = {t.controller for t in targets if t.behind_raid() or t.origin == "controller"}
     uncovered = [
-        scsi_hosts.Uncovered(
+        scsi_hosts.UnmonitoredDevice(
             volume.device,
-            Cover.NO_PASS_THROUGH,
+            ReadStatus.NO_PASS_THROUGH,
             _cure(root, machine, volume.controller, volume.driver),
             volume.device,
         )
@@ -190,9 +192,9 @@ def unasked(
     ]
     seen = asked | {volume.controller for volume in volumes} | {t.controller for t in targets}
     return uncovered + [
-        scsi_hosts.Uncovered(
+        scsi_hosts.UnmonitoredDevice(
             f"disks of {host.name}",
-            Cover.NO_PASS_THROUGH,
+            ReadStatus.NO_PASS_THROUGH,
             _cure(root, machine, host.name, host.driver),
         )
         for host in sorted(machine.hosts.values(), key=scsi_hosts.Host.number)

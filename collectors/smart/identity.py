@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.smart.drive import Cover, Disk, Polled, Target
+from iowarden.collectors.smart.drive import AccessMethod, Disk, PollResult, ReadStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,14 +32,14 @@ _HOURS_SLACK = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class IdentifiedPoll:
     """One access method of a disk, and the identity that was reported through it.
 
     Fields: None and '' are 'not reported'. Data from the kernel are used until smartctl has
     answered. `hours`: power-on time, at `hours_seconds` of the program's clock.
     """
 
-    polled: Polled
+    polled: PollResult
     serial: str = ""
     model: str = ""
     wwn: str = ""
@@ -48,7 +48,7 @@ class Way:
     hours_seconds: float = 0.0
 
     @property
-    def target(self) -> Target:
+    def target(self) -> AccessMethod:
         """Return the access method."""
         return self.polled.target
 
@@ -69,14 +69,14 @@ def world_wide_name(text: str) -> str:
     return "" if re.fullmatch("0*|f*", digits) else digits
 
 
-def merge(ways: Iterable[Way]) -> dict[str, Disk]:
+def merge(ways: Iterable[IdentifiedPoll]) -> dict[str, Disk]:
     """Return the disks by name.
 
     Limits: if a second disk reports the serial number of a first, both get a longer name; the first
     has its short one until the second has answered for the first time.
     """
-    by_serial: dict[str, list[list[Way]]] = defaultdict(list)
-    unnamed: list[Way] = []
+    by_serial: dict[str, list[list[IdentifiedPoll]]] = defaultdict(list)
+    unnamed: list[IdentifiedPoll] = []
     for way in sorted(ways, key=_order):
         serial = serial_number(way.serial)
         if not serial:
@@ -103,12 +103,14 @@ def merge(ways: Iterable[Way]) -> dict[str, Disk]:
     return disks
 
 
-def _order(way: Way) -> tuple[bool, bool, bool, bool, list[tuple[int, str]], str]:
+def _order(way: IdentifiedPoll) -> tuple[bool, bool, bool, bool, list[tuple[int, str]], str]:
     """Sort the best access method first: answered at its last try, direct, the lowest number.
 
     Data that a controller makes up come after those of the disk itself.
     """
-    heard = way.polled.cover in {Cover.READ, Cover.ASLEEP} and way.polled.drive is not None
+    heard = (
+        way.polled.status in {ReadStatus.READ, ReadStatus.ASLEEP} and way.polled.drive is not None
+    )
     target = way.target
     return (
         not heard,
@@ -120,7 +122,7 @@ def _order(way: Way) -> tuple[bool, bool, bool, bool, list[tuple[int, str]], str
     )
 
 
-def _same(one: Way, other: Way) -> bool:
+def _same(one: IdentifiedPoll, other: IdentifiedPoll) -> bool:
     """Whether two access methods with one serial number may lead to one disk."""
     if not _alike(one.model, other.model):
         return False
@@ -151,7 +153,7 @@ def _plain(model: str) -> str:
     return re.sub(r"[^a-z0-9]", "", model.strip().lower().removeprefix("ata "))
 
 
-def _told_apart(serial: str, groups: Sequence[Sequence[Way]]) -> list[str]:
+def _told_apart(serial: str, groups: Sequence[Sequence[IdentifiedPoll]]) -> list[str]:
     """Return names for disks with the same serial number: by WWN, model, or location."""
     candidates = (
         [next(filter(None, (world_wide_name(way.wwn) for way in g)), "") for g in groups],
@@ -163,12 +165,12 @@ def _told_apart(serial: str, groups: Sequence[Sequence[Way]]) -> list[str]:
     return [f"{serial} {_place(group[0].target)}" for group in groups]
 
 
-def _place(target: Target) -> str:
+def _place(target: AccessMethod) -> str:
     """Return the location of a disk. A slot persists when device names change."""
     return target.slot or str(target)
 
 
-def _list(groups: Sequence[Sequence[Way]]) -> str:
+def _list(groups: Sequence[Sequence[IdentifiedPoll]]) -> str:
     return ", ".join(str(group[0].target) for group in groups)
 
 
@@ -178,7 +180,7 @@ def _shared(texts: Sequence[str]) -> set[str]:
     return {name for name in names if names.count(name) > 1}
 
 
-def _add(disks: dict[str, Disk], name: str, ways: Sequence[Way], duplicate: str) -> None:
+def _add(disks: dict[str, Disk], name: str, ways: Sequence[IdentifiedPoll], duplicate: str) -> None:
     """Add a disk; one that has everything in common with another is distinguished by its path."""
     best = ways[0]
     if name in disks:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.udev import DIRECTORY as UDEV
 from iowarden.collectors.model import AbsentError, ReadError
-from iowarden.collectors.smart.drive import Cover, Target
+from iowarden.collectors.smart.drive import AccessMethod, ReadStatus
 from iowarden.collectors.sysfs import entry_name
 
 if TYPE_CHECKING:
@@ -122,11 +122,11 @@ _PART_OF_MMC = re.compile(r"mmcblk\d+(boot\d+|rpmb)")
 
 
 @dataclass(frozen=True, slots=True)
-class Uncovered:
+class UnmonitoredDevice:
     """A device that is not polled. Fields: `what` is for users; `device`: block device or ''."""
 
     what: str
-    cover: Cover
+    status: ReadStatus
     reason: str
     device: str = ""
 
@@ -287,10 +287,10 @@ def _slots(root: Machine, problems: list[str]) -> dict[str, str]:
 
 def leaves(
     root: Machine, machine: HostTopology
-) -> tuple[list[Target], list[Volume], list[Uncovered]]:
+) -> tuple[list[AccessMethod], list[Volume], list[UnmonitoredDevice]]:
     """Sort the leaf devices into drives, volumes and devices that cannot be polled."""
     channels = {node.device: node.channel for node in machine.nodes if node.device}
-    found: list[Target | Volume | Uncovered | None] = []
+    found: list[AccessMethod | Volume | UnmonitoredDevice | None] = []
     rest = []
     for name in machine.topology.leaves:
         device = machine.topology.devices[name]
@@ -305,28 +305,28 @@ def leaves(
     for controller, entries in controllers.items():
         found += _nvme_drive(root, machine.topology, controller, entries)
     return (
-        [each for each in found if isinstance(each, Target)],
+        [each for each in found if isinstance(each, AccessMethod)],
         [each for each in found if isinstance(each, Volume)],
-        [each for each in found if isinstance(each, Uncovered)],
+        [each for each in found if isinstance(each, UnmonitoredDevice)],
     )
 
 
 def _nvme_drive(
     root: Machine, topology: Topology, controller: str, entries: tuple[str, ...]
-) -> list[Target | Volume | Uncovered | None]:
+) -> list[AccessMethod | Volume | UnmonitoredDevice | None]:
     """Return the access method of an NVMe drive: one, however many namespaces it has."""
     leaves = [entry for entry in entries if entry in topology.leaves]
     transport = text_of(root, f"{NVME}/{controller}/transport") or "pcie"
     if transport not in {"pcie", "apple-nvme"}:
         reason = f"a namespace of a storage array over {transport}, {_ASK_ANYWAY}"
-        return [Uncovered(name, Cover.LUN, reason, name) for name in leaves]
+        return [UnmonitoredDevice(name, ReadStatus.LUN, reason, name) for name in leaves]
     path = f"/dev/{controller}"
-    return [Target(path, "nvme", leaves[0] if leaves else "", path, "nvme")]
+    return [AccessMethod(path, "nvme", leaves[0] if leaves else "", path, "nvme")]
 
 
 def _leaf(
     root: Machine, machine: HostTopology, device: Device, channel: int | None
-) -> Target | Volume | Uncovered | None:
+) -> AccessMethod | Volume | UnmonitoredDevice | None:
     """Return the kind of a block device but an NVMe namespace; None: none, as without medium."""
     name = device.name
     if (device.size_bytes == 0 and (device.removable or _NETWORK_BLOCK.fullmatch(name))) or (
@@ -336,11 +336,11 @@ def _leaf(
     if name.startswith("cciss/"):
         return Volume(name, f"/dev/{name.partition('d')[0]}d0", "cciss")
     if _NETWORK_BLOCK.fullmatch(name):
-        return Uncovered(name, Cover.LUN, "a block device over the network", name)
+        return UnmonitoredDevice(name, ReadStatus.LUN, "a block device over the network", name)
     if not SD_NAME.fullmatch(name):
         virtual = re.fullmatch(r"x?vd[a-z]+", name)
         what = "a virtual disk" if virtual else "a device of a kind that smartctl cannot read"
-        return Uncovered(name, Cover.NO_SMART, what, name)
+        return UnmonitoredDevice(name, ReadStatus.NO_SMART, what, name)
     host = machine.hosts.get(device.host or "", Host(device.host or "", ""))
     label = f"{device.vendor or ''} {device.model or ''}"
     raid = RAID.get(host.driver)
@@ -348,16 +348,16 @@ def _leaf(
     if host.network or host.driver in _NETWORK or _ARRAY.fullmatch(label):
         over = f" over {host.network}" if host.network else ""
         reason = f"a logical unit of a storage array{over}, {_ASK_ANYWAY}"
-        return Uncovered(name, Cover.LUN, reason, name)
+        return UnmonitoredDevice(name, ReadStatus.LUN, reason, name)
     hidden = device.vendor != "ATA" if channel is None else channel in channels
     if (channels and hidden) or _VOLUME.fullmatch(label):
         return Volume(name, host.name, host.driver)
     if _VIRTUAL.fullmatch(label):
-        return Uncovered(name, Cover.NO_SMART, f"a virtual disk ('{label}')", name)
+        return UnmonitoredDevice(name, ReadStatus.NO_SMART, f"a virtual disk ('{label}')", name)
     if _USB.fullmatch(host.driver) and (bridge := _refused_bridge(root, device)):
         reason = f"USB bridge {bridge}, for which smartctl has only a vendor command"
-        return Uncovered(name, Cover.NO_PASS_THROUGH, reason, name)
-    return Target(
+        return UnmonitoredDevice(name, ReadStatus.NO_PASS_THROUGH, reason, name)
+    return AccessMethod(
         f"/dev/{name}",
         direct_kind(device, host.driver),
         name,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iowarden.collectors.machine import Machine
-    from iowarden.collectors.smart.drive import Target
+    from iowarden.collectors.smart.drive import AccessMethod
 
 DEADLINE_SECONDS = 120.0
 """For a drive that spins up first, behind a controller where others are queried."""
@@ -54,17 +54,19 @@ class Reply:
     text: str = ""
 
 
-def begin(root: Machine, target: Target, kind: str) -> Reply:
+def begin(root: Machine, target: AccessMethod, kind: str) -> Reply:
     """Start a self-test: 'short', 'long', 'conveyance'; every outcome is a Reply."""
     return _tell(root, target, ("-t", kind), _BEGUN)
 
 
-def abort(root: Machine, target: Target) -> Reply:
+def abort(root: Machine, target: AccessMethod) -> Reply:
     """Abort the self-test of a drive; every outcome is a Reply."""
     return _tell(root, target, ("-X",), _ABORTED)
 
 
-def _tell(root: Machine, target: Target, action: tuple[str, ...], done: re.Pattern[str]) -> Reply:
+def _tell(
+    root: Machine, target: AccessMethod, action: tuple[str, ...], done: re.Pattern[str]
+) -> Reply:
     kind = ("-d", target.kind) if target.kind else ()
     words = ("smartctl", "--json=co", *kind, *action, target.path)
     try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.model import Family, Kind, Labels, Sample
 from iowarden.collectors.smart import smartctl_exporter
-from iowarden.collectors.smart.drive import Cover, Protocol
+from iowarden.collectors.smart.drive import Protocol, ReadStatus
 from iowarden.collectors.source import Source, read_by_poller
 
 if TYPE_CHECKING:
@@ -366,8 +366,8 @@ def unreadable(disks: Disks) -> Iterator[tuple[Labels, str]]:
     """
     for disk in disks.by_key.values():
         if disk.polled.drive is None:
-            reason = disk.polled.reason or disk.polled.cover.value
-            not_yet = disk.polled.cover is Cover.NOT_POLLED_YET
+            reason = disk.polled.reason or disk.polled.status.value
+            not_yet = disk.polled.status is ReadStatus.NOT_POLLED_YET
             text = "" if not_yet else f"disk '{disk.key}' could not be read: {reason}"
             yield (("disk", disk.key),), text
             target = disk.polled.target  # as rules on series of smartctl_exporter name it

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.json_text import is_deep
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.smart import smartctl_exporter
-from iowarden.collectors.smart.drive import Cover, Drive, Protocol
+from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
 from iowarden.collectors.smart.smartctl_drive import MAX_MESSAGES, drive_of
 from iowarden.collectors.smart.smartctl_refusal import (
     ASLEEP,
@@ -46,7 +46,7 @@ def parse(text: str, *, kind: str = "") -> Drive | Refused:
             " run it by hand on this drive"
         )
     if not text.strip():
-        return Refused(Cover.UNPARSED, "smartctl printed nothing")
+        return Refused(ReadStatus.UNPARSED, "smartctl printed nothing")
     # smartmontools before 7.3 may print '  Pending defect count:' before the JSON.
     if begin := _OBJECT.search(text):
         document = _document(text[begin.start() :])
@@ -92,7 +92,8 @@ def _document(text: str) -> Document | Refused:
     """Return the JSON object that begins a text. Errors: ParseError if it is not smartctl's."""
     if is_deep(text):
         return Refused(
-            Cover.UNPARSED, f"its JSON of {len(text)} characters is truncated, or nested too deep"
+            ReadStatus.UNPARSED,
+            f"its JSON of {len(text)} characters is truncated, or nested too deep",
         )
     document: Document
     try:
@@ -104,7 +105,9 @@ def _document(text: str) -> Document | Refused:
             document = _SLOW_DECODER.raw_decode(text)[0]
     except json.JSONDecodeError as error:
         where = f"at character {error.pos} of {len(text)}"
-        return Refused(Cover.UNPARSED, f"its JSON is truncated or invalid {where}: {error.msg}")
+        return Refused(
+            ReadStatus.UNPARSED, f"its JSON is truncated or invalid {where}: {error.msg}"
+        )
     if not isinstance(document.get("smartctl"), dict) or "devices" in document:
         raise ParseError(
             f"smartctl: expected its JSON of one drive, got an object of"
@@ -149,7 +152,7 @@ def _judged(document: Document, lines: list[str], kind: str) -> Drive | Refused:
     drive = drive_of(report, lines, kind)
     told = "\n".join((*drive.messages, *lines))
     if found := ASLEEP.search(told):
-        return Refused(Cover.ASLEEP, found[0], identity(drive))
+        return Refused(ReadStatus.ASLEEP, found[0], identity(drive))
     bad = drive.passed is False or any(each.failed == "now" for each in drive.attributes)
     # Others count errors even so; a passed status is an old one then.
     disabled = drive.protocol is Protocol.ATA and drive.smart_enabled is False and not bad

@@ -10,7 +10,7 @@ import enum
 import re
 from dataclasses import dataclass
 
-from iowarden.collectors.smart.drive import Cover, Drive, Protocol
+from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
 from iowarden.collectors.smart.smartctl_report import clean
 
 
@@ -56,36 +56,42 @@ class Refused:
     `drive` is the identity that was reported even so (model, serial number), if any.
     """
 
-    cover: Cover
+    status: ReadStatus
     reason: str
     drive: Drive | None = None
 
 
-_Reason = tuple[Cover, str]
+_Reason = tuple[ReadStatus, str]
 
 ASLEEP = re.compile(r"Device is in .{1,40} mode, exit\(\d+\)")
 _HINTS = (
-    (Cover.NO_SMARTCTL, re.compile(r"UNRECOGNIZED OPTION: j(?:son)?\b|INVALID ARGUMENT TO -json")),
-    (Cover.PERMISSION, re.compile(r"Permission denied|Operation not permitted")),
     (
-        Cover.NO_PASS_THROUGH,
+        ReadStatus.NO_SMARTCTL,
+        re.compile(r"UNRECOGNIZED OPTION: j(?:son)?\b|INVALID ARGUMENT TO -json"),
+    ),
+    (ReadStatus.PERMISSION, re.compile(r"Permission denied|Operation not permitted")),
+    (
+        ReadStatus.NO_PASS_THROUGH,
         re.compile(r"please try adding '-d |(?:Unknown|Unsupported) USB bridge"),
     ),
-    (Cover.NO_PASS_THROUGH, re.compile(r"Probable ATA device behind a SAT layer")),
+    (ReadStatus.NO_PASS_THROUGH, re.compile(r"Probable ATA device behind a SAT layer")),
     (
-        Cover.NO_PASS_THROUGH,
+        ReadStatus.NO_PASS_THROUGH,
         re.compile(r"Read Device Identity failed: .*(?:badly formed|[Uu]nsupported|[Ii]nvalid)"),
     ),
 )
 _DISABLED = re.compile(r"SMART Disabled|SMART support is: +Disabled")
 _FAILURES = (
-    (Cover.NO_SMART, re.compile(r"NO MEDIUM present")),
-    (Cover.UNREADABLE, re.compile(r"lacks SMART capability|Unable to detect device type")),
-    (Cover.UNREADABLE, re.compile(r"bad response to IEC mode page")),
-    (Cover.UNREADABLE, _DISABLED),
-    (Cover.UNPARSED, re.compile(r"Unknown device type|INVALID ARGUMENT|UNRECOGNIZED OPTION")),
-    (Cover.UNREADABLE, re.compile(r"Test Unit Ready +\[|NOT READY|becoming ready|No such device")),
-    (Cover.UNREADABLE, re.compile(r"(?<!SMART command )[Ff]ailed(?:: | \[)")),
+    (ReadStatus.NO_SMART, re.compile(r"NO MEDIUM present")),
+    (ReadStatus.UNREADABLE, re.compile(r"lacks SMART capability|Unable to detect device type")),
+    (ReadStatus.UNREADABLE, re.compile(r"bad response to IEC mode page")),
+    (ReadStatus.UNREADABLE, _DISABLED),
+    (ReadStatus.UNPARSED, re.compile(r"Unknown device type|INVALID ARGUMENT|UNRECOGNIZED OPTION")),
+    (
+        ReadStatus.UNREADABLE,
+        re.compile(r"Test Unit Ready +\[|NOT READY|becoming ready|No such device"),
+    ),
+    (ReadStatus.UNREADABLE, re.compile(r"(?<!SMART command )[Ff]ailed(?:: | \[)")),
 )
 """Messages of smartctl if it could not read anything. Source: its smartctl.cpp, os_linux.cpp,
 ataprint.cpp and scsiprint.cpp.
@@ -104,7 +110,7 @@ _VIRTUAL = re.compile(
 )
 
 
-def _first(reasons: tuple[tuple[Cover, re.Pattern[str]], ...], told: str) -> _Reason | None:
+def _first(reasons: tuple[tuple[ReadStatus, re.Pattern[str]], ...], told: str) -> _Reason | None:
     for cover, pattern in reasons:
         if found := pattern.search(told):
             begin = told.rfind("\n", 0, found.start()) + 1
@@ -124,8 +130,8 @@ def refusal(drive: Drive, told: str, kind: str) -> Refused:
         or _first(_FAILURES, told)
         or _by_status(drive)
     )
-    if cover is Cover.UNREADABLE and _VIRTUAL.search(drive.model):
-        cover = Cover.NO_SMART
+    if cover is ReadStatus.UNREADABLE and _VIRTUAL.search(drive.model):
+        cover = ReadStatus.NO_SMART
     return Refused(cover, reason, identity(drive))
 
 
@@ -141,11 +147,11 @@ def of_no_disk(drive: Drive, kind: str) -> _Reason | None:
     name = drive.model
     if drive.transport.startswith(("Fibre channel", "iSCSI")) or _LUN.match(name):
         over = f" over {drive.transport}" if drive.transport else ""
-        return Cover.LUN, f"'{name}'{over} is a logical unit of a storage array"
+        return ReadStatus.LUN, f"'{name}'{over} is a logical unit of a storage array"
     if _VIRTUAL.search(name):
-        return Cover.NO_SMART, f"'{name}' is a virtual disk"
+        return ReadStatus.NO_SMART, f"'{name}' is a virtual disk"
     if _VOLUME.search(name):
-        return Cover.NO_PASS_THROUGH, f"'{name}' is a volume of a RAID controller"
+        return ReadStatus.NO_PASS_THROUGH, f"'{name}' is a volume of a RAID controller"
     return None
 
 
@@ -153,13 +159,19 @@ def _by_status(drive: Drive) -> _Reason:
     status = drive.exit_status
     said = "; ".join(exit_findings(status))
     if drive.smart_available is False:
-        return Cover.UNREADABLE, f"'{drive.model}' lacks SMART capability"
+        return ReadStatus.UNREADABLE, f"'{drive.model}' lacks SMART capability"
     if drive.smart_enabled is False:
-        return Cover.UNREADABLE, f"'{drive.model}': SMART is disabled"
+        return ReadStatus.UNREADABLE, f"'{drive.model}': SMART is disabled"
     if status & ExitStatus.COMMAND_LINE:
-        return Cover.UNPARSED, said
+        return ReadStatus.UNPARSED, said
     if status & ExitStatus.COMMAND and drive.model:
-        return Cover.UNREADABLE, f"'{drive.model}' reports its identity, but no health data: {said}"
+        return (
+            ReadStatus.UNREADABLE,
+            f"'{drive.model}' reports its identity, but no health data: {said}",
+        )
     if status & (ExitStatus.OPEN | ExitStatus.COMMAND):
-        return Cover.UNREADABLE, said
-    return Cover.UNPARSED, "smartctl's report has no health data; run smartctl with '-x' or '-a'"
+        return ReadStatus.UNREADABLE, said
+    return (
+        ReadStatus.UNPARSED,
+        "smartctl's report has no health data; run smartctl with '-x' or '-a'",
+    )

@@ -26,7 +26,7 @@ from iowarden.collectors.model import (
 )
 from iowarden.collectors.probe_reply import field, optional
 from iowarden.collectors.smart import smartctl, smartctl_refusal
-from iowarden.collectors.smart.drive import Cover, Drive, Target
+from iowarden.collectors.smart.drive import AccessMethod, Drive, ReadStatus
 
 if TYPE_CHECKING:
     from iowarden.collectors.machine import Machine
@@ -50,7 +50,7 @@ answer. Not checked: Linux is reported to wake a disk that is really in sleep mo
 _VERSION = ("smartctl", "--json=c", "-V")
 _ONE_AT_A_TIME = "arcmsr"
 """Areca's driver: it drops the answers to queries of another program."""
-_RAN = frozenset({Cover.HUNG, Cover.TIMEOUT, Cover.UNPARSED})
+_RAN = frozenset({ReadStatus.HUNG, ReadStatus.TIMEOUT, ReadStatus.UNPARSED})
 """Replaces an answer that never came in a recording, if smartctl was started at all."""
 
 
@@ -64,7 +64,7 @@ class Answer:
     the same of another program that was run as well.
     """
 
-    cover: Cover
+    status: ReadStatus
     reason: str = ""
     drive: Drive | None = None
     ran: bool = True
@@ -74,7 +74,7 @@ class Answer:
     beside: tuple[tuple[str, bytes], ...] = ()
 
 
-def command(target: Target, profile: str, *, wake: bool = False) -> tuple[str, ...]:
+def command(target: AccessMethod, profile: str, *, wake: bool = False) -> tuple[str, ...]:
     """Return smartctl's command line, its name first. `wake`: also a drive in standby.
 
     '-n standby,3': a drive in standby is not woken, which has an exit status of its own.
@@ -84,61 +84,63 @@ def command(target: Target, profile: str, *, wake: bool = False) -> tuple[str, .
     return ("smartctl", "--json=co", *PROFILES[profile], "-n", power, *kind, target.path)
 
 
-def ask(root: Machine, target: Target, words: tuple[str, ...], deadline_seconds: float) -> Answer:
+def ask(
+    root: Machine, target: AccessMethod, words: tuple[str, ...], deadline_seconds: float
+) -> Answer:
     """Poll a drive, and wait for the result; every outcome is an Answer."""
     name = probe_path("run", words)
     try:
         if other := clash(root, target.driver):
-            answer = Answer(Cover.UNREADABLE, other, ran=False, passing=True)
+            answer = Answer(ReadStatus.UNREADABLE, other, ran=False, passing=True)
         else:
             content = root.ask("run", *words, deadline_seconds=deadline_seconds).encode()
             return judged(name, content, target)
     except StuckError as error:
-        answer = Answer(Cover.HUNG, str(error))
+        answer = Answer(ReadStatus.HUNG, str(error))
     except DeadlineError as error:
-        answer = Answer(Cover.TIMEOUT, str(error), late=True)
+        answer = Answer(ReadStatus.TIMEOUT, str(error), late=True)
     except ProgramNotFoundError as error:
-        answer = Answer(Cover.NO_SMARTCTL, str(error), ran=False, passing=True)
+        answer = Answer(ReadStatus.NO_SMARTCTL, str(error), ran=False, passing=True)
     except AbsentError as error:
-        answer = Answer(Cover.NO_PROBE, str(error), ran=False, passing=True)
+        answer = Answer(ReadStatus.NO_PROBE, str(error), ran=False, passing=True)
     except ReadError as error:
-        answer = Answer(Cover.UNREADABLE, str(error), ran=False, passing=True)
+        answer = Answer(ReadStatus.UNREADABLE, str(error), ran=False, passing=True)
     except Exception as error:  # noqa: BLE001 - our bug with one drive must not block others
-        answer = Answer(Cover.UNPARSED, f"bug: {trace(error)}")
-    return replace(answer, text=(name, _recorded(answer.cover, answer.reason)))
+        answer = Answer(ReadStatus.UNPARSED, f"bug: {trace(error)}")
+    return replace(answer, text=(name, _recorded(answer.status, answer.reason)))
 
 
-def judged(name: str, content: bytes, target: Target) -> Answer:
+def judged(name: str, content: bytes, target: AccessMethod) -> Answer:
     """Classify a text from the probe, or one that a recording has in its place."""
     text = (name, content)
     try:
         value = json.loads(content)
         if "cover" in value:
-            cover, reason = Cover(field(str, value, "cover")), field(str, value, "reason")
+            cover, reason = ReadStatus(field(str, value, "cover")), field(str, value, "reason")
             return Answer(cover, reason, ran=cover in _RAN, text=text)
         status, signal = optional(int, value, "status"), optional(int, value, "signal")
         output, errors = field(str, value, "stdout"), field(str, value, "stderr")
     except (KeyError, TypeError, ValueError) as error:
-        return Answer(Cover.UNPARSED, f"expected the probe's answer, got: {error}", text=text)
+        return Answer(ReadStatus.UNPARSED, f"expected the probe's answer, got: {error}", text=text)
     if status is None:
         reason = f"expected an exit status of smartctl, got termination by signal {signal}"
-        return Answer(Cover.UNREADABLE, reason, text=text)
+        return Answer(ReadStatus.UNREADABLE, reason, text=text)
     if not output.strip():
         said = " ".join(errors.split())[:300] or "nothing"
         reason = f"expected output of smartctl, got status {status} and: {said}"
-        return Answer(Cover.UNPARSED, reason, text=text)
+        return Answer(ReadStatus.UNPARSED, reason, text=text)
     # A byte that is no UTF-8 becomes a lone surrogate, which cannot be written anywhere.
     plain = output.encode(errors="surrogateescape").decode(errors="backslashreplace")
     try:
         found = smartctl.parse(plain, kind=target.kind)
     except ParseError as error:
-        return Answer(Cover.UNPARSED, str(error), text=text)
+        return Answer(ReadStatus.UNPARSED, str(error), text=text)
     if isinstance(found, smartctl_refusal.Refused):
-        if found.cover is Cover.ASLEEP and _SLEEP in found.reason:
+        if found.status is ReadStatus.ASLEEP and _SLEEP in found.reason:
             reason = f"{found.reason}: smartctl also reports this for a disk that fails its query"
-            return Answer(Cover.UNREADABLE, reason, found.drive, text=text)
-        return Answer(found.cover, found.reason, found.drive, text=text)
-    return Answer(Cover.READ, "", found, text=text)
+            return Answer(ReadStatus.UNREADABLE, reason, found.drive, text=text)
+        return Answer(found.status, found.reason, found.drive, text=text)
+    return Answer(ReadStatus.READ, "", found, text=text)
 
 
 def usable(root: Machine) -> Answer | None:
@@ -148,13 +150,13 @@ def usable(root: Machine) -> Answer | None:
         content = root.ask("run", *_VERSION, deadline_seconds=VERSION_SECONDS)
         value = json.loads(content)
         if "cover" in value:
-            return judged(name, content.encode(), Target(""))
+            return judged(name, content.encode(), AccessMethod(""))
         said = field(str, value, "stdout")
     except ProgramNotFoundError as error:
-        return _without(Cover.NO_SMARTCTL, f"{error} ('apt install smartmontools')")
+        return _without(ReadStatus.NO_SMARTCTL, f"{error} ('apt install smartmontools')")
     except AbsentError as error:
         # A recording without it may have the drives.
-        return None if root.path else _without(Cover.NO_PROBE, str(error))
+        return None if root.path else _without(ReadStatus.NO_PROBE, str(error))
     except (ReadError, KeyError, TypeError, ValueError):
         return None  # any other error will be reported by each drive's own poll
     # An older one rejects '--json' and prints its first line even so.
@@ -166,18 +168,18 @@ def usable(root: Machine) -> Answer | None:
         return None
     expected, got = (".".join(map(str, numbers)) for numbers in (OLDEST, version))
     return _without(
-        Cover.NO_SMARTCTL,
+        ReadStatus.NO_SMARTCTL,
         f"'smartctl': expected version {expected} or later, which has JSON, got {got}; install a"
         " later 'smartmontools'",
     )
 
 
-def _without(cover: Cover, reason: str) -> Answer:
+def _without(cover: ReadStatus, reason: str) -> Answer:
     name = probe_path("run", _VERSION)
     return Answer(cover, reason, ran=False, text=(name, _recorded(cover, reason)))
 
 
-def _recorded(cover: Cover, reason: str) -> bytes:
+def _recorded(cover: ReadStatus, reason: str) -> bytes:
     """Return what a recording has in place of an answer that never came."""
     return json.dumps({"cover": cover, "reason": reason}).encode()
 

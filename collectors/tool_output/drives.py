@@ -6,7 +6,7 @@ import re
 
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.smart import smartctl, smartctl_refusal
-from iowarden.collectors.smart.drive import Cover, Drive
+from iowarden.collectors.smart.drive import Drive, ReadStatus
 from iowarden.collectors.tool_output.parsed import (
     MAX_OUTPUTS,
     MORE,
@@ -47,8 +47,8 @@ def parse_smartctl(text: str) -> Parsed:
                 )
         else:
             refusals.append(told)
-            if told.cover not in _NOTHING_TO_READ:
-                fault = told.cover is Cover.UNREADABLE and told.drive is not None
+            if told.status not in _NOTHING_TO_READ:
+                fault = told.status is ReadStatus.UNREADABLE and told.drive is not None
                 unread.append(UnparsedLine(f"smartctl: {told.reason}", fault=fault))
     return Parsed(
         Kind.SMARTCTL,
@@ -60,7 +60,7 @@ def parse_smartctl(text: str) -> Parsed:
 
 
 _ERRORS = smartctl_refusal.ExitStatus.ERRORS
-_NOTHING_TO_READ = frozenset({Cover.ASLEEP, Cover.NO_SMART, Cover.LUN})
+_NOTHING_TO_READ = frozenset({ReadStatus.ASLEEP, ReadStatus.NO_SMART, ReadStatus.LUN})
 _NOT_READ = re.compile(r"smartctl: '|(?!pySMART).*\bfail", re.IGNORECASE)
 """smartctl's messages that something could not be read."""
 _BANNER = re.compile(r"^(?=smartctl (?:version )?\d{1,2}\.\d)", re.MULTILINE | re.ASCII)

@@ -34,7 +34,7 @@ from iowarden.collectors.kmsg import kernel_kinds
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.raid.controller import Controllers, Health
 from iowarden.collectors.registry import SOURCES
-from iowarden.collectors.smart.drive import Cover, Disk, Disks, Polled, Target
+from iowarden.collectors.smart.drive import AccessMethod, Disk, Disks, PollResult, ReadStatus
 from iowarden.daemon.check import findings
 from iowarden.daemon.check.report import count
 from iowarden.rules.advice import facts, last_copies
@@ -237,7 +237,7 @@ def _counted(alerts: Sequence[Alert]) -> Iterator[Alert]:
     A pending one does not if a less severe alert of its name and object fires: that severity
     applies until the time of the pending one is over.
     """
-    own = [each for each in alerts if not _about_cover(each)]
+    own = [each for each in alerts if not _is_monitoring_alert(each)]
     firing = {_same(each) for each in own if each.state is State.FIRING}
     for each in own:
         waits = each.state is State.PENDING and _same(each) not in firing
@@ -274,8 +274,10 @@ def _disks(parsed: Parsed, at: float) -> Iterator[Disk]:
         name = _drive_name(drive, number)
         names[name] += 1
         name += f" ({names[name]})" if names[name] > 1 else ""
-        target = Target("")
-        polled = Polled(target, Cover.READ, tried_seconds=read, drive=drive, read_seconds=read)
+        target = AccessMethod("")
+        polled = PollResult(
+            target, ReadStatus.READ, tried_seconds=read, drive=drive, read_seconds=read
+        )
         yield Disk(name, polled)
 
 
@@ -292,7 +294,11 @@ def _ranked(alerts: Iterable[Alert]) -> list[Alert]:
     Alerts about iowarden itself, and about disks that are not monitored, are left out: a text is
     never a complete machine.
     """
-    own = [a for a in alerts if a.state in {State.FIRING, State.PENDING} and not _about_cover(a)]
+    own = [
+        a
+        for a in alerts
+        if a.state in {State.FIRING, State.PENDING} and not _is_monitoring_alert(a)
+    ]
     own.sort(key=lambda a: (-a.severity, not a.active, a.name, a.labels))
     found: dict[tuple[str, tuple[tuple[str, str], ...]], Alert] = {}
     for each in own:
@@ -300,11 +306,11 @@ def _ranked(alerts: Iterable[Alert]) -> list[Alert]:
     return [*found.values()]
 
 
-def _about_cover(alert: Alert) -> bool:
-    return findings.about_iowarden(alert) or alert.name in _OF_COVER
+def _is_monitoring_alert(alert: Alert) -> bool:
+    return findings.about_iowarden(alert) or alert.name in _MONITORING_ALERTS
 
 
-_OF_COVER = frozenset({"NoDiskRead", "DiskNotCovered", "DiskNeverCovered", "NoSwap"})
+_MONITORING_ALERTS = frozenset({"NoDiskRead", "DiskNotCovered", "DiskNeverCovered", "NoSwap"})
 
 
 def _alert(alert: Alert, waits: Mapping[str, float], here: facts.Facts) -> AlertLine:
@@ -358,13 +364,13 @@ def _objects(parsed: Parsed) -> Iterator[Object]:
         yield _drive(drive, number)
     for refused in parsed.refusals:
         known = refused.drive
-        well = refused.cover in {Cover.ASLEEP, Cover.NO_SMART, Cover.LUN}
+        well = refused.status in {ReadStatus.ASLEEP, ReadStatus.NO_SMART, ReadStatus.LUN}
         yield _object(
             "disk",
             (known and (known.serial or known.model)) or "-",
             "",
             Health.OK if well else _UNKNOWN,
-            refused.cover,
+            refused.status,
             model=known.model if known else "",
             reason=refused.reason,
         )

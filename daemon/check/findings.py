@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Outcome
-from iowarden.collectors.smart.drive import Cover
+from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.daemon.check.report import Finding, Level, count
 from iowarden.daemon.config.parser import is_loopback
 from iowarden.daemon.sanitize import shorten
@@ -33,7 +33,9 @@ MAX_OBJECTS = 5
 """Objects of one alert with a line of their own; one more line names the rest."""
 SELF_TESTS = 'self_tests: [{disks: "*", short: "02:00", long: "Sat *-*-1..7 03:00"}]'
 """Suggested schedule: a short test each night, a long one each month."""
-NOT_POLLED = frozenset({Cover.NO_PASS_THROUGH, Cover.NO_SMART, Cover.LUN, Cover.MISSING})
+NOT_POLLED = frozenset(
+    {ReadStatus.NO_PASS_THROUGH, ReadStatus.NO_SMART, ReadStatus.LUN, ReadStatus.MISSING}
+)
 
 LONGER_LOOK = frozenset(
     "bandwidth lull reclaim_stall swap activity phantom_reads read_ahead request_split"
@@ -145,7 +147,7 @@ def of_self_tests(settings: Config, engine: Engine) -> Iterator[Finding]:
     disks = engine.last.smart
     if settings.self_tests or disks is None:
         return
-    drives = sum(disk.polled.cover not in NOT_POLLED for disk in disks.by_key.values())
+    drives = sum(disk.polled.status not in NOT_POLLED for disk in disks.by_key.values())
     if drives:
         text = (
             f"none are scheduled for {count(drives, 'drive')}; without them, bad sectors that no"

@@ -76,7 +76,7 @@ def _drives(found: Disks) -> Iterator[Item]:
     for disk in list(found.by_key.values())[:MAX_DRIVES]:
         polled, target = disk.polled, disk.polled.target
         way = f"polled by 'smartctl -x {f'-d {target.kind} ' if target.kind else ''}{target.path}'"
-        if polled.cover in NOT_POLLED:
+        if polled.status in NOT_POLLED:
             way = f"not polled: {polled.reason}"
         words = (
             target.slot if target.slot not in disk.key else "",

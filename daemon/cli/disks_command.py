@@ -29,7 +29,7 @@ from iowarden.daemon.cli.service_client import (
     requested,
     shown,
 )
-from iowarden.daemon.control.documents import Coverage, DiskDetail, DiskHistory, DiskLine
+from iowarden.daemon.control.documents import DiskDetail, DiskHistory, DiskLine, DiskList
 from iowarden.rules.quantity import quantity, size
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ MAX_ROWS = 40
 def add_commands(add: Add) -> None:
     """Add the commands of this module, by a function that takes name, what runs, and help."""
     words = "show which disks are monitored, and why others are not; exit status 0 only if all are"
-    command_of(add("coverage", _coverage, words), _coverage, data=True)
+    command_of(add("coverage", _inventory, words), _inventory, data=True)
     disk = add("disk", _list, "list disks, show the SMART data and history of one")
     actions = disk.add_subparsers(required=True, metavar="ACTION")
     command_of(subcommand(actions, "list", "list all disks, one per line"), _list, data=True)
@@ -74,17 +74,17 @@ def add_commands(add: Add) -> None:
 # --- the commands
 
 
-def _coverage(arguments: argparse.Namespace) -> int:
+def _inventory(arguments: argparse.Namespace) -> int:
     try:
         answer = requested(arguments, "coverage")
-        found = decoded(Coverage, answer)
+        found = decoded(DiskList, answer)
     except ServiceError as error:  # a service that does not answer is 'unknown', not 'warning'
         sys.stderr.write(f"{printable(str(error))}\n")
         return EXIT_STATUS["unknown"]
     if arguments.json:
         say_json(answer)
     else:
-        show(coverage_sections(found))
+        show(inventory_sections(found))
     return EXIT_STATUS.get(found.verdict, EXIT_STATUS["unknown"])
 
 
@@ -93,7 +93,7 @@ def _list(arguments: argparse.Namespace) -> int:
     if arguments.json:
         say_json(answer["disks"])
     else:
-        show(list_sections(decoded(Coverage, answer)))
+        show(list_sections(decoded(DiskList, answer)))
     return 0
 
 
@@ -119,7 +119,7 @@ def _forget(arguments: argparse.Namespace) -> int:
 # --- showing
 
 
-def coverage_sections(found: Coverage) -> Sections:
+def inventory_sections(found: DiskList) -> Sections:
     """Return the monitoring status of all disks: unmonitored ones first, with the reason."""
     of_disks = _columns(found.now_seconds)
     physical = [d for d in found.disks if d.physical]
@@ -145,7 +145,7 @@ def coverage_sections(found: Coverage) -> Sections:
     ]
 
 
-def list_sections(found: Coverage) -> Sections:
+def list_sections(found: DiskList) -> Sections:
     """Return all disks, one per line."""
     titles = (
         *("disk", "serial", "model", "size", "kind", "health", "temperature", "power-on"),

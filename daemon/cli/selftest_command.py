@@ -45,7 +45,7 @@ BEGIN_SECONDS = 300.0
 BEGIN_PAUSE_SECONDS = 0.5
 PAUSE_SECONDS = 2.0
 """Between two queries of the service, which polls the drive every one to five minutes."""
-_UNDER_WAY = ("starting", "running")
+_IN_PROGRESS = ("starting", "running")
 _HELP = "serial number, the beginning of it, or device"
 
 
@@ -110,7 +110,7 @@ def _status(arguments: argparse.Namespace) -> int:
         say_json(answer)
         return 0
     found = decoded(SelfTests, answer)
-    if arguments.follow and any(run.outcome in _UNDER_WAY for run in found.runs):
+    if arguments.follow and any(run.outcome in _IN_PROGRESS for run in found.runs):
         for later in _followed(arguments, arguments.disk):
             found = later
     show(status_sections(found))
@@ -119,17 +119,17 @@ def _status(arguments: argparse.Namespace) -> int:
 
 def _abort(arguments: argparse.Namespace) -> int:
     found = decoded(SelfTests, requested(arguments, "selftest abort", {"disk": arguments.disk}))
-    own = [run for run in found.runs if run.outcome in _UNDER_WAY and run.kind]
+    own = [run for run in found.runs if run.outcome in _IN_PROGRESS and run.kind]
     if not own:
         say("the abort command was sent to the drive; 'iowarden selftest status' shows the result")
         return 0
     (run,) = own[:1]
     end = time.monotonic() + BEGIN_SECONDS
-    while run.outcome in _UNDER_WAY and not run.text and time.monotonic() < end:
+    while run.outcome in _IN_PROGRESS and not run.text and time.monotonic() < end:
         time.sleep(BEGIN_PAUSE_SECONDS)
         run = _run_of(_known(arguments, run.disk), run.kind)
     say(line_of(run))
-    return EXIT_COULD_NOT if run.outcome in _UNDER_WAY else 0
+    return EXIT_COULD_NOT if run.outcome in _IN_PROGRESS else 0
 
 
 def _known(arguments: argparse.Namespace, disk: str | None) -> SelfTests:
@@ -155,7 +155,7 @@ def _followed(arguments: argparse.Namespace, disk: str | None) -> Iterator[SelfT
         found = _known(arguments, disk)
         draw.send(found)
         yield found
-        if not any(run.outcome in _UNDER_WAY for run in found.runs):
+        if not any(run.outcome in _IN_PROGRESS for run in found.runs):
             draw.close()
             return
         time.sleep(PAUSE_SECONDS)
@@ -169,7 +169,7 @@ def _lines() -> Generator[None, SelfTests, None]:
         for run in found.runs:
             percent = _percent(run)
             at = (run.outcome, percent)
-            if run.outcome in _UNDER_WAY and told.get((run.disk, run.kind)) != at:
+            if run.outcome in _IN_PROGRESS and told.get((run.disk, run.kind)) != at:
                 told[run.disk, run.kind] = at
                 say(line_of(run))
         sys.stdout.flush()
@@ -192,11 +192,11 @@ def _bars() -> Generator[None, SelfTests, None]:
             found = yield
             for run in found.runs:
                 key = (run.disk, run.kind)
-                if run.outcome in _UNDER_WAY and key not in tasks:
+                if run.outcome in _IN_PROGRESS and key not in tasks:
                     name = printable(f"{run.disk} {run.kind}")
                     tasks[key] = progress.add_task(name, total=100, left="")
                 if key in tasks:
-                    over = run.outcome not in _UNDER_WAY
+                    over = run.outcome not in _IN_PROGRESS
                     left = printable(run.outcome) if over else _left(run)
                     done = 100 if over else _percent(run)
                     progress.update(tasks[key], completed=done or 0, left=left)
@@ -243,7 +243,7 @@ def _outcome(run: SelfTestRun) -> str:
     """Return outcome or progress of a self-test, in words."""
     if run.outcome == "none":
         return "never started by iowarden"
-    if run.outcome in _UNDER_WAY:
+    if run.outcome in _IN_PROGRESS:
         percent = _percent(run)
         words = run.outcome if percent is None else f"running, {percent} % done"
         return "; ".join(each for each in (words, _left(run), run.text) if each)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from iowarden.collectors.smart import discovery, smartctl_runner
-from iowarden.collectors.smart.drive import Target
+from iowarden.collectors.smart.drive import AccessMethod
 from iowarden.collectors.smart.options import Options
 from iowarden.daemon.config.keys import KEYS, OVERRIDE_KEYS, SPREAD, Key, read_boolean
 from iowarden.daemon.config.schema import Config, ConfigError, Http, Mail
@@ -181,7 +181,7 @@ def _read_drives(node: yaml.Node, reading: _Reading) -> Iterator[discovery.Confi
         except ValueError as error:
             reading.report(item, f"{path}: {error}")
             continue
-        behind = Target(drive.path, drive.kind).behind_raid()
+        behind = AccessMethod(drive.path, drive.kind).behind_raid()
         same = (drive.path, drive.kind if behind else "", "" if drive.path else drive.serial)
         if same in found:
             reading.report(item, f"{path}: the same as drive {found[same]}; remove one")

@@ -374,7 +374,7 @@ class DiskLine:
     expected_by: tuple[str, ...] = ()
     """What lists the disk: 'kernel', 'controller', 'configuration', 'memory' ..."""
     cover: str = ""
-    """Monitoring status, of `collectors.smart.drive.Cover`."""
+    """Monitoring status, of `collectors.smart.drive.ReadStatus`."""
     reason: str = ""
     cure: str = ""
     how: str = ""
@@ -391,7 +391,7 @@ class DiskLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
+class DiskList:
     """The monitoring status of all disks."""
 
     now_seconds: float = 0.0

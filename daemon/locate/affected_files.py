@@ -76,7 +76,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SectorLookup:
     """Result of a query; without an answer, `problem` is the reason. Units: the program's clock.
 
     Fields: `start` and `count` are the unreadable sectors; `found` may cover more;
@@ -120,7 +120,7 @@ class Hit:
         """Whether the owner is certainly affected: it is the only one, and no read-ahead."""
         return not self.read_ahead and len(self.answers) == 1
 
-    def goes_on(self, other: Hit) -> bool:
+    def goes_on(self, other: SectorLookup) -> bool:
         """Whether both are results of the same query, so that they can be merged."""
         same = self.located is not None and self.located == other.located
         return same and self.read_ahead == other.read_ahead
@@ -153,32 +153,32 @@ def wanted(event: Event, subject: str) -> Wanted | None:
     )
 
 
-class FilesHit:
+class AffectedFiles:
     """Locates owners of failed sectors in a thread; its methods are for the main loop."""
 
     def __init__(
         self,
         root: Callable[[], Machine],
         clock: Callable[[], float],
-        post: Callable[[Hit], object],
+        post: Callable[[SectorLookup], object],
     ) -> None:
         """Start no query yet. `root` creates access to the machine, `post` gets each result."""
         self._machine = root
         self._clock = clock
         self._post = post
-        self._hits: dict[str, tuple[Hit, ...]] = {}
+        self._lookups: dict[str, tuple[SectorLookup, ...]] = {}
         self._ahead: dict[Wanted, float] = {}
         """Read-ahead ranges, and since when they wait."""
         # Used by both threads, under the lock:
         self._lock = threading.Lock()
-        self._answered: deque[Hit] = deque(maxlen=MAX_REMEMBERED)
+        self._answered: deque[SectorLookup] = deque(maxlen=MAX_REMEMBERED)
         self._waiting: deque[Wanted] = deque()
         self._running = False
 
     def ask(self, question: Wanted) -> None:
         """Start a query, unless it was answered within a day or too many are waiting."""
         if question.read_ahead:
-            own = self._hits.get(question.subject, ())
+            own = self._lookups.get(question.subject, ())
             told = any(h.exact and _overlap(h, question) for h in own)
             told = told or any(_within(question, each) for each in self._ahead)
             if not told and len(self._ahead) < MAX_WAITING:
@@ -195,12 +195,12 @@ class FilesHit:
                 del self._ahead[question]
                 self._look_up(question)
 
-    def take(self, hit: Hit) -> bool:
+    def take(self, hit: SectorLookup) -> bool:
         """Store a result; it replaces worse ones, and is merged with adjacent ones.
 
         False: the range was read ahead, and a more exact result is already stored.
         """
-        own = self._hits.get(hit.subject, ())
+        own = self._lookups.get(hit.subject, ())
         if hit.read_ahead and any(h.exact and _overlap(h, hit) for h in own):
             return False
         kept = []
@@ -212,15 +212,15 @@ class FilesHit:
             better = hit.certain >= old.certain and (_within(old, hit) or not old.exact)
             if not _overlap(old, hit) or not better:
                 kept.append(old)
-        self._hits.pop(hit.subject, None)
-        self._hits[hit.subject] = (*kept, hit)[-MAX_KEPT:]
-        while len(self._hits) > MAX_DISKS:
-            del self._hits[next(iter(self._hits))]
+        self._lookups.pop(hit.subject, None)
+        self._lookups[hit.subject] = (*kept, hit)[-MAX_KEPT:]
+        while len(self._lookups) > MAX_DISKS:
+            del self._lookups[next(iter(self._lookups))]
         return True
 
-    def hits(self, subjects: Iterable[str], since: float) -> list[Hit]:
+    def lookups(self, subjects: Iterable[str], since: float) -> list[SectorLookup]:
         """Return the results of these subjects since a time."""
-        found = [hit for subject in subjects for hit in self._hits.get(subject, ())]
+        found = [hit for subject in subjects for hit in self._lookups.get(subject, ())]
         return [hit for hit in found if hit.at_seconds >= since][-MAX_KEPT:]
 
     def forget(self) -> None:
@@ -229,15 +229,15 @@ class FilesHit:
             self._answered.clear()
 
     @property
-    def kept(self) -> tuple[Hit, ...]:
+    def kept(self) -> tuple[SectorLookup, ...]:
         """The results to store across a restart."""
-        found = [hit for hits in self._hits.values() for hit in hits if hit.located is not None]
+        found = [hit for hits in self._lookups.values() for hit in hits if hit.located is not None]
         return tuple(found[-MAX_WRITTEN:])
 
-    def restore(self, kept: Iterable[Hit]) -> None:
+    def restore(self, kept: Iterable[SectorLookup]) -> None:
         """Restore stored results, before those of this run."""
         for hit in kept:
-            self._hits[hit.subject] = (hit, *self._hits.get(hit.subject, ()))[:MAX_KEPT]
+            self._lookups[hit.subject] = (hit, *self._lookups.get(hit.subject, ()))[:MAX_KEPT]
             with self._lock:
                 self._answered.append(hit)
 
@@ -257,13 +257,13 @@ class FilesHit:
             threading.Thread(target=self._work, name="locate", daemon=True).start()
         elif last.located is not None:
             hit = self._again(question, last)
-            own = self._hits.get(question.subject, ())
+            own = self._lookups.get(question.subject, ())
             if any(hit.goes_on(h) and _within(question, h) for h in own):
                 self.take(hit)  # already reported; only extend it
             else:
                 self._post(hit)
 
-    def _last(self, question: Wanted) -> Hit | None:
+    def _last(self, question: Wanted) -> SectorLookup | None:
         """Return a valid cached result: of today, or a failure of the last hour. Needs the lock."""
         # The latest one: a failed query may have succeeded since.
         last = next((hit for hit in reversed(self._answered) if hit.of(question)), None)
@@ -272,7 +272,7 @@ class FilesHit:
         age = self._clock() - last.asked_seconds
         return last if age < (DAY_SECONDS if last.certain else RETRY_INTERVAL_SECONDS) else None
 
-    def _again(self, question: Wanted, last: Hit) -> Hit:
+    def _again(self, question: Wanted, last: SectorLookup) -> SectorLookup:
         return replace(
             last,
             at_seconds=self._clock(),
@@ -299,7 +299,7 @@ class FilesHit:
                     self._answered.append(hit)
             self._post(hit)
 
-    def _answer(self, question: Wanted) -> Hit:
+    def _answer(self, question: Wanted) -> SectorLookup:
         """Query the whole pages of a range: the next error is often in the same ones."""
         found, problem, root = None, "", None
         asked = self._clock()
@@ -323,7 +323,7 @@ class FilesHit:
         finally:
             if root is not None:
                 root.close()
-        return Hit(
+        return SectorLookup(
             question.subject,
             self._clock(),
             question.device,
@@ -336,7 +336,9 @@ class FilesHit:
         )
 
 
-def evidence(hits: Iterable[Hit], realtime: Callable[[float], float]) -> tuple[Evidence, ...]:
+def evidence(
+    hits: Iterable[SectorLookup], realtime: Callable[[float], float]
+) -> tuple[Evidence, ...]:
     """Return a line of evidence for each answer."""
     return tuple(
         Evidence(realtime(hit.at_seconds), "locate", line) for hit in hits for line in _lines(hit)
@@ -344,7 +346,7 @@ def evidence(hits: Iterable[Hit], realtime: Callable[[float], float]) -> tuple[E
 
 
 def seen_during(
-    hits: Iterable[Hit], members: Iterable[Member], date: Callable[[float], str]
+    hits: Iterable[SectorLookup], members: Iterable[Member], date: Callable[[float], str]
 ) -> tuple[str, ...]:
     """Return notes on events that occurred while iowarden itself read the disk to locate files.
 
@@ -364,7 +366,7 @@ def seen_during(
     )
 
 
-def advice(hits: Iterable[Hit]) -> tuple[str, ...]:
+def advice(hits: Iterable[SectorLookup]) -> tuple[str, ...]:
     """Return the steps to take for each result, without duplicates."""
     found: dict[str, None] = {}
     for hit in hits:
@@ -385,7 +387,7 @@ def advice(hits: Iterable[Hit]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def affected(hits: Iterable[Hit]) -> tuple[str, ...]:
+def affected(hits: Iterable[SectorLookup]) -> tuple[str, ...]:
     """Return the affected files, with a note where redundancy saved the data.
 
     Clones and snapshots on btrfs are all listed: each of them is another file.
@@ -419,7 +421,7 @@ def _spared(answer: Answer) -> str:
     return f", of which btrfs has another copy ({copies})" if copies else ""
 
 
-def _lines(hit: Hit) -> Iterator[str]:
+def _lines(hit: SectorLookup) -> Iterator[str]:
     if hit.located is None:
         yield f"{hit.device} sector {hit.start}: affected file unknown: {hit.problem}"
         return
@@ -435,12 +437,12 @@ def _lines(hit: Hit) -> Iterator[str]:
         yield f"{hit.device}: and {len(answers) - MAX_NAMED} more owners of sectors"
 
 
-def _overlap(one: Hit | Wanted, other: Hit | Wanted) -> bool:
+def _overlap(one: SectorLookup | Wanted, other: SectorLookup | Wanted) -> bool:
     """Whether two ranges overlap on one device."""
     return _touch(one, other) and one.start != other.end and other.start != one.end
 
 
-def _touch(one: Hit | Wanted, other: Hit | Wanted) -> bool:
+def _touch(one: SectorLookup | Wanted, other: SectorLookup | Wanted) -> bool:
     """Whether two ranges overlap or are adjacent on one device."""
     same = (one.subject, one.device) == (other.subject, other.device)
     return same and one.start <= other.end and other.start <= one.end
@@ -451,7 +453,7 @@ def _answers(one: Wanted, other: Wanted) -> bool:
     return _within(other, one) and (other.read_ahead or not one.read_ahead)
 
 
-def _within(one: Hit | Wanted, other: Hit | Wanted) -> bool:
+def _within(one: SectorLookup | Wanted, other: SectorLookup | Wanted) -> bool:
     same = (one.subject, one.device) == (other.subject, other.device)
     return same and other.start <= one.start and one.end <= other.end
 

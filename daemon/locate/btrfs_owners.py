@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.filesystem.btrfs_owner import FileSystem, Reference, Superblock
     from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.machine import Machine
-    from iowarden.daemon.locate.extents import Spot
+    from iowarden.daemon.locate.extents import SectorExtent
     from iowarden.rules.topology.btrfs_chunks import Piece
     from iowarden.rules.topology.file_location import Answer
 
@@ -56,8 +56,8 @@ class Btrfs:
     """
 
     machine: Machine
-    left: Callable[[], float]
-    spot: Spot
+    time_left: Callable[[], float]
+    extent: SectorExtent
     system: FileSystem
     mounts: Sequence[Mount]
     labels: frozenset[str] = frozenset()
@@ -71,8 +71,8 @@ class Btrfs:
 
     def answers(self) -> list[Answer]:
         """Return the sectors' owners. Errors: LayoutError, AbsentError, ReadError, ParseError."""
-        device = self.spot.device
-        end = (self.spot.sector + self.spot.count) * SECTOR_BYTES
+        device = self.extent.device
+        end = (self.extent.sector + self.extent.count) * SECTOR_BYTES
         if end <= btrfs_chunks.RESERVED_BYTES:
             # The same on every device: nothing has to be read, not even an unreadable superblock.
             return list(self._fixed(btrfs_chunks.MAX_BYTES, []))
@@ -92,16 +92,16 @@ class Btrfs:
         raise ReadError(f"btrfs moves data on {device} during the query (a balance?); retry later")
 
     def _superblock(self) -> Superblock:
-        superblock = btrfs_owner.read_superblock(self.machine, self.spot.device, self.left())
+        superblock = btrfs_owner.read_superblock(self.machine, self.extent.device, self.time_left())
         if superblock.uuid != self.system.uuid:
             raise ReadError(
-                f"{self.spot.device}: expected btrfs {self.system.uuid}, as the kernel reports, got"
+                f"{self.extent.device}: expected btrfs {self.system.uuid}, as the kernel reports, got"
                 f" {superblock.uuid} in its superblock"
             )
         return superblock
 
     def _answers(self, superblock: Superblock) -> Iterator[Answer]:
-        spot, system = self.spot, self.system
+        spot, system = self.extent, self.system
         self.block_bytes = superblock.sector_bytes
         start, count = spot.sector * SECTOR_BYTES, spot.count * SECTOR_BYTES
         covered: list[tuple[int, int]] = []
@@ -118,7 +118,7 @@ class Btrfs:
             )
         # The probe treats the last device as the one in question.
         devices = [*(each for each in system.devices if each != spot.device), spot.device]
-        chunks = btrfs_owner.read_chunks(self.machine, devices, superblock, self.left())
+        chunks = btrfs_owner.read_chunks(self.machine, devices, superblock, self.time_left())
         unfound = self._find()
         asked = 0
         for first, length in rest:
@@ -143,18 +143,18 @@ class Btrfs:
 
     def _fixed(self, size: int, covered: list[tuple[int, int]]) -> Iterator[Answer]:
         """Yield the owners at fixed positions, such as superblocks, and add them to `covered`."""
-        start, count = self.spot.sector * SECTOR_BYTES, self.spot.count * SECTOR_BYTES
+        start, count = self.extent.sector * SECTOR_BYTES, self.extent.count * SECTOR_BYTES
         for first, length, use, text in btrfs_chunks.fixed(start, count, size):
             covered.append((first, length))
             kind = {Use.DATA: Kind.METADATA, Use.RESERVED: Kind.RESERVED}.get(use, Kind.FREE)
             found = self._answer(self._part(first, length), kind, text)
             yield replace(found, copies=SUPERBLOCK) if kind is Kind.METADATA else found
 
-    def _part(self, start: int, count: int) -> Spot:
+    def _part(self, start: int, count: int) -> SectorExtent:
         """Return bytes of the device as sectors; both ends are at a sector boundary."""
-        return self.spot.part(start // SECTOR_BYTES, count // SECTOR_BYTES)
+        return self.extent.part(start // SECTOR_BYTES, count // SECTOR_BYTES)
 
-    def _answer(self, part: Spot, kind: Kind, text: str) -> Answer:
+    def _answer(self, part: SectorExtent, kind: Kind, text: str) -> Answer:
         return replace(answer(part, kind, text), file_system="btrfs", block_bytes=self.block_bytes)
 
     def _of_piece(self, piece: Piece, kind: Kind, text: str) -> Answer:
@@ -173,7 +173,7 @@ class Btrfs:
     def _of_system(self, piece: Piece) -> Answer:
         profile = piece.chunk.profile
         if piece.address is None:
-            text = f"of btrfs ({profile}), on {self.spot.device}"
+            text = f"of btrfs ({profile}), on {self.extent.device}"
             return self._of_piece(piece, Kind.PARITY, text)
         what = " and ".join(sorted(piece.chunk.contents)).lower()
         text = f"of btrfs: {what} ({profile}), or room for it"
@@ -208,7 +208,7 @@ class Btrfs:
                 why.append(f"it is mounted at '{name}', a path with unsupported characters")
                 continue
             try:
-                shown = btrfs_owner.read_shown(self.machine, point, self.left())
+                shown = btrfs_owner.read_shown(self.machine, point, self.time_left())
             except HUNG:
                 raise
             except FAILED as error:
@@ -219,7 +219,7 @@ class Btrfs:
                 self.here = tuple(sorted(group, key=lambda each: len(each.mount_point)))
                 return ""
         why.append("no mount of it was found; the kernel log names root and inode")
-        return f"btrfs on {self.spot.device} cannot be queried for the owner: {why[0]}"
+        return f"btrfs on {self.extent.device} cannot be queried for the owner: {why[0]}"
 
     @property
     def _point(self) -> str:
@@ -257,7 +257,7 @@ class Btrfs:
     def _asked(self, block: int) -> tuple[Reference, ...] | None:
         if block not in self.references:
             self.references[block] = btrfs_owner.read_references(
-                self.machine, self._point, block, self.left()
+                self.machine, self._point, block, self.time_left()
             )
         return self.references[block]
 
@@ -325,7 +325,7 @@ class Btrfs:
             if replace(reference, offset=reference.offset + size) in after:
                 return False
         whole = btrfs_owner.read_references(
-            self.machine, self._point, block, self.left(), extent=True
+            self.machine, self._point, block, self.time_left(), extent=True
         )
         if here.difference(whole or ()):
             return False
@@ -375,7 +375,7 @@ class Btrfs:
             if len(self.subvolumes) >= MAX_SUBVOLUMES:
                 return f"subvolume {number}, beyond the limit of {MAX_SUBVOLUMES} names"
             self.subvolumes[number] = btrfs_owner.read_subvolume(
-                self.machine, self._point, number, self.left()
+                self.machine, self._point, number, self.time_left()
             )
         name = self.subvolumes[number]
         place = f"/{name}" if name else ""
@@ -394,7 +394,7 @@ class Btrfs:
             return (
                 f"subvolume '{name}', beyond the limit of {MAX_INODES} names; locate fewer sectors"
             )
-        paths = btrfs_owner.read_names(self.machine, point, inode, self.left())
+        paths = btrfs_owner.read_names(self.machine, point, inode, self.time_left())
         return tuple(place + path for path in paths)
 
 

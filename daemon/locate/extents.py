@@ -23,51 +23,51 @@ HUNG = (DeadlineError, StuckError)
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class SectorExtent:
     """A range of sectors, with its position on each device from the queried one upward."""
 
     origin: int
     count: int
-    way: tuple[tuple[str, int], ...]
+    path: tuple[tuple[str, int], ...]
     array: str = ""
     degraded: str = ""
 
     @property
     def device(self) -> str:
         """The uppermost device."""
-        return self.way[-1][0]
+        return self.path[-1][0]
 
     @property
     def sector(self) -> int:
         """The first sector on the uppermost device."""
-        return self.way[-1][1]
+        return self.path[-1][1]
 
-    def part(self, sector: int, count: int) -> Spot:
+    def part(self, sector: int, count: int) -> SectorExtent:
         """Return a part of the range, given by sectors of the uppermost device."""
         later = sector - self.sector
-        way = tuple((device, first + later) for device, first in self.way)
-        return replace(self, origin=self.origin + later, count=count, way=way)
+        way = tuple((device, first + later) for device, first in self.path)
+        return replace(self, origin=self.origin + later, count=count, path=way)
 
-    def up(self, device: str, sector: int) -> Spot:
+    def up(self, device: str, sector: int) -> SectorExtent:
         """Return the same range on a device above."""
-        return replace(self, way=(*self.way, (device, sector)))
+        return replace(self, path=(*self.path, (device, sector)))
 
 
-def answer(spot: Spot, kind: Kind, text: str) -> Answer:
+def answer(spot: SectorExtent, kind: Kind, text: str) -> Answer:
     """Return the answer for a range: its owner's kind and a description."""
     return Answer(
         start=spot.origin,
         count=spot.count,
         kind=kind,
         text=text,
-        chain=tuple(f"{device} sector {sector}" for device, sector in spot.way),
+        chain=tuple(f"{device} sector {sector}" for device, sector in spot.path),
         device=spot.device,
         array=spot.array,
         degraded=spot.degraded,
     )
 
 
-def unknown(spot: Spot, reason: str) -> Answer:
+def unknown(spot: SectorExtent, reason: str) -> Answer:
     """Return the answer for a range whose owner is unknown, with the reason."""
     return answer(spot, Kind.UNKNOWN, reason)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.filesystem.xfs_owner import FoundInode
     from iowarden.collectors.machine import Machine
-    from iowarden.daemon.locate.extents import Spot
+    from iowarden.daemon.locate.extents import SectorExtent
     from iowarden.rules.topology.file_location import Answer
 
 MAX_BLOCKS = 240
@@ -50,8 +50,8 @@ class Ext4:
     """
 
     machine: Machine
-    left: Callable[[], float]
-    spot: Spot
+    time_left: Callable[[], float]
+    extent: SectorExtent
     kind: str
     mounts: Sequence[Mount]
     untested: str = ""
@@ -61,8 +61,8 @@ class Ext4:
 
     def answers(self) -> Iterator[Answer]:
         """Yield the owner of each block. Errors: AbsentError, ReadError, ParseError."""
-        spot = self.spot
-        root, device, left = self.machine, self.spot.device, self.left
+        spot = self.extent
+        root, device, left = self.machine, self.extent.device, self.time_left
         superblock = ext4_owner.read_superblock(root, device, left())
         per = superblock.block_bytes // SECTOR_BYTES
         blocks = range(spot.sector // per, (spot.sector + spot.count - 1) // per + 1)
@@ -107,7 +107,7 @@ class Ext4:
             return {}
         try:
             return ext4_owner.read_tested(
-                self.machine, self.spot.device, blocks[0], len(blocks), self.left()
+                self.machine, self.extent.device, blocks[0], len(blocks), self.time_left()
             )
         except HUNG:
             raise
@@ -117,7 +117,7 @@ class Ext4:
 
     def _describe(self, superblock: Superblock, owners: Sequence[int]) -> None:
         """Read the inodes and their names; errors are reported with each of them."""
-        root, device, left = self.machine, self.spot.device, self.left
+        root, device, left = self.machine, self.extent.device, self.time_left
         inodes = [
             inode
             for inode in dict.fromkeys(owners)
@@ -137,7 +137,7 @@ class Ext4:
 
     def _block(
         self,
-        part: Spot,
+        part: SectorExtent,
         block: int,
         superblock: Superblock,
         used: bool | None,  # noqa: FBT001 - None: unknown
@@ -147,7 +147,7 @@ class Ext4:
         if inode is None:
             return self._unowned(part, block, superblock, used)
         if inode == superblock.journal_inode:
-            return answer(part, Kind.JOURNAL, f"of {self.kind} on {self.spot.device}")
+            return answer(part, Kind.JOURNAL, f"of {self.kind} on {self.extent.device}")
         if inode == _BAD_BLOCKS_INODE:
             text = "on the bad block list of the file system: nothing uses it"
             return answer(part, Kind.RESERVED, text)
@@ -161,7 +161,7 @@ class Ext4:
 
     def _unowned(
         self,
-        part: Spot,
+        part: SectorExtent,
         block: int,
         superblock: Superblock,
         used: bool | None,  # noqa: FBT001 - None: unknown
@@ -180,7 +180,7 @@ class Ext4:
         text = f"of {self.kind}: superblock, group descriptors, bitmaps or inodes"
         return answer(part, Kind.METADATA, text)
 
-    def _of_inode(self, part: Spot, block: int, block_bytes: int, inode: int) -> Answer:
+    def _of_inode(self, part: SectorExtent, block: int, block_bytes: int, inode: int) -> Answer:
         names = [joined(self.mounts, name) for name in self.names.get(inode, ())]
         path, mounted = names[0] if names else ("", False)
         named = partial(
@@ -236,14 +236,14 @@ class Xfs:
     """Locates sectors of an XFS, mounted at `mounts`. `left`: as in Ext4."""
 
     machine: Machine
-    left: Callable[[], float]
-    spot: Spot
+    time_left: Callable[[], float]
+    extent: SectorExtent
     mounts: Sequence[Mount]
     inodes: dict[int, FoundInode | str | None] = field(default_factory=dict)
 
     def answers(self) -> Iterator[Answer]:
         """Yield the owners of the sectors. Errors: AbsentError, ReadError, ParseError."""
-        spot, mount = self.spot, self.mounts[0]
+        spot, mount = self.extent, self.mounts[0]
         if mount.root != "/":
             yield unknown(
                 spot,
@@ -252,7 +252,7 @@ class Xfs:
             return
         last = spot.sector + spot.count - 1
         point = mount.mount_point
-        extents = xfs_owner.read_fsmap(self.machine, point, spot.sector, last, self.left())
+        extents = xfs_owner.read_fsmap(self.machine, point, spot.sector, last, self.time_left())
         owners: dict[tuple[int, int], list[xfs_owner.Extent]] = {}
         for extent in extents:
             sectors = extent.last - extent.first + 1
@@ -266,7 +266,7 @@ class Xfs:
             text = "beyond the end of the file system, or not listed by the kernel"
             yield unknown(spot.part(first, count), text)
 
-    def _extent(self, part: Spot, extent: xfs_owner.Extent, *, shared: bool) -> Answer:
+    def _extent(self, part: SectorExtent, extent: xfs_owner.Extent, *, shared: bool) -> Answer:
         if extent.inode is not None:
             return self._of_inode(part, extent, extent.inode, shared=shared)
         match extent.owner:
@@ -286,12 +286,14 @@ class Xfs:
         return answer(part, Kind.METADATA, f"of XFS: {extent.owner}")
 
     def _of_inode(
-        self, part: Spot, extent: xfs_owner.Extent, inode: int, *, shared: bool
+        self, part: SectorExtent, extent: xfs_owner.Extent, inode: int, *, shared: bool
     ) -> Answer:
         point = self.mounts[0].mount_point
         if inode not in self.inodes:
             try:
-                self.inodes[inode] = xfs_owner.read_inode(self.machine, point, inode, self.left())
+                self.inodes[inode] = xfs_owner.read_inode(
+                    self.machine, point, inode, self.time_left()
+                )
             except FAILED as error:
                 self.inodes[inode] = str(error)
         found = self.inodes[inode]

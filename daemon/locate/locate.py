@@ -21,7 +21,7 @@ from iowarden.collectors.filesystem import mountinfo
 from iowarden.collectors.md.md_layout import read_md_layout
 from iowarden.collectors.model import DeadlineError
 from iowarden.daemon.locate.btrfs_owners import Btrfs
-from iowarden.daemon.locate.extents import FAILED, Spot, answer, unknown
+from iowarden.daemon.locate.extents import FAILED, SectorExtent, answer, unknown
 from iowarden.daemon.locate.file_owners import Ext4, Xfs
 from iowarden.rules.quantity import duration
 from iowarden.rules.topology import dm_map, md_map, sector_map
@@ -117,13 +117,15 @@ def locate(
             " disk), and not in bytes"
         )
     now = clock()
-    walk = _Walk(root, stack, partial(_left, clock, now + deadline_seconds), now, erred_seconds)
-    answers = merged(walk.climb(Spot(start, count, ((device, start),))))
+    walk = _Walk(
+        root, stack, partial(_time_left, clock, now + deadline_seconds), now, erred_seconds
+    )
+    answers = merged(walk.climb(SectorExtent(start, count, ((device, start),))))
     disk = device if re.fullmatch(r"sd[a-z]{1,4}", device) else ""
     return Located(device, start, count, tuple(answers), disk, node.sector_bytes)
 
 
-def _left(clock: Callable[[], float], end: float) -> float:
+def _time_left(clock: Callable[[], float], end: float) -> float:
     """Return the time-out of the next program. Errors: DeadlineError."""
     left = min(STEP_SECONDS, end - clock())
     if left <= 0:
@@ -140,20 +142,20 @@ class _Walk:
 
     machine: Machine
     stack: Stack
-    left: Callable[[], float]
+    time_left: Callable[[], float]
     asked_seconds: float
     erred_seconds: float | None = None
     geometries: dict[str, Geometry | None] = field(default_factory=dict)
     tables: dict[str, tuple[Target, ...]] = field(default_factory=dict)
     mounts: tuple[Mount, ...] | None = None
 
-    def climb(self, spot: Spot) -> Iterator[Answer]:
+    def climb(self, spot: SectorExtent) -> Iterator[Answer]:
         """Yield the owners of a range of sectors."""
         node = self.stack.nodes.get(spot.device)
         if node is None:
             yield unknown(spot, f"{spot.device} disappeared during the query")
             return
-        if len(spot.way) > MAX_DEPTH:
+        if len(spot.path) > MAX_DEPTH:
             yield unknown(spot, f"more than {MAX_DEPTH} devices are stacked on each other")
             return
         if later := self._later(node):
@@ -180,7 +182,7 @@ class _Walk:
 
     # --- devices on top of a device
 
-    def _via_holders(self, spot: Spot, node: Node) -> Iterator[Answer]:
+    def _via_holders(self, spot: SectorExtent, node: Node) -> Iterator[Answer]:
         covered: list[tuple[int, int]] = []
         for holder in node.holders:
             above = self.stack.nodes.get(holder)
@@ -199,7 +201,7 @@ class _Walk:
         for first, sectors in sector_map.gaps(spot.sector, spot.count, covered):
             yield self._between(spot.part(first, sectors), node)
 
-    def _in_array(self, spot: Spot, node: Node, name: str) -> Iterator[Answer]:
+    def _in_array(self, spot: SectorExtent, node: Node, name: str) -> Iterator[Answer]:
         """Errors: LayoutError, ReadError, ParseError."""
         if name not in self.geometries:
             self.geometries[name] = read_md_layout(self.machine, name)
@@ -229,11 +231,11 @@ class _Walk:
                 yield answer(replace(part, array=""), Kind.FREE, what)
 
     def _in_mapped(
-        self, spot: Spot, node: Node, above: Node, covered: list[tuple[int, int]]
+        self, spot: SectorExtent, node: Node, above: Node, covered: list[tuple[int, int]]
     ) -> Iterator[Answer]:
         """Errors: LayoutError, AbsentError, ReadError, ParseError."""
         if above.name not in self.tables:
-            self.tables[above.name] = read_dm_table(self.machine, above.number, self.left())
+            self.tables[above.name] = read_dm_table(self.machine, above.number, self.time_left())
         table = self.tables[above.name]
         pieces, unknown = dm_map.through_table(table, node.number, spot.sector, spot.count)
         for piece in pieces:
@@ -250,7 +252,7 @@ class _Walk:
                 " which sectors cannot be traced"
             )
 
-    def _between(self, spot: Spot, node: Node) -> Answer:
+    def _between(self, spot: SectorExtent, node: Node) -> Answer:
         kind = self._kind(node)
         if kind == "crypto_LUKS":
             text = f"the LUKS header of {node.name}: without it all data is lost; back it up"
@@ -265,16 +267,16 @@ class _Walk:
 
     # --- content of a device without holders
 
-    def _content(self, spot: Spot, node: Node) -> Iterator[Answer]:
+    def _content(self, spot: SectorExtent, node: Node) -> Iterator[Answer]:
         try:
             here = self._mounts(node)
             kind = here[0].kind if here else self._kind(node)
             if node.name in self.stack.btrfs:
                 yield from self._of_btrfs(spot)
             elif kind in _EXT:
-                yield from Ext4(self.machine, self.left, spot, kind, here).answers()
+                yield from Ext4(self.machine, self.time_left, spot, kind, here).answers()
             elif kind == "xfs" and here:
-                yield from Xfs(self.machine, self.left, spot, here).answers()
+                yield from Xfs(self.machine, self.time_left, spot, here).answers()
             elif kind == "swap" or node.name in self.stack.swaps:
                 text = "swap space: memory that was swapped out there is lost"
                 yield answer(spot, Kind.RESERVED, text)
@@ -285,13 +287,15 @@ class _Walk:
         except (LayoutError, *FAILED) as error:
             yield unknown(spot, str(error))
 
-    def _of_btrfs(self, spot: Spot) -> list[Answer]:
+    def _of_btrfs(self, spot: SectorExtent) -> list[Answer]:
         """Errors: LayoutError, AbsentError, ReadError, ParseError."""
         nodes = self.stack.nodes
         labels = {nodes[name].label for name in self.stack.btrfs if name in nodes} - {""}
         everything = self._read_mounts()
         system = self.stack.btrfs[spot.device]
-        return Btrfs(self.machine, self.left, spot, system, everything, frozenset(labels)).answers()
+        return Btrfs(
+            self.machine, self.time_left, spot, system, everything, frozenset(labels)
+        ).answers()
 
     def _later(self, node: Node) -> str:
         """Return why a device may be a different one than at the time of the error, or ''."""
@@ -333,7 +337,7 @@ class _Walk:
         return self.mounts
 
 
-def _reason(kind: str, spot: Spot) -> str:
+def _reason(kind: str, spot: SectorExtent) -> str:
     """Return why the owner of a sector is unknown."""
     device, sector = spot.device, spot.sector
     match kind:

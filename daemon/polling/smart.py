@@ -19,7 +19,7 @@ from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import AbsentError, ReadError
 from iowarden.collectors.raid.areca import areca_smart
 from iowarden.collectors.smart import discovery, smartctl_runner
-from iowarden.collectors.smart.drive import Cover, Disks
+from iowarden.collectors.smart.drive import Disks, ReadStatus
 from iowarden.daemon.polling import smart_discovery, smart_result
 from iowarden.daemon.polling.smart_discovery import Discovery
 from iowarden.daemon.polling.smart_lanes import Lanes
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from iowarden.collectors.machine import Machine
-    from iowarden.collectors.smart.drive import Target
+    from iowarden.collectors.smart.drive import AccessMethod
     from iowarden.collectors.smart.options import Options
     from iowarden.collectors.smart.smartctl_runner import Answer
     from iowarden.daemon.polling.smart_discovery import Find, Looked
-    from iowarden.daemon.polling.smart_schedule import AccessMethod
+    from iowarden.daemon.polling.smart_schedule import PolledTarget
 
 FIRST_SECONDS = 5.0
 """The first poll waits this long for results."""
@@ -109,7 +109,7 @@ class SmartPoller:
                 for target in (disk.polled.target, *disk.others):
                     own = {disk.key, target.device, target.path.removeprefix("/dev/")}
                     way = self._lanes.methods.get(target)
-                    if way is None or way.polled.cover is Cover.HUNG or not wanted & own:
+                    if way is None or way.polled.status is ReadStatus.HUNG or not wanted & own:
                         continue
                     tried = way.polled.tried_seconds
                     if way.best and (tried is None or now - tried >= MIN_POLL_INTERVAL_SECONDS):
@@ -174,7 +174,7 @@ class SmartPoller:
             answer = areca_smart.otherwise(root, way.target, said)
             with self._lock:
                 self._lanes.end(way)
-                way.mind_refusal(said, answer, began)
+                way.note_refusal(said, answer, began)
                 self._finish(way, answer, began, wake=wake)
                 self._lock.notify_all()
         root.close()
@@ -184,7 +184,7 @@ class SmartPoller:
             assert self._machine is not None  # noqa: S101 - threads are started by a read
             return self._machine.another(seen)
 
-    def _next(self) -> AccessMethod | None:
+    def _next(self) -> PolledTarget | None:
         with self._lock:
             way = self._lanes.begin(self._discovery.looked, self._clock())
             if way is None:
@@ -192,13 +192,13 @@ class SmartPoller:
                 self._lock.notify_all()
             return way
 
-    def _without(self, way: AccessMethod, now: float) -> Answer | None:
+    def _without(self, way: PolledTarget, now: float) -> Answer | None:
         """Return why smartctl is skipped now, None if it is not."""
         with self._lock:
             unusable = self._discovery.looked.unusable
             return way.refusal(now) if unusable is None else replace(unusable, text=("", b""))
 
-    def _finish(self, way: AccessMethod, answer: Answer, began: float, *, wake: bool) -> None:
+    def _finish(self, way: PolledTarget, answer: Answer, began: float, *, wake: bool) -> None:
         now, self._changed = self._clock(), True
         way.finish(answer, began, now, self._options, wake=wake)
         self._discovery.recheck(answer, now)
@@ -220,7 +220,7 @@ class SmartPoller:
                 if not way.fixed:
                     self._play_one(root, way, now)
 
-    def _play_one(self, root: Machine, way: AccessMethod, now: float) -> None:
+    def _play_one(self, root: Machine, way: PolledTarget, now: float) -> None:
         looked, recorded = self._discovery.looked, _recorded(root, way.target)
         if recorded is not None:
             name, content, wake = recorded
@@ -250,7 +250,7 @@ class SmartPoller:
         """Yield the texts that the threads have read, for a recorder."""
         yield from self._discovery.looked.seen.items()
         ways = [way for way in self._lanes.methods.values() if way.text[0] or way.beside]
-        ways.sort(key=lambda w: (w.polled.cover in GOOD, -(w.polled.tried_seconds or 0.0)))
+        ways.sort(key=lambda w: (w.polled.status in GOOD, -(w.polled.tried_seconds or 0.0)))
         size_bytes = 0
         for way in ways:
             texts = (*((way.text,) if way.text[0] else ()), *way.beside)
@@ -270,11 +270,13 @@ class SmartPoller:
             return self._disks
         self._changed = False
         if looked.unusable is not None:
-            cover, reason = looked.unusable.cover, looked.unusable.reason
+            cover, reason = looked.unusable.status, looked.unusable.reason
             for way in methods.values():
-                unasked = way.polled.cover is Cover.NOT_POLLED_YET or not looked.may_ask(way.target)
+                unasked = way.polled.status is ReadStatus.NOT_POLLED_YET or not looked.may_ask(
+                    way.target
+                )
                 if not way.fixed and unasked:
-                    way.polled = replace(way.polled, cover=cover, reason=reason)
+                    way.polled = replace(way.polled, status=cover, reason=reason)
         self._disks = smart_result.disks(
             self._lanes.merged(now, self._options),
             methods,
@@ -285,7 +287,7 @@ class SmartPoller:
         return self._disks
 
 
-def _recorded(root: Machine, target: Target) -> tuple[str, bytes, bool] | None:
+def _recorded(root: Machine, target: AccessMethod) -> tuple[str, bytes, bool] | None:
     """Return the recorded output of a drive: name, text, and whether the poll might wake it."""
     for profile in smartctl_runner.PROFILES:
         for wake in (False, True):

@@ -14,10 +14,10 @@ from iowarden.collectors.model import AbsentError, ReadError, trace
 from iowarden.collectors.raid.areca import areca_smart
 from iowarden.collectors.smart import smartctl_runner
 from iowarden.collectors.smart.discovery import ConfiguredDrive, Discovered
-from iowarden.collectors.smart.drive import Cover
+from iowarden.collectors.smart.drive import ReadStatus
 
 if TYPE_CHECKING:
-    from iowarden.collectors.smart.drive import Target
+    from iowarden.collectors.smart.drive import AccessMethod
     from iowarden.collectors.smart.smartctl_runner import Answer
 
 Find = Callable[[Machine, Topology, Sequence[ConfiguredDrive]], Discovered]
@@ -44,11 +44,11 @@ class Looked:
     """Why smartctl cannot be run on this machine."""
     seen: Mapping[str, bytes] = field(default_factory=dict)
 
-    def may_ask(self, target: Target) -> bool:
+    def may_ask(self, target: AccessMethod) -> bool:
         """Return whether a program is installed that may access a drive."""
         if self.unusable is None:
             return True
-        return self.unusable.cover is Cover.NO_SMARTCTL and areca_smart.has_way(target)
+        return self.unusable.status is ReadStatus.NO_SMARTCTL and areca_smart.is_supported(target)
 
 
 class Discovery:
@@ -78,7 +78,7 @@ class Discovery:
 
     def recheck(self, answer: Answer, now: float) -> None:
         """Take a result that may apply to all drives: check that once."""
-        missing = answer.cover in {Cover.NO_PROBE, Cover.NO_SMARTCTL}
+        missing = answer.status in {ReadStatus.NO_PROBE, ReadStatus.NO_SMARTCTL}
         if missing and self.looked.unusable is None:
             self._due = min(self._due, now)
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.smart import identity
-from iowarden.collectors.smart.drive import Cover, Target
+from iowarden.collectors.smart.drive import AccessMethod, ReadStatus
 from iowarden.daemon.polling import smart_schedule
 from iowarden.daemon.polling.smart_discovery import diskseq_path
-from iowarden.daemon.polling.smart_schedule import GOOD, AccessMethod
+from iowarden.daemon.polling.smart_schedule import GOOD, PolledTarget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ class Lanes:
 
     def __init__(self) -> None:
         """Start without drives."""
-        self.methods: dict[Target, AccessMethod] = {}
+        self.methods: dict[AccessMethod, PolledTarget] = {}
         self._lanes: dict[str, int] = {}
         self._busy: Counter[str] = Counter()
         """Running programs, by controller."""
@@ -53,7 +53,7 @@ class Lanes:
                 known = smart_schedule.new(target, looked.topology, diskseq, options)
             self.methods[target] = known
         for each in looked.discovered.unmonitored:
-            fixed = smart_schedule.uncovered(each, looked.topology, options)
+            fixed = smart_schedule.unmonitored(each, looked.topology, options)
             self.methods.setdefault(fixed.target, fixed)
         hides = {_controller(t) for t in looked.discovered.targets if t.behind_raid()}
         controllers = map(_controller, looked.discovered.targets)
@@ -73,7 +73,7 @@ class Lanes:
         # Of two access methods that the kernel knows to be one disk, only one is polled.
         self.merged(now, options)
 
-    def due(self, looked: Looked, now: float) -> Iterator[AccessMethod]:
+    def due(self, looked: Looked, now: float) -> Iterator[PolledTarget]:
         """Yield the access methods that may be polled now."""
         for method in self.methods.values():
             controller = _controller(method.target)
@@ -89,7 +89,7 @@ class Lanes:
         due = Counter(_controller(method.target) for method in self.due(looked, now))
         return sum(min(n, self._lanes[each] - self._busy[each]) for each, n in due.items())
 
-    def begin(self, looked: Looked, now: float) -> AccessMethod | None:
+    def begin(self, looked: Looked, now: float) -> PolledTarget | None:
         """Return the access method due first, now marked as being polled; None: none is due."""
         due = self.due(looked, now)
         method = min(due, key=lambda each: (each.due, str(each.target)), default=None)
@@ -98,7 +98,7 @@ class Lanes:
             self._busy[_controller(method.target)] += 1
         return method
 
-    def end(self, method: AccessMethod) -> None:
+    def end(self, method: PolledTarget) -> None:
         """Note that its poll has ended."""
         method.busy = False
         self._busy[_controller(method.target)] -= 1
@@ -109,7 +109,7 @@ class Lanes:
         changed = False
         for disk in disks.values():
             best = disk.polled
-            answers = best.cover in {*GOOD, Cover.NOT_POLLED_YET}
+            answers = best.status in {*GOOD, ReadStatus.NOT_POLLED_YET}
             for target in (best.target, *disk.others):
                 method = self.methods[target]
                 if method.best != (is_best := target == best.target or not answers):
@@ -119,8 +119,8 @@ class Lanes:
 
     def _disks(self) -> dict[str, Disk]:
         methods = self.methods.values()
-        return identity.merge(replace(each.known, polled=each.polled) for each in methods)
+        return identity.merge(replace(each.identity, polled=each.polled) for each in methods)
 
 
-def _controller(target: Target) -> str:
+def _controller(target: AccessMethod) -> str:
     return target.controller or target.path

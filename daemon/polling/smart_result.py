@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.smart import identity
-from iowarden.collectors.smart.drive import Cover, Disk, Disks, Polled, Target
+from iowarden.collectors.smart.drive import AccessMethod, Disk, Disks, PollResult, ReadStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from iowarden.collectors.smart.discovery import Discovered
     from iowarden.daemon.polling.smart_discovery import Discovery
-    from iowarden.daemon.polling.smart_schedule import AccessMethod
+    from iowarden.daemon.polling.smart_schedule import PolledTarget
 
-    Methods = Mapping[Target, AccessMethod]
+    Methods = Mapping[AccessMethod, PolledTarget]
 
 
 def disks(
@@ -45,7 +45,7 @@ def _others_in_place(found: Discovered, methods: Methods) -> Iterator[str]:
     """Yield an error for each configured drive that was replaced by a different one."""
     for drive, target in found.configured:
         method = None if target is None else methods.get(target)
-        got = "" if method is None else identity.serial_number(method.known.serial)
+        got = "" if method is None else identity.serial_number(method.identity.serial)
         if drive.serial and got and got != identity.serial_number(drive.serial):
             yield (
                 f"'{drive.path}': expected the drive with the configured serial number"
@@ -55,8 +55,10 @@ def _others_in_place(found: Discovered, methods: Methods) -> Iterator[str]:
 
 def _missing(found: Discovered, methods: Methods, period_seconds: float) -> dict[str, Disk]:
     """Return the configured drives that nothing reports, by their key."""
-    serials = {identity.serial_number(method.known.serial) for method in methods.values()}
-    asked = all(method.polled.cover is not Cover.NOT_POLLED_YET for method in methods.values())
+    serials = {identity.serial_number(method.identity.serial) for method in methods.values()}
+    asked = all(
+        method.polled.status is not ReadStatus.NOT_POLLED_YET for method in methods.values()
+    )
     missing: dict[str, Disk] = {}
     for drive, target in found.configured:
         serial = identity.serial_number(drive.serial)
@@ -64,8 +66,10 @@ def _missing(found: Discovered, methods: Methods, period_seconds: float) -> dict
         unseen = serial not in serials and asked if serial else target is None
         if drive.ignore or not unseen:
             continue
-        way = Target(drive.path, drive.kind, slot=drive.slot, origin="configuration")
+        way = AccessMethod(drive.path, drive.kind, slot=drive.slot, origin="configuration")
         reason = "it is configured, but neither kernel, smartctl nor a controller reports it"
         key = serial or drive.slot or str(way)
-        missing[key] = Disk(key, Polled(way, Cover.MISSING, reason, period_seconds=period_seconds))
+        missing[key] = Disk(
+            key, PollResult(way, ReadStatus.MISSING, reason, period_seconds=period_seconds)
+        )
     return missing

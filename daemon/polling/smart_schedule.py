@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.smart import identity, smartctl_runner
-from iowarden.collectors.smart.drive import Cover, Polled, Target
+from iowarden.collectors.smart.drive import AccessMethod, PollResult, ReadStatus
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.smart.drive import Drive
     from iowarden.collectors.smart.options import Options
-    from iowarden.collectors.smart.scsi_hosts import Uncovered
+    from iowarden.collectors.smart.scsi_hosts import UnmonitoredDevice
     from iowarden.collectors.smart.smartctl_runner import Answer
 
-OTHER_WAY_SECONDS = 86_400.0
+OTHER_METHOD_SECONDS = 86_400.0
 """How often another access method is tried while a better one works."""
 RETRY_INTERVAL_SECONDS = 60.0
 """Retry interval after a failure not caused by the drive; doubled up to the poll interval."""
@@ -28,17 +28,17 @@ LATE_LIMIT = 2
 VALID_PERIODS = 3
 MAX_DEADLINES = 4
 """Upper limit of the deadline for a slow drive, as a multiple of the usual one."""
-GOOD = frozenset({Cover.READ, Cover.ASLEEP})
+GOOD = frozenset({ReadStatus.READ, ReadStatus.ASLEEP})
 """After these outcomes nothing is retried before the poll interval ends."""
 _PROFILES = tuple(smartctl_runner.PROFILES)
 
 
 @dataclass(slots=True, eq=False)
-class AccessMethod:
+class PolledTarget:
     """A target, and the state of its polls."""
 
-    polled: Polled
-    known: identity.Way
+    polled: PollResult
+    identity: identity.IdentifiedPoll
     due: float
     diskseq: str
     """Sequence number of its device: a change means a different disk with the same name."""
@@ -51,7 +51,7 @@ class AccessMethod:
     profile: int = 0
     lates: int = 0
     failures: int = 0
-    lessened: str = ""
+    reduced: str = ""
     """Why it is polled with fewer options."""
     alive_seconds: float = 0.0
     """When it was last read, or found in standby."""
@@ -64,12 +64,12 @@ class AccessMethod:
     refused_seconds: float = 0.0
 
     @property
-    def target(self) -> Target:
+    def target(self) -> AccessMethod:
         """Return its target."""
         return self.polled.target
 
     @property
-    def is_at_least(self) -> bool:
+    def is_minimal(self) -> bool:
         """Return whether it is already polled with the fewest options."""
         return bool(self.target.profile) or self.profile + 1 == len(_PROFILES)
 
@@ -85,60 +85,60 @@ class AccessMethod:
         """Take the result of a poll, and schedule the next one."""
         spent = now - began
         self.text, self.beside = answer.text, answer.beside
-        good = answer.cover in GOOD
+        good = answer.status in GOOD
         if good:
             self.alive_seconds, self.failures = now, 0
             needed = 2 * spent / options.deadline_seconds
             self.deadlines = min(max(1.0, needed), MAX_DEADLINES)
         else:
             self.failures += 1
-        if answer.cover is Cover.READ or wake:
+        if answer.status is ReadStatus.READ or wake:
             self.asleep_seconds = None
-        elif answer.cover is Cover.ASLEEP and self.asleep_seconds is None:
+        elif answer.status is ReadStatus.ASLEEP and self.asleep_seconds is None:
             self.asleep_seconds = now
         self._mind_lateness(answer)
         before = self.polled
         self.polled = replace(
             before,
-            cover=answer.cover,
-            reason=answer.reason or self.lessened,
+            status=answer.status,
+            reason=answer.reason or self.reduced,
             tried_seconds=now,
             duration_seconds=spent,
             runs_total=before.runs_total + answer.ran,
             failures_total=before.failures_total + (not good),
         )
-        if answer.cover is Cover.READ:
+        if answer.status is ReadStatus.READ:
             self.polled = replace(self.polled, drive=answer.drive, read_seconds=now)
         if answer.drive is not None:
-            self.known = _known(self.known, answer.drive, now)
+            self.identity = _known(self.identity, answer.drive, now)
         self.due = after(now, self.polled.period_seconds, self.target)
         less = self.profile < len(_PROFILES) - 1 and self.refused is None
         if answer.passing or (answer.late and less):
             retry = RETRY_INTERVAL_SECONDS * 2 ** min(max(self.failures - 1, 0), 10)
             self.due = min(self.due, now + retry)
 
-    def mind_refusal(self, said: Answer, answer: Answer, now: float) -> None:
+    def note_refusal(self, said: Answer, answer: Answer, now: float) -> None:
         """Skip smartctl for a while if it times out even with the fewest options.
 
         Only if another program works. Behind a controller without such commands smartctl may hang
         forever and use a full CPU.
         """
-        read = answer.cover is Cover.READ
-        if read and said.late and self.is_at_least:
+        read = answer.status is ReadStatus.READ
+        if read and said.late and self.is_minimal:
             self.refused, self.refused_seconds = replace(said, late=False), now
         elif not read or said is not self.refused:
             self.refused = None
 
     def refusal(self, now: float) -> Answer | None:
         """Return why smartctl is skipped, None if it is not."""
-        return self.refused if now - self.refused_seconds < OTHER_WAY_SECONDS else None
+        return self.refused if now - self.refused_seconds < OTHER_METHOD_SECONDS else None
 
     def _mind_lateness(self, answer: Answer) -> None:
         """Raise the deadline, then use fewer options: some bridges hang on certain options."""
         self.lates = self.lates + 1 if answer.late else 0
         if not answer.late:
             return
-        if self.lates % LATE_LIMIT or self.is_at_least:
+        if self.lates % LATE_LIMIT or self.is_minimal:
             self.deadlines = min(2 * self.deadlines, MAX_DEADLINES)
             return
         said, less = (
@@ -146,7 +146,7 @@ class AccessMethod:
         )
         self.profile += 1
         self.lates, self.deadlines = 0, 1.0
-        self.lessened = f"polled with '{less}': '{said}' timed out {LATE_LIMIT} times in a row"
+        self.reduced = f"polled with '{less}': '{said}' timed out {LATE_LIMIT} times in a row"
 
     def set_period(self, options: Options, now: float) -> None:
         """Set its poll interval; an earlier poll makes it due by the new interval."""
@@ -154,7 +154,7 @@ class AccessMethod:
         raid = self.target.behind_raid()
         period = options.raid_period_seconds if raid else options.period_seconds
         if not self.best:
-            period = max(period, OTHER_WAY_SECONDS)
+            period = max(period, OTHER_METHOD_SECONDS)
         if period != self.polled.period_seconds:
             self.polled = replace(self.polled, period_seconds=period)
             if tried is not None:
@@ -169,38 +169,42 @@ class AccessMethod:
         return True
 
 
-def new(target: Target, topology: Topology | None, diskseq: str, options: Options) -> AccessMethod:
+def new(
+    target: AccessMethod, topology: Topology | None, diskseq: str, options: Options
+) -> PolledTarget:
     """Return an access method that was not polled yet; the kernel may know the disk's identity."""
-    polled = Polled(target, Cover.NOT_POLLED_YET, "first poll within two minutes")
+    polled = PollResult(target, ReadStatus.NOT_POLLED_YET, "first poll within two minutes")
     device = topology.devices.get(target.device) if topology else None
-    known = identity.Way(polled)
+    known = identity.IdentifiedPoll(polled)
     if device is not None:
-        known = identity.Way(
+        known = identity.IdentifiedPoll(
             polled, device.serial or "", device.model or "", device.wwn or "", device.size_bytes
         )
     profile = _PROFILES.index(target.profile) if target.profile in _PROFILES else 0
-    method = AccessMethod(polled, known, float("inf"), diskseq, profile=profile)
+    method = PolledTarget(polled, known, float("inf"), diskseq, profile=profile)
     method.set_period(options, 0.0)
     return method
 
 
-def uncovered(found: Uncovered, topology: Topology | None, options: Options) -> AccessMethod:
+def unmonitored(
+    found: UnmonitoredDevice, topology: Topology | None, options: Options
+) -> PolledTarget:
     """Return an access method that is never polled."""
     device, what = found.device, found.what
     slot = "" if what in {device, f"/dev/{device}"} else what
-    target = Target(f"/dev/{device}" if device else what, device=device, slot=slot)
+    target = AccessMethod(f"/dev/{device}" if device else what, device=device, slot=slot)
     method = new(target, topology, "", options)
     method.fixed = True
-    method.polled = replace(method.polled, cover=found.cover, reason=found.reason)
+    method.polled = replace(method.polled, status=found.status, reason=found.reason)
     return method
 
 
-def share(target: Target) -> float:
+def share(target: AccessMethod) -> float:
     """Return a number from 0 to 1 that is the same for a target in every run."""
     return zlib.crc32(str(target).encode()) / 2**32
 
 
-def after(now: float, period: float, target: Target) -> float:
+def after(now: float, period: float, target: AccessMethod) -> float:
     """Return when a target is due next: at its own offset within each poll interval.
 
     The first time is at least half an interval away, so that drives that were polled together at
@@ -211,12 +215,12 @@ def after(now: float, period: float, target: Target) -> float:
     return earliest + (phase - earliest) % period
 
 
-def _known(before: identity.Way, drive: Drive, now: float) -> identity.Way:
+def _known(before: identity.IdentifiedPoll, drive: Drive, now: float) -> identity.IdentifiedPoll:
     """Return a drive's identity from its latest SMART data; missing fields keep their value."""
     vendor = (
         "" if drive.model.startswith(drive.vendor) else drive.vendor
     )  # smartctl has put it there
-    return identity.Way(
+    return identity.IdentifiedPoll(
         before.polled,
         serial=drive.serial or before.serial,
         model=f"{vendor} {drive.model}".strip() or before.model,

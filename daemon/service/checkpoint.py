@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.model import Sample
     from iowarden.daemon.clock import SystemClock
-    from iowarden.daemon.locate.affected_files import FilesHit
+    from iowarden.daemon.locate.affected_files import AffectedFiles
     from iowarden.daemon.notify.delivery import Delivery, Store
     from iowarden.daemon.service.commands import Desk
     from iowarden.daemon.service.event_pipeline import Happenings
@@ -62,7 +62,7 @@ class Checkpoint:
     desk: Desk
     self_tests: SelfTests
     probe: ProbeWatch
-    files: FilesHit | None
+    files: AffectedFiles | None
     texts: tuple[str, ...] = ()
     """Paths of the files next to state.db with parts that could not be read."""
     answered: bool = False
@@ -115,12 +115,12 @@ class Checkpoint:
         gone = self.engine.rules.restore(before.alerts)
         tracker.incidents = persisted_state.merged(tracker.incidents, before, now)
         self.engine.recall(before.signals, before.devices, before.stood)
-        self._met = frozenset(self.engine.signals.coverage().seen)
+        self._met = frozenset(self.engine.signals.inventory().seen)
         self.summaries.restore(before.digest)
         self.desk.restore(before.silences)
         self.self_tests.restore(before.self_tests, now)
         if self.files is not None:
-            self.files.restore(before.hits)
+            self.files.restore(before.lookups)
         tracker.habits = {**before.recurring, **tracker.habits}
         self.happenings.restore(before.happened, before.cursors, before.devices.names)
         self.probe.restore(before.stuck)
@@ -178,7 +178,7 @@ class Checkpoint:
                     stuck=self.probe.stuck,
                     happened=happened,
                     cursors=cursors,
-                    hits=() if self.files is None else self.files.kept,
+                    lookups=() if self.files is None else self.files.kept,
                     recurring=self.tracker.habits,
                     wall_ahead_seconds=self.wall_ahead_seconds,
                 ),
@@ -197,7 +197,7 @@ class Checkpoint:
 
     def keep_met(self) -> None:
         """Persist a new disk at once, so that it is reported as missing even after a power loss."""
-        seen = self.engine.signals.coverage().seen.keys()
+        seen = self.engine.signals.inventory().seen.keys()
         if seen - self._met:
             self.commit(learnt=True)
         self._met = frozenset(seen)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.events.event_table import Table
     from iowarden.rules.promql import evaluator
-    from iowarden.rules.topology.inventory import Covered
+    from iowarden.rules.topology.inventory import InventoryDisk
 
 MAX_QUERY_CHARACTERS = 4096
 """Limit of a query's length: the loop thread evaluates it."""
@@ -180,10 +180,10 @@ class Desk:
                 return answers.result(self._look(text, now), realtime(now))
         raise ValueError(f"unknown command '{command.name:.60}'")
 
-    def _disk(self, command: Command) -> Covered:
+    def _disk(self, command: Command) -> InventoryDisk:
         """Return the disk that a command names. Errors: ValueError, CodecError."""
         wanted = json_codec.text(command.arguments, "disk")
-        return inventory.find(answers.covered(self._engine), wanted)
+        return inventory.find(answers.inventory_disks(self._engine), wanted)
 
     def _forget(self, command: Command, now: float) -> documents.DiskLine:
         """Mark a missing disk as removed: it is no longer reported. Errors: ValueError."""
@@ -205,7 +205,7 @@ class Desk:
         wanted = json_codec.text(command.arguments, "disk")
         attribute = json_codec.text(command.arguments, "attribute")
         try:
-            found = inventory.find(answers.covered(self._engine), wanted)
+            found = inventory.find(answers.inventory_disks(self._engine), wanted)
             disk, drive = found.disk, found.drive
         except ValueError:  # It may be a disk of the past.
             disk, drive = wanted, None
@@ -224,7 +224,9 @@ class Desk:
         asked = command.read(documents.AskEvents)
         try:
             found = (
-                inventory.find(answers.covered(self._engine), asked.disk) if asked.disk else None
+                inventory.find(answers.inventory_disks(self._engine), asked.disk)
+                if asked.disk
+                else None
             )
         except ValueError:  # A disk of the past, an array, or an ambiguous prefix.
             found = None

@@ -11,7 +11,7 @@ from iowarden.daemon.polling.scheduler import HOTPLUG_SOURCES
 
 if TYPE_CHECKING:
     from iowarden.collectors.model import Reading, Sample
-    from iowarden.daemon.locate.affected_files import FilesHit
+    from iowarden.daemon.locate.affected_files import AffectedFiles
     from iowarden.daemon.polling.scheduler import Readers
     from iowarden.daemon.service.flight_recorder import Flight
     from iowarden.daemon.transition_log import Telling
@@ -28,7 +28,7 @@ class DeviceWatch:
     engine: Engine
     readers: Readers
     log: Telling
-    files: FilesHit | None
+    files: AffectedFiles | None
     flight: Flight | None
     _announced_total: int = 0
     _losses_total: int = 0

@@ -305,7 +305,7 @@ class Happenings:
 
     def samples(self) -> list[Sample]:
         """Return the samples of happened.FAMILIES."""
-        disks = self._engine.signals.coverage().covered
+        disks = self._engine.signals.inventory().disks
         return event_counters.samples(self.state, self._totals, self._of_disks, disks)
 
     # --- reporting

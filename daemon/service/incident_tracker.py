@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.config.schema import Config
-    from iowarden.daemon.locate.affected_files import Hit
+    from iowarden.daemon.locate.affected_files import SectorLookup
     from iowarden.daemon.notify.delivery import Delivery
     from iowarden.daemon.service.commands import Desk
     from iowarden.daemon.service.event_pipeline import Happenings
@@ -208,7 +208,7 @@ class IncidentTracker:
                 self._came_back[incident.identifier] = news
         return steps
 
-    def learn(self, hit: Hit) -> None:
+    def learn(self, hit: SectorLookup) -> None:
         """Add the files in failed sectors; if their incident was mailed, queue another mail."""
         self.log.send(
             journal.EVENT,

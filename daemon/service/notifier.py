@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.config.schema import Config
-    from iowarden.daemon.locate.affected_files import FilesHit
+    from iowarden.daemon.locate.affected_files import AffectedFiles
     from iowarden.daemon.service.flight_recorder import Keeper
     from iowarden.daemon.service.situation import Situation
     from iowarden.daemon.transition_log import Telling
@@ -40,7 +40,7 @@ class Notifier:
     clock: SystemClock
     config: Callable[[], Config]
     self_tests: Callable[[], Runs]
-    files: FilesHit | None
+    files: AffectedFiles | None
     flights: Keeper | None
 
     def notice(self, due: Due, now: float) -> Notice:
@@ -64,7 +64,7 @@ class Notifier:
         )
         if self.files is not None:
             subjects = dict.fromkeys((incident.key, *(m.subject for m in incident.members)))
-            hits = self.files.hits(subjects, incident.started_seconds)
+            hits = self.files.lookups(subjects, incident.started_seconds)
             notice = replace(
                 notice,
                 happened=(

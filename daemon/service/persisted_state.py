@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
     from iowarden.collectors.event import Event
-    from iowarden.daemon.locate.affected_files import Hit
+    from iowarden.daemon.locate.affected_files import SectorLookup
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.daemon.service.stored_documents import Schema
     from iowarden.rules.events.event_table import Burst
@@ -60,7 +60,7 @@ class Kept:
     stuck: tuple[Stuck, ...] = ()
     happened: Happened = field(default_factory=Happened)
     cursors: Cursors = field(default_factory=Cursors)
-    hits: tuple[Hit, ...] = ()
+    lookups: tuple[SectorLookup, ...] = ()
     recurring: Habits = field(default_factory=dict)
     wall_ahead_seconds: float = 0.0
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.block_devices import Topology
 from iowarden.collectors.smart import selftest, smartctl_runner
-from iowarden.collectors.smart.drive import Cover
+from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.collectors.smart.selftest import Reply, Said
 from iowarden.daemon import journal, json_codec
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.control import documents
 from iowarden.daemon.views import answers
 from iowarden.rules import selftest_schedule
-from iowarden.rules.selftest_schedule import UNDER_WAY, Candidate, Due, Outcome, Run, Runs
+from iowarden.rules.selftest_schedule import IN_PROGRESS, Candidate, Due, Outcome, Run, Runs
 from iowarden.rules.topology import inventory
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.machine import Machine
     from iowarden.collectors.model import Sample
-    from iowarden.collectors.smart.drive import Drive, Target
+    from iowarden.collectors.smart.drive import AccessMethod, Drive
     from iowarden.daemon.control.control_socket import Command
     from iowarden.daemon.transition_log import Telling
     from iowarden.rules.engine.engine import Engine
@@ -195,7 +195,7 @@ class SelfTests:
         return self._status(now, disk)
 
     def _disk(self, wanted: str) -> str:
-        return inventory.find(answers.covered(self._engine), wanted).disk
+        return inventory.find(answers.inventory_disks(self._engine), wanted).disk
 
     def _check(self, disk: str, kind: str, *, force: bool) -> None:
         """Check that a user may start this test. Errors: ValueError."""
@@ -204,8 +204,8 @@ class SelfTests:
         if candidate is None or known is None:
             raise ValueError(f"disk {disk}: smartctl cannot access this disk")
         polled = known.by_key[disk].polled
-        if polled.cover not in (Cover.READ, Cover.ASLEEP):
-            reason = polled.reason or polled.cover.value
+        if polled.status not in (ReadStatus.READ, ReadStatus.ASLEEP):
+            reason = polled.reason or polled.status.value
             raise ValueError(f"disk {disk}: its SMART data cannot be read: {reason}")
         kinds = selftest_schedule.KINDS if candidate.kinds is None else candidate.kinds
         if kind not in kinds:
@@ -213,21 +213,21 @@ class SelfTests:
             raise ValueError(
                 f"disk {disk}: expected a self-test that it supports ({can}), got '{kind:.40}'"
             )
-        if candidate.running or self._under_way(disk):
+        if candidate.running or self._in_progress(disk):
             raise ValueError(
                 f"disk {disk}: a self-test is running; abort it: iowarden selftest abort {disk}"
             )
-        reason = selftest_schedule.in_the_way(candidate, self._candidates, self.runs)
+        reason = selftest_schedule.blocked_by(candidate, self._candidates, self.runs)
         if reason and not force:
             raise ValueError(f"disk {disk}: {reason}; '--force' starts it anyway")
 
     def _abort(self, disk: str, who: str) -> None:
         candidate = next((each for each in self._candidates if each.disk == disk), None)
         running = candidate is not None and candidate.running
-        if not running and not self._under_way(disk):
+        if not running and not self._in_progress(disk):
             raise ValueError(f"disk {disk}: no self-test is running")
         for kind, run in self.runs.get(disk, {}).items():
-            if run.outcome in UNDER_WAY:
+            if run.outcome in IN_PROGRESS:
                 self.runs = selftest_schedule.with_run(self.runs, disk, kind, replace(run, text=""))
         self._start(disk, "abort", who)
 
@@ -244,7 +244,7 @@ class SelfTests:
             kinds = dict.fromkeys((*self.runs.get(disk, {}), *calendars))
             drive = None if known is None else known.by_key[disk].polled.drive
             device = "" if known is None else known.by_key[disk].device
-            foreign = candidate.running and not self._under_way(disk)
+            foreign = candidate.running and not self._in_progress(disk)
             if foreign:
                 ratio = None if drive is None else drive.self_test_remaining_ratio
                 runs.append(
@@ -387,7 +387,7 @@ class SelfTests:
 
     def _aborted(self, told: Told, now: float) -> None:
         for kind, run in self.runs.get(told.disk, {}).items():
-            if run.outcome not in UNDER_WAY:
+            if run.outcome not in IN_PROGRESS:
                 continue
             if told.reply.said is Said.DONE:
                 after = selftest_schedule.ended(run, Outcome.ABORTED, f"aborted by {told.who}", now)
@@ -422,19 +422,19 @@ class SelfTests:
         self._samples = None
         self._keep()
 
-    def _under_way(self, disk: str) -> bool:
-        return any(run.outcome in UNDER_WAY for run in self.runs.get(disk, {}).values())
+    def _in_progress(self, disk: str) -> bool:
+        return any(run.outcome in IN_PROGRESS for run in self.runs.get(disk, {}).values())
 
 
-def ask(root: Machine, disk: str, target: Target, action: str, who: str) -> Told:
+def ask(root: Machine, disk: str, target: AccessMethod, action: str, who: str) -> Told:
     """Start or abort a self-test; scheduled tests do not wake a drive, requested ones do."""
     if action == "abort":
         return Told(disk, action, selftest.abort(root, target), who)
     words = smartctl_runner.command(target, target.profile or "basic", wake=bool(who))
     found = smartctl_runner.ask(root, target, words, ASK_SECONDS)
-    if found.cover is not Cover.READ:
-        asleep = found.cover is Cover.ASLEEP
-        reason = found.reason or found.cover.value
+    if found.status is not ReadStatus.READ:
+        asleep = found.status is ReadStatus.ASLEEP
+        reason = found.reason or found.status.value
         return Told(disk, action, Reply(Said.FAILED, reason), who, asleep=asleep)
     if found.drive is not None and found.drive.self_test_remaining_ratio is not None:
         return Told(

@@ -12,7 +12,7 @@ from iowarden.daemon import journal, metrics
 from iowarden.daemon.clock import local_zone
 from iowarden.daemon.control.control_socket import Command
 from iowarden.daemon.http.exposition import Snapshot
-from iowarden.daemon.locate.affected_files import FilesHit, Hit
+from iowarden.daemon.locate.affected_files import AffectedFiles, SectorLookup
 from iowarden.daemon.notify import delivery
 from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.notify.message import recipients
@@ -166,7 +166,7 @@ class Service:
         self._files = files = (
             None
             if parts.make_locate_machine is None
-            else FilesHit(parts.make_locate_machine, clock.now, parts.events.put)
+            else AffectedFiles(parts.make_locate_machine, clock.now, parts.events.put)
         )
         self._happenings = Happenings(
             engine,
@@ -376,7 +376,7 @@ class Service:
                 self._checkpoint.texts = event.paths
             case TailLoaded() | Written():
                 self._tails.take(event)
-            case Hit():
+            case SectorLookup():
                 if self._files is not None and self._files.take(event):
                     self._checkpoint.commit()
                     self._tracker.learn(event)

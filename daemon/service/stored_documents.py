@@ -27,7 +27,7 @@ from iowarden.collectors.kmsg import kernel_log
 from iowarden.collectors.raid import controller, log_alignment
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.json_codec import CodecError
-from iowarden.daemon.locate.affected_files import Hit
+from iowarden.daemon.locate.affected_files import SectorLookup
 from iowarden.daemon.locate.locate import Located
 from iowarden.daemon.probe.protocol import Stuck
 from iowarden.daemon.service.event_pipeline import Cursors
@@ -200,6 +200,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             "serial way matches told reason",
             source="errors power_on",
             duration="offset drift",
+            attributes={"way": "method"},
         ),
         _record(Slotted, "serial model array"),
         _record(Cursors, "kernel controllers listed"),
@@ -212,7 +213,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         _record(log_alignment.Cursor, "serial", source="listing"),
         _record(controller.Listed, "arrays disks serial vendor", program="at_seconds"),
         _record(
-            Hit,
+            SectorLookup,
             "subject device start count found problem read_ahead",
             program="at_seconds asked_seconds",
             attributes={"found": "located"},
@@ -339,7 +340,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "stuck": Document(tuple[Stuck, ...], ("5f36e306e81c77a8",)),
     "happened": Document(Happened, ("34304c00c797d5ca", "ee81739f9249d8e3"), (_not_ended,)),
     "cursors": Document(Cursors, ("5b7b1163f2b646f1",)),
-    "hits": Document(tuple[Hit, ...], ("965d8f3852d7c7d4",)),
+    "hits": Document(tuple[SectorLookup, ...], ("965d8f3852d7c7d4",)),
     "recurring": Document(Habits, ("f129b604f7421345",)),
     "wall_ahead_seconds": Document(float, ("12886f9d00055adf",)),
 }

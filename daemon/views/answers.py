@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Outcome
 from iowarden.collectors.smart import smart_series
-from iowarden.collectors.smart.drive import Cover
+from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.daemon.control import documents
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.faults import Fault
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from iowarden.rules.incidents.model import Due, Incident
     from iowarden.rules.notice import Notice
     from iowarden.rules.promql.evaluator import Sample
-    from iowarden.rules.topology.inventory import Covered
+    from iowarden.rules.topology.inventory import InventoryDisk
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ def result(found: list[Sample] | float, realtime_seconds: float) -> documents.Re
     )
 
 
-def covered(engine: Engine) -> dict[str, Covered]:
+def inventory_disks(engine: Engine) -> dict[str, InventoryDisk]:
     """Return all disks with their present state, by their label."""
     smart, last, reason = engine.status(smart_series.SOURCE), engine.last, ""
     if last.smart is None:
@@ -255,8 +255,8 @@ def covered(engine: Engine) -> dict[str, Covered]:
         last.smart,
         last.block,
         last.enclosure or (),
-        engine.signals.coverage().seen,
-        engine.signals.coverage().implausible,
+        engine.signals.inventory().seen,
+        engine.signals.inventory().implausible,
         reason,
     )
     return {**inventory.vanished(engine.devices.devices.gone), **found}
@@ -264,7 +264,7 @@ def covered(engine: Engine) -> dict[str, Covered]:
 
 def disks(engine: Engine) -> str:
     """Return a summary of all disks in one line; '' while the disks are not known."""
-    return "" if engine.last.block is None else inventory.summary(covered(engine).values())
+    return "" if engine.last.block is None else inventory.summary(inventory_disks(engine).values())
 
 
 def unasked(engine: Engine) -> bool:
@@ -274,7 +274,7 @@ def unasked(engine: Engine) -> bool:
         return smart is not None
     disks = engine.last.smart
     return disks is not None and any(
-        disk.polled.cover is Cover.NOT_POLLED_YET for disk in disks.by_key.values()
+        disk.polled.status is ReadStatus.NOT_POLLED_YET for disk in disks.by_key.values()
     )
 
 

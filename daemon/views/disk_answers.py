@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.smart import smart_series
-from iowarden.collectors.smart.drive import Cover, Protocol
+from iowarden.collectors.smart.drive import Protocol, ReadStatus
 from iowarden.daemon.control import documents
 from iowarden.daemon.views import answers
 from iowarden.rules import selftest_schedule
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.smart.drive import Drive
     from iowarden.daemon.views.answers import Known
-    from iowarden.rules.topology.inventory import Covered
+    from iowarden.rules.topology.inventory import InventoryDisk
 
 _HEALTH = {True: "passed", False: "FAILED", None: ""}
 
 
-def answer(known: Known) -> documents.Coverage:
+def answer(known: Known) -> documents.DiskList:
     """Return the document of 'iowarden coverage'."""
-    found = answers.covered(known.engine)
+    found = answers.inventory_disks(known.engine)
     alerts = _alerts(known)
     smart, disks = known.engine.status(smart_series.SOURCE), known.engine.last.smart
     problems = () if disks is None else disks.problems
     if smart is not None and smart.silent() and smart.reading is not None:
         problems = (f"smart: {smart.reading.outcome}: {smart.reading.error}", *problems)
-    return documents.Coverage(
+    return documents.DiskList(
         now_seconds=known.realtime(known.now),
         verdict=inventory.verdict(found.values()).value,
         summary=inventory.summary(found.values()),
@@ -42,12 +42,12 @@ def answer(known: Known) -> documents.Coverage:
     )
 
 
-def line(known: Known, found: Covered) -> documents.DiskLine:
+def line(known: Known, found: InventoryDisk) -> documents.DiskLine:
     """Return a disk as a line."""
     return _line(found, known, _alerts(known))
 
 
-def detail(known: Known, found: Covered) -> documents.DiskDetail:
+def detail(known: Known, found: InventoryDisk) -> documents.DiskDetail:
     """Return the details of a disk."""
     drive, polled = found.drive, found.polled
     smart, topology = known.engine.last.smart, known.engine.last.block
@@ -84,12 +84,14 @@ def _alerts(known: Known) -> Mapping[str, list[str]]:
     return found
 
 
-def _line(found: Covered, known: Known, alerts: Mapping[str, list[str]]) -> documents.DiskLine:
+def _line(
+    found: InventoryDisk, known: Known, alerts: Mapping[str, list[str]]
+) -> documents.DiskLine:
     drive = found.drive
     own = dict.fromkeys(
         (*alerts.get(found.identity.key, ()), *alerts.get(f"label {found.disk}", ()))
     )
-    read = found.cover in (Cover.READ, Cover.ASLEEP)
+    read = found.status in (ReadStatus.READ, ReadStatus.ASLEEP)
     return documents.DiskLine(
         disk=found.disk,
         object=found.identity.object,
@@ -101,9 +103,9 @@ def _line(found: Covered, known: Known, alerts: Mapping[str, list[str]]) -> docu
         temperature_celsius=None if drive is None else drive.temperature_celsius,
         power_on_hours=None if drive is None else drive.power_on_hours,
         expected_by=found.expected_by,
-        cover=found.cover.value,
+        cover=found.status.value,
         reason=found.reason,
-        cure="" if read else inventory.CURES.get(found.cover, ""),
+        cure="" if read else inventory.CURES.get(found.status, ""),
         how=found.how,
         slot=found.slot,
         read_seconds=known.moment(found.read_seconds),
@@ -193,7 +195,7 @@ def _counters(drive: Drive) -> Iterator[tuple[str, str]]:
         )
 
 
-def _asked(found: Covered) -> Iterator[tuple[str, str]]:
+def _asked(found: InventoryDisk) -> Iterator[tuple[str, str]]:
     polled = found.polled
     assert polled is not None  # noqa: S101 - checked by the caller
     yield "access method", found.how

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from iowarden.daemon.views.answers import Known
     from iowarden.rules.incidents.model import Incident, Member
-    from iowarden.rules.topology.inventory import Covered
+    from iowarden.rules.topology.inventory import InventoryDisk
 
 MAX_EVENTS = 5000
 """Of one reply."""
@@ -26,7 +26,7 @@ SHOWN_EVENTS = 20
 MAX_NAMED = 24
 
 
-def wanted(asked: documents.AskEvents, found: Covered | None) -> Wanted:
+def wanted(asked: documents.AskEvents, found: InventoryDisk | None) -> Wanted:
     """Return which events are requested; `found` is the disk, if it is a present one.
 
     Errors: ValueError.

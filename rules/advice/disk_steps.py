@@ -14,7 +14,7 @@ from iowarden.rules.advice.facts import DISKS, MAPPED, Facts, Kind
 from iowarden.rules.advice.map_steps import paths
 from iowarden.rules.advice.step import MAX_DISKS, Step, listed
 from iowarden.rules.topology.device_identity import Identity
-from iowarden.rules.topology.event_location import smart_way
+from iowarden.rules.topology.event_location import smartctl_command
 from iowarden.rules.topology.slot_map import Place
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def smart_data(step: Step) -> list[str]:
     """The SMART data of the disk as last read; then the command that reads it now."""
     facts, device = step.facts, step.device
     label = step.own.get("disk") or (facts.disk(device) if device else "")
-    covered = facts.of.map.covered.get(label)
+    covered = facts.of.map.disks.get(label)
     lines = []
     if covered is not None and step.kind not in {Kind.VIRTUAL, Kind.LUN}:
         lines = [
@@ -123,7 +123,7 @@ def smart_data(step: Step) -> list[str]:
             f"  iowarden disk show {quote(label)}",
         ]
     where = Place(Identity("", ""), disk=label, device=device.name if device else "")
-    if way := smart_way(where, facts.of.map):
+    if way := smartctl_command(where, facts.of.map):
         if way.startswith("smartctl -x"):
             return [*lines, "Query the disk itself, behind its controller:", f"  {way}"]
         return [*lines, f"Query the disk itself, behind its controller: {way}."]

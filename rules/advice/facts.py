@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.block.block_devices import NVME_PATH, Topology
 from iowarden.collectors.filesystem.mountinfo import Mount
-from iowarden.collectors.smart.drive import Cover
+from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.rules.faults import Fault, Layer
 from iowarden.rules.incidents import causes
 from iowarden.rules.severity import Severity
@@ -149,7 +149,7 @@ def known(
             continue
         if meaning.layer >= Layer.FILE_SYSTEM:
             continue  # a file system may fail on a healthy disk
-        covered = where.covered.get(alert.label("disk"))
+        covered = where.disks.get(alert.label("disk"))
         names = (
             alert.label("member") or alert.label("device"),
             *(covered.leaves if covered else ()),
@@ -212,7 +212,7 @@ class Facts:
         self.of = of
         self.atlas = Atlas(of.map)
         self._stack = Stack(of.map.topology or Topology({}), of.mounts)
-        self._covered = {leaf: each for each in of.map.covered.values() for leaf in each.leaves}
+        self._disks = {leaf: each for each in of.map.disks.values() for leaf in each.leaves}
 
     # names
 
@@ -266,12 +266,12 @@ class Facts:
     def shown(self, device: Device) -> str:
         """Return a disk's name, model, serial number and slot, to find it in the host."""
         own = device_identity.identity(self.of.map.topology, device.name).object
-        covered = self._covered.get(device.name)
+        covered = self._disks.get(device.name)
         return f"{own} in {covered.slot}" if covered and covered.slot else own
 
     def disk(self, device: Device) -> str:
         """Return the label 'disk' of a device, if its SMART data is polled, else ''."""
-        covered = self._covered.get(device.name)
+        covered = self._disks.get(device.name)
         return "" if covered is None else covered.disk
 
     # what it is
@@ -288,11 +288,11 @@ class Facts:
             return Kind.PATH
         if device.name.startswith("nvme"):
             return Kind.NVME
-        covered = self._covered.get(device.name)
+        covered = self._disks.get(device.name)
         remote = device.host in self.of.map.fabrics
-        if remote or (covered is not None and covered.cover is Cover.LUN):
+        if remote or (covered is not None and covered.status is ReadStatus.LUN):
             return Kind.LUN
-        unasked = covered is not None and covered.cover is Cover.NO_SMART
+        unasked = covered is not None and covered.status is ReadStatus.NO_SMART
         if unasked or plausibility.virtual_device(device):
             return Kind.VIRTUAL
         if not device.address and not _SD_NAME.fullmatch(device.name):
@@ -332,7 +332,7 @@ class Facts:
                 return "" if passed else card.name
         hidden = (
             each.polled.target.controller
-            for each in self.of.map.covered.values()
+            for each in self.of.map.disks.values()
             if each.polled is not None and each.polled.target.behind_raid()
         )
         return device.host or "" if device.host and device.host in hidden else ""

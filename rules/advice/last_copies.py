@@ -96,7 +96,7 @@ def _last_copy(alert: Alert, facts: Facts) -> str:
     if array is not None and not alert.label("member"):
         bare = last_holders(array, facts.geometry(array))
         return f"{device} has no redundancy left" if bare else ""
-    covered = facts.of.map.covered.get(alert.label("disk"))
+    covered = facts.of.map.disks.get(alert.label("disk"))
     names = (alert.label("member") or device, *(covered.leaves if covered else ()))
     found = (m for name in filter(None, names) for m in facts.memberships(name) if m.last)
     each = next(found, None)

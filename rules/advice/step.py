@@ -54,7 +54,7 @@ class Step:
         """Return its block device, if that exists now."""
         if self.name:
             return self.facts.device(self.name)
-        covered = self.facts.of.map.covered.get(self.own.get("disk", ""))
+        covered = self.facts.of.map.disks.get(self.own.get("disk", ""))
         leaves = [] if covered is None else [self.facts.device(leaf) for leaf in covered.leaves]
         return next((each for each in leaves if each is not None), None)
 

@@ -134,7 +134,7 @@ class DeviceTracker:
     def forget_disk(self, disk: str) -> None:
         """Mark a missing disk, given by its label, as removed on purpose."""
         missed = self.devices.gone
-        found = {**inventory.vanished(missed), **self._signals.coverage().covered}.get(disk)
+        found = {**inventory.vanished(missed), **self._signals.inventory().disks}.get(disk)
         self._signals.forget_disk(disk)
         own = "" if found is None else found.identity.key
         gone = {key: each for key, each in missed.items() if key != own}
@@ -162,7 +162,7 @@ class DeviceTracker:
         return slot_map.Map(
             topology=self.topology,
             devices=self.devices,
-            covered=self._signals.coverage().covered,
+            disks=self._signals.inventory().disks,
             controllers=() if controllers is None else controllers.controllers,
             slots=self.slots,
             arrays=self._last.md or {},
@@ -179,7 +179,7 @@ class DeviceTracker:
             or any(
                 device_identity.identity(topology, name).key == subject for name in topology.leaves
             )
-            or self._signals.coverage().present(subject)
+            or self._signals.inventory().present(subject)
         )
 
     def named(self, labels: Labels) -> device_identity.Identity:
@@ -188,7 +188,7 @@ class DeviceTracker:
 
     def subject(self, labels: Labels) -> device_identity.Identity:
         """Return the identity of what an alert with these labels is about."""
-        identity = self._signals.coverage().identity
+        identity = self._signals.inventory().identity
         return alert_subject.subject(self.topology, self.devices, labels, identity, self._behind)
 
     def _behind(self, labels: Labels) -> device_identity.Identity | None:

@@ -130,13 +130,13 @@ class SignalGroups:
             if group.unreadable is not None and group.name in names:
                 yield from group.unreadable(group.state(self._state.groups))
 
-    def coverage(self) -> disk_cover.State:
+    def inventory(self) -> disk_cover.State:
         """Return the monitoring state of all disks."""
         return disk_cover.GROUP.state(self._state.groups)
 
     def forget_disk(self, disk: str) -> None:
         """Mark a missing disk, given by its label, as removed on purpose."""
-        after = disk_cover.forget(self.coverage(), disk)
+        after = disk_cover.forget(self.inventory(), disk)
         self._state = replace(self._state, groups={**self._state.groups, "disk_cover": after})
 
     def remember(self) -> signals.Memory:

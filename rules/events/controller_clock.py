@@ -41,7 +41,7 @@ _SAME_SECONDS = 2.0
 """Pairs with the same drift differ by at most this: both logs have whole seconds."""
 
 
-class Way(enum.StrEnum):
+class OffsetMethod(enum.StrEnum):
     """How an offset was found."""
 
     ASKED = "asked"
@@ -60,7 +60,7 @@ class Offset:
     """
 
     seconds: float | None
-    way: Way
+    method: OffsetMethod
     drift_seconds: float = 0.0
     matches: int = 0
     told: int = 0
@@ -70,7 +70,7 @@ class Offset:
     @property
     def verified(self) -> bool:
         """Whether times may be compared by it; other times are reported as unverified."""
-        return self.seconds is not None and self.way in {Way.ASKED, Way.ERRORS}
+        return self.seconds is not None and self.method in {OffsetMethod.ASKED, OffsetMethod.ERRORS}
 
     @property
     def wrong(self) -> bool:
@@ -79,7 +79,7 @@ class Offset:
         return far or abs(self.drift_seconds) > ERROR_SECONDS
 
 
-UNKNOWN = Offset(None, Way.NONE, reason="no data show its time")
+UNKNOWN = Offset(None, OffsetMethod.NONE, reason="no data show its time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Clock:
     errors: tuple[float, ...] = ()
     power_on: float | None = None
     offset: float | None = None
-    way: Way = Way.NONE
+    method: OffsetMethod = OffsetMethod.NONE
     drift: float = 0.0
     matches: int = 0
     told: int = 0
@@ -103,7 +103,7 @@ class Clock:
     def known(self) -> Offset:
         """Return the current offset."""
         return Offset(
-            self.offset, self.way, self.drift, self.matches, self.told, reason=self.reason
+            self.offset, self.method, self.drift, self.matches, self.told, reason=self.reason
         )
 
 
@@ -114,7 +114,7 @@ def asked(controller_seconds: float, utc_seconds: float) -> Offset:
     """
     seconds = controller_seconds - utc_seconds
     drift = seconds - QUARTER_SECONDS * round(seconds / QUARTER_SECONDS)
-    return Offset(seconds, Way.ASKED, drift)
+    return Offset(seconds, OffsetMethod.ASKED, drift)
 
 
 def from_power_on(power_on_seconds: float, boot_utc_seconds: float) -> Offset:
@@ -130,8 +130,10 @@ def from_power_on(power_on_seconds: float, boot_utc_seconds: float) -> Offset:
     step = QUARTER_SECONDS * round((gap - (earliest + latest) / 2) / QUARTER_SECONDS)
     if abs(step) <= MAX_SECONDS and earliest <= gap - step <= latest:
         reason = "only its power-on time matches, which may be a coincidence"
-        return Offset(float(step), Way.POWER_ON, reason=reason)
-    return Offset(None, Way.NONE, reason="it was not powered on just before the kernel booted")
+        return Offset(float(step), OffsetMethod.POWER_ON, reason=reason)
+    return Offset(
+        None, OffsetMethod.NONE, reason="it was not powered on just before the kernel booted"
+    )
 
 
 def from_errors(controller_seconds: Iterable[float], kernel_seconds: Iterable[float]) -> Offset:
@@ -154,15 +156,15 @@ def from_errors(controller_seconds: Iterable[float], kernel_seconds: Iterable[fl
     elif matches < CLEARLY * runner_up or matches == runner_up:
         reason = f"{matches} errors match at one offset, and {runner_up} at another"
     if reason:
-        return Offset(None, Way.NONE, 0.0, matches, len(told), runner_up, reason)
+        return Offset(None, OffsetMethod.NONE, 0.0, matches, len(told), runner_up, reason)
     drift = _drift(told, kernel, best)
-    return Offset(best + drift, Way.ERRORS, drift, matches, len(told), runner_up)
+    return Offset(best + drift, OffsetMethod.ERRORS, drift, matches, len(told), runner_up)
 
 
 def surest(*offsets: Offset) -> Offset:
     """Return the most reliable: asked, then errors, then power-on; UNKNOWN for none."""
-    order = (Way.ASKED, Way.ERRORS, Way.POWER_ON, Way.NONE)
-    return min(offsets, key=lambda each: order.index(each.way), default=UNKNOWN)
+    order = (OffsetMethod.ASKED, OffsetMethod.ERRORS, OffsetMethod.POWER_ON, OffsetMethod.NONE)
+    return min(offsets, key=lambda each: order.index(each.method), default=UNKNOWN)
 
 
 def utc(controller_seconds: float, offset: Offset) -> float | None:
@@ -200,7 +202,7 @@ def told(offset: Offset, clock: str = "its clock") -> str:
     if not offset.verified:
         return f"{clock} is perhaps {shown}, unverified: {offset.reason}"
     matches = f" ({offset.matches} of {offset.told} errors match the kernel log)"
-    fit = matches if offset.way is Way.ERRORS else ""
+    fit = matches if offset.method is OffsetMethod.ERRORS else ""
     return f"{clock} is {shown}{fit}"
 
 
@@ -286,7 +288,7 @@ def estimated(
     return replace(
         clock,
         offset=best.seconds,
-        way=best.way,
+        method=best.method,
         drift=best.drift_seconds,
         matches=best.matches,
         told=best.told,

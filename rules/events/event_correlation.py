@@ -37,7 +37,7 @@ from iowarden.rules.events.event_table import BLAME_SECONDS, WINDOW_SECONDS
 from iowarden.rules.faults import Layer
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.device_identity import ADAPTER, Identity
-from iowarden.rules.topology.event_location import place, remember, smart_way
+from iowarden.rules.topology.event_location import place, remember, smartctl_command
 from iowarden.rules.topology.slot_map import Map, Place
 from iowarden.rules.topology.topology import carried, paths
 
@@ -325,7 +325,7 @@ class _Work:
                 heard_seconds=now,
                 baseline=baseline,
                 note=note,
-                smart=smart_way(where, self.known),
+                smart=smartctl_command(where, self.known),
                 places=(event.place,),
             )
         else:

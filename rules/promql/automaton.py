@@ -146,7 +146,7 @@ class Match:
         return self.group(self.names[name]) if name in self.names else ""
 
 
-_Way = tuple[int, tuple[int, ...]]
+_Thread = tuple[int, tuple[int, ...]]
 """A state, and the begin and end of the groups on the path to it."""
 
 
@@ -217,7 +217,7 @@ class Automaton:
 
     def matches(self, text: str) -> tuple[int, ...] | None:
         """Return the spans where the pattern matches all of the text."""
-        ways: list[_Way] = [(self._start, self._nothing)]
+        ways: list[_Thread] = [(self._start, self._nothing)]
         for position in range(len(text)):
             ways = self._passed(self._reached(ways, text, position), text, position)
             if not ways:
@@ -228,7 +228,7 @@ class Automaton:
     def find(self, text: str, begin: int, steps: Steps) -> tuple[int, ...] | None:
         """Return the spans of the first match from there on. Errors: RegexError of `steps`."""
         found = None
-        ways: list[_Way] = []
+        ways: list[_Thread] = []
         for position in range(begin, len(text) + 1):
             if found is None:
                 ways.append((self._start, self._nothing))
@@ -242,7 +242,7 @@ class Automaton:
             ways = self._passed(reached, text, position) if position < len(text) else []
         return found
 
-    def _passed(self, ways: Sequence[_Way], text: str, position: int) -> list[_Way]:
+    def _passed(self, ways: Sequence[_Thread], text: str, position: int) -> list[_Thread]:
         """Return the paths that continue after the character there."""
         passed = []
         for state, spans in ways:
@@ -252,10 +252,10 @@ class Automaton:
         return passed
 
     def _reached(
-        self, ways: Sequence[_Way], text: str, position: int, steps: Steps | None = None
-    ) -> list[_Way]:
+        self, ways: Sequence[_Thread], text: str, position: int, steps: Steps | None = None
+    ) -> list[_Thread]:
         """Return the states that can be reached without a character, the preferred paths first."""
-        reached: list[_Way] = []
+        reached: list[_Thread] = []
         seen: set[int] = set()
         waiting = [*reversed(ways)]
         while waiting:

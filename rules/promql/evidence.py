@@ -73,7 +73,7 @@ _OVER_RANGES: Mapping[str, Drift] = {
     # The newest samples, however many there are.
     **dict.fromkeys("idelta irate last_over_time present_over_time".split(), Drift(appears=True)),
 }
-_EITHER_WAY = Drift(rises=True, falls=True, appears=True)
+_EITHER_DIRECTION = Drift(rises=True, falls=True, appears=True)
 """avg_over_time, delta, deriv, predict_linear, quantile_over_time and others."""
 _IN_STEP = frozenset(
     """abs ceil clamp clamp_max clamp_min deg exp floor label_join label_replace ln log10 log2 rad
@@ -114,7 +114,7 @@ def _called(node: Call, recorded: Callable[[str], Drift]) -> Drift:
     if node.function in {"absent", "absent_over_time"}:
         return Drift(appears=inner.vanishes, vanishes=inner.appears or bool(windows))
     if windows:
-        own = _OVER_RANGES.get(node.function, _EITHER_WAY)
+        own = _OVER_RANGES.get(node.function, _EITHER_DIRECTION)
         # Elements missing within are missing in what is computed from them.
         return (own | inner) if not inner.vanishes else (own | inner).unsteady
     return inner if node.function in _IN_STEP else inner.unsteady

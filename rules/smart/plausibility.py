@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iowarden.collectors.block.block_devices import Device
-    from iowarden.collectors.smart.drive import Disk, Drive, Target
+    from iowarden.collectors.smart.drive import AccessMethod, Disk, Drive
 
 Signature = tuple[tuple[int, int], ...]
 HARD, SOFT = 2, 1
@@ -46,7 +46,7 @@ _FIRST_YEAR = 2000
 _HIDING_DRIVERS = re.compile(r"arcmsr|3w-|megaraid|aacraid|hpsa|cciss|mpt\w*sr")
 _SCSI_OPCODE = "unsupported scsi opcode"
 
-WAYS = (
+ACCESS_HINTS = (
     ("arcmsr", "smartctl with '-d areca' and the slot, at its sg device; or 'cli64 disk info'"),
     ("3w-9xxx", "smartctl with '-d 3ware' and the port, at /dev/twa0"),
     ("3w-sas", "smartctl with '-d 3ware' and the port, at /dev/twl0"),
@@ -59,7 +59,7 @@ WAYS = (
     ("cciss", "smartctl with '-d cciss' and the drive's number, at /dev/cciss/c0d0"),
     ("aacraid", "smartctl with '-d aacraid' and its place as arcconf shows it, at its sg device"),
 )
-OTHER_WAY = "the command line tool of its controller or enclosure"
+OTHER_HINT = "the command line tool of its controller or enclosure"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +120,9 @@ def virtual_device(device: Device) -> bool:
     return bool(_VIRTUAL_NAME.fullmatch(device.name)) or any(map(VIRTUAL.search, words))
 
 
-def way(target: Target) -> str:
+def access_hint(target: AccessMethod) -> str:
     """Return how to query the disks behind a controller."""
-    return next((text for name, text in WAYS if target.driver.startswith(name)), OTHER_WAY)
+    return next((text for name, text in ACCESS_HINTS if target.driver.startswith(name)), OTHER_HINT)
 
 
 def _scsi(drive: Drive, around: Surroundings) -> Iterator[Implausibility]:

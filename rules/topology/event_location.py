@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.smart.drive import Target
+from iowarden.collectors.smart.drive import AccessMethod
 from iowarden.rules.smart import plausibility
 from iowarden.rules.topology import device_identity, slots
 from iowarden.rules.topology.device_identity import Identity
@@ -117,20 +117,20 @@ def carried(where: Place, known: Map, mounts: Iterable[Mount]) -> tuple[str, ...
     return joined(where.around, *above)
 
 
-def smart_way(where: Place, known: Map) -> str:
+def smartctl_command(where: Place, known: Map) -> str:
     """Return the smartctl command for a disk hidden by its controller; else ''.
 
     Data of the block device that such a controller shows are made up by the controller.
     """
-    covered = known.covered.get(where.disk)
-    target = covered.polled.target if covered and covered.polled else Target("")
+    covered = known.disks.get(where.disk)
+    target = covered.polled.target if covered and covered.polled else AccessMethod("")
     if target.behind_raid():
         return f"smartctl -x -d {target.kind} {target.path}"
     vendor = next((each.vendor for each in known.controllers if each.name == where.controller), "")
     driver = target.driver or _HIDES.get(vendor, "")
     if not where.device or not driver.startswith(tuple(_HIDES.values())):
         return ""
-    return plausibility.way(Target("", driver=driver))
+    return plausibility.access_hint(AccessMethod("", driver=driver))
 
 
 def _before(atlas: Atlas, name: str) -> Place | None:
@@ -222,7 +222,7 @@ def _at_nvme(atlas: Atlas, number: str) -> Place:
     in 'nvme1n1' is that of a subsystem.
     """
     known = atlas.known
-    for covered in known.covered.values():
+    for covered in known.disks.values():
         path = covered.polled.target.path if covered.polled else ""
         if covered.leaves and path == f"/dev/nvme{number}":
             return _at_device(atlas, covered.leaves[0])

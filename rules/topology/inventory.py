@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.smart.drive import Cover, Protocol
+from iowarden.collectors.smart.drive import Protocol, ReadStatus
 from iowarden.rules.topology import device_identity
 from iowarden.rules.topology.device_identity import Identity
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.block.enclosure import Slot
-    from iowarden.collectors.smart.drive import Disk, Disks, Drive, Polled, Target
+    from iowarden.collectors.smart.drive import AccessMethod, Disk, Disks, Drive, PollResult
     from iowarden.rules.topology.device_changes import Gone
 
 _VIRTUAL = re.compile(r"(vd|xvd|nbd|rbd|pmem|dasd|mmcblk)[a-z0-9]+.*")
@@ -31,48 +31,54 @@ _SELF_TEST = re.compile(r"(?!.*(?:selective|log))self-?test", re.IGNORECASE)
 """The relevant commands that a drive may refuse; most drives lack some log."""
 _NVME = re.compile(r"nvme(\d+)(?:c(\d+))?n\d+")
 MAX_NAMED = 24
-_UNANSWERED = frozenset({Cover.UNREADABLE, Cover.NO_PASS_THROUGH})
+_UNANSWERED = frozenset({ReadStatus.UNREADABLE, ReadStatus.NO_PASS_THROUGH})
 """For a removable medium these are not a fault: there is nothing to read."""
-_QUIET = frozenset({Cover.NO_SMART, Cover.LUN})
+_QUIET = frozenset({ReadStatus.NO_SMART, ReadStatus.LUN})
 """There are no SMART data to read, so nothing is missing."""
-_READABLE = frozenset({Cover.READ, Cover.ASLEEP})
+_READABLE = frozenset({ReadStatus.READ, ReadStatus.ASLEEP})
 _PASSING = frozenset(
-    {Cover.TIMEOUT, Cover.UNREADABLE, Cover.HUNG, Cover.UNPARSED, Cover.NOT_POLLED_YET}
+    {
+        ReadStatus.TIMEOUT,
+        ReadStatus.UNREADABLE,
+        ReadStatus.HUNG,
+        ReadStatus.UNPARSED,
+        ReadStatus.NOT_POLLED_YET,
+    }
 )
 """These results may be temporary: the last valid reading still counts."""
 
 WORDS = {
-    Cover.READ: "readable",
-    Cover.ASLEEP: "asleep",
-    Cover.NO_PASS_THROUGH: "hidden by a controller or bridge",
-    Cover.NO_SMART: "virtual or removable",
-    Cover.LUN: "LUN of a storage array",
-    Cover.HUNG: "stuck",
-    Cover.TIMEOUT: "timed out",
-    Cover.IMPLAUSIBLE: "implausible",
-    Cover.PERMISSION: "permission denied",
-    Cover.UNPARSED: "unparsed",
-    Cover.UNREADABLE: "read error",
-    Cover.NO_SMARTCTL: "without smartctl",
-    Cover.NO_PROBE: "without the probe",
-    Cover.NOT_POLLED_YET: "not polled yet",
-    Cover.MISSING: "missing",
+    ReadStatus.READ: "readable",
+    ReadStatus.ASLEEP: "asleep",
+    ReadStatus.NO_PASS_THROUGH: "hidden by a controller or bridge",
+    ReadStatus.NO_SMART: "virtual or removable",
+    ReadStatus.LUN: "LUN of a storage array",
+    ReadStatus.HUNG: "stuck",
+    ReadStatus.TIMEOUT: "timed out",
+    ReadStatus.IMPLAUSIBLE: "implausible",
+    ReadStatus.PERMISSION: "permission denied",
+    ReadStatus.UNPARSED: "unparsed",
+    ReadStatus.UNREADABLE: "read error",
+    ReadStatus.NO_SMARTCTL: "without smartctl",
+    ReadStatus.NO_PROBE: "without the probe",
+    ReadStatus.NOT_POLLED_YET: "not polled yet",
+    ReadStatus.MISSING: "missing",
 }
 CURES = {
-    Cover.NO_PASS_THROUGH: (
+    ReadStatus.NO_PASS_THROUGH: (
         "set the type of the drive in the configuration (smart.drives), as for smartctl"
         " ('-d areca,N', '-d megaraid,N', '-d 3ware,N', '-d cciss,N', '-d sat');"
         " else its SMART data are unreadable"
     ),
-    Cover.HUNG: "see what hangs: iowarden status; it is polled again when the kernel call returns",
-    Cover.TIMEOUT: "run smartctl by hand; a bridge that hangs needs fewer options in smart.drives",
-    Cover.IMPLAUSIBLE: "set the type of the real disk in the configuration (smart.drives)",
-    Cover.PERMISSION: "run the probe as root: systemctl status iowarden-probe.socket",
-    Cover.UNPARSED: "please report it: iowarden unparsed list",
-    Cover.UNREADABLE: "run smartctl by hand; then check cable, bay, and the type in smart.drives",
-    Cover.NO_SMARTCTL: "install smartmontools 7.0 or newer",
-    Cover.NO_PROBE: "systemctl status iowarden-probe.socket iowarden-probe.service",
-    Cover.MISSING: "if it was removed: iowarden disk forget; else check its cable, bay and power",
+    ReadStatus.HUNG: "see what hangs: iowarden status; it is polled again when the kernel call returns",
+    ReadStatus.TIMEOUT: "run smartctl by hand; a bridge that hangs needs fewer options in smart.drives",
+    ReadStatus.IMPLAUSIBLE: "set the type of the real disk in the configuration (smart.drives)",
+    ReadStatus.PERMISSION: "run the probe as root: systemctl status iowarden-probe.socket",
+    ReadStatus.UNPARSED: "please report it: iowarden unparsed list",
+    ReadStatus.UNREADABLE: "run smartctl by hand; then check cable, bay, and the type in smart.drives",
+    ReadStatus.NO_SMARTCTL: "install smartmontools 7.0 or newer",
+    ReadStatus.NO_PROBE: "systemctl status iowarden-probe.socket iowarden-probe.service",
+    ReadStatus.MISSING: "if it was removed: iowarden disk forget; else check its cable, bay and power",
 }
 """Recommended action for each."""
 
@@ -95,7 +101,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Covered:
+class InventoryDisk:
     """A disk, the data sources that list it, and its monitoring state.
 
     Fields: `disk` is the label of its series; `expected_by` are 'kernel', 'scan', 'controller',
@@ -108,22 +114,24 @@ class Covered:
     identity: Identity
     device: str
     expected_by: tuple[str, ...]
-    cover: Cover
+    status: ReadStatus
     reason: str
     how: str
     slot: str
     read_seconds: float | None
     physical: bool
-    polled: Polled | None = None
+    polled: PollResult | None = None
     leaves: tuple[str, ...] = ()
     """All block devices of this disk: paths, namespaces."""
 
     @property
-    def known(self) -> bool:
+    def is_monitored(self) -> bool:
         """Whether its data are current: it is read, asleep, or one or two polls are missing."""
-        if self.cover is Cover.ASLEEP:
+        if self.status is ReadStatus.ASLEEP:
             return self.read_seconds is not None
-        return self.cover is Cover.READ or (self.cover in _PASSING and self.drive is not None)
+        return self.status is ReadStatus.READ or (
+            self.status in _PASSING and self.drive is not None
+        )
 
     @property
     def drive(self) -> Drive | None:
@@ -138,14 +146,14 @@ def look(
     seen: Mapping[str, Seen] | None = None,
     untrusted: Mapping[str, str] | None = None,
     absent: str = "",
-) -> dict[str, Covered]:
+) -> dict[str, InventoryDisk]:
     """Return all disks by their label, in the order in which users expect them.
 
     `untrusted` are those whose data are implausible, with the reason; `absent`: why there is no
     poller.
     """
     index = _Leaves(topology)
-    found: dict[str, Covered] = {}
+    found: dict[str, InventoryDisk] = {}
     for key, disk in (disks.by_key if disks is not None else {}).items():
         found[key] = _asked(disk, index, topology, (untrusted or {}).get(key))
     made = disks is not None and disks.discovered_seconds is not None
@@ -163,24 +171,24 @@ def look(
         if key in found:
             own = found[key]
             # A disk that was read once can be read, whatever its name is.
-            physical = own.physical or own.cover is Cover.NO_SMART
+            physical = own.physical or own.status is ReadStatus.NO_SMART
             read = known.read_seconds if own.read_seconds is None else own.read_seconds
             if (physical, read) != (own.physical, own.read_seconds):
                 found[key] = replace(own, physical=physical, read_seconds=read)
         elif known.identity.key not in identities and not _told_apart(key, disks):
-            found[key] = _missed(key, known)
+            found[key] = _is_overdue(key, known)
     return dict(sorted(found.items(), key=lambda item: _order(item[1])))
 
 
-def vanished(gone: Mapping[str, Gone]) -> dict[str, Covered]:
+def vanished(gone: Mapping[str, Gone]) -> dict[str, InventoryDisk]:
     """Return the disks removed while iowarden was running, with what was stacked on them."""
     return {
-        (disk := key.rpartition(" ")[2]): Covered(
+        (disk := key.rpartition(" ")[2]): InventoryDisk(
             disk=disk,
             identity=Identity(key, missed.object, missed.adapter),
             device=missed.name,
             expected_by=("memory",),
-            cover=Cover.MISSING,
+            status=ReadStatus.MISSING,
             reason=f"it vanished; on it: {', '.join(missed.carried)}",
             how="",
             slot="",
@@ -198,27 +206,27 @@ def _told_apart(key: str, disks: Disks | None) -> bool:
     return any(disk.duplicate and disk.key.startswith(f"{key} ") for disk in each)
 
 
-def summary(covered: Iterable[Covered]) -> str:
+def summary(covered: Iterable[InventoryDisk]) -> str:
     """Return a summary in one line: 'SMART: 23 of 24 disks readable (1 read error)'.
 
     A sleeping disk counts as readable: its last data are valid.
     """
     everything = list(covered)
     physical = [c for c in everything if c.physical]
-    readable = sum(c.cover in _READABLE and c.known for c in physical)
+    readable = sum(c.status in _READABLE and c.is_monitored for c in physical)
     disks = f"{len(physical)} disk{'s'[: len(physical) != 1]}"
     told = f"SMART: {readable} of {disks} readable" if physical else "SMART: no physical disk"
-    but = _counted(c.cover for c in physical if c.cover is not Cover.READ)
-    others = _counted(c.cover for c in everything if not c.physical)
+    but = _counted(c.status for c in physical if c.status is not ReadStatus.READ)
+    others = _counted(c.status for c in everything if not c.physical)
     return told + (f" ({but})" if but else "") + (f"; plus {others}" if others else "")
 
 
-def _counted(covers: Iterable[Cover]) -> str:
+def _counted(covers: Iterable[ReadStatus]) -> str:
     counts = Counter(covers)
-    errors = counts[Cover.UNREADABLE]
+    errors = counts[ReadStatus.UNREADABLE]
     return ", ".join(
-        f"{counts[cover]} {WORDS[cover]}{'s' if cover is Cover.UNREADABLE and errors > 1 else ''}"
-        for cover in Cover
+        f"{counts[cover]} {WORDS[cover]}{'s' if cover is ReadStatus.UNREADABLE and errors > 1 else ''}"
+        for cover in ReadStatus
         if counts[cover]
     )
 
@@ -236,18 +244,18 @@ class Verdict(enum.StrEnum):
     """No disk is read, or there is none: missing data must never look OK."""
 
 
-def verdict(covered: Iterable[Covered]) -> Verdict:
+def verdict(covered: Iterable[InventoryDisk]) -> Verdict:
     """Return the overall monitoring state."""
     physical = [c for c in covered if c.physical]
-    if any(c.cover is Cover.MISSING and "configuration" in c.expected_by for c in physical):
+    if any(c.status is ReadStatus.MISSING and "configuration" in c.expected_by for c in physical):
         return Verdict.CRITICAL
-    if not any(c.known for c in physical):
+    if not any(c.is_monitored for c in physical):
         return Verdict.UNKNOWN
-    read = all(c.known and c.cover in _READABLE for c in physical)
+    read = all(c.is_monitored and c.status in _READABLE for c in physical)
     return Verdict.OK if read else Verdict.WARNING
 
 
-def find(covered: Mapping[str, Covered], wanted: str) -> Covered:
+def find(covered: Mapping[str, InventoryDisk], wanted: str) -> InventoryDisk:
     """Return the disk of a query: its serial number, the beginning of one, or its device.
 
     Errors: ValueError, listing the disks.
@@ -269,11 +277,11 @@ def find(covered: Mapping[str, Covered], wanted: str) -> Covered:
     )
 
 
-def _are(among: Sequence[Covered]) -> str:
+def _are(among: Sequence[InventoryDisk]) -> str:
     return "is" if len(among) <= 1 else "are"
 
 
-def how(target: Target) -> str:
+def how(target: AccessMethod) -> str:
     """Return the access method of a drive as text."""
     return f"{target.kind} at {target.path}" if target.kind else target.path
 
@@ -304,14 +312,16 @@ def not_read(drive: Drive) -> tuple[str, ...]:
     return (*missing, *filter(_SELF_TEST.search, drive.refused))
 
 
-def _asked(disk: Disk, index: _Leaves, topology: Topology | None, doubt: str | None) -> Covered:
+def _asked(
+    disk: Disk, index: _Leaves, topology: Topology | None, doubt: str | None
+) -> InventoryDisk:
     polled, target = disk.polled, disk.polled.target
     leaves = index.take(disk)
-    cover, reason = polled.cover, polled.reason
-    if doubt is not None and cover is Cover.READ:
-        cover, reason = Cover.IMPLAUSIBLE, doubt or "its SMART data are implausible"
+    cover, reason = polled.status, polled.reason
+    if doubt is not None and cover is ReadStatus.READ:
+        cover, reason = ReadStatus.IMPLAUSIBLE, doubt or "its SMART data are implausible"
     if cover in _UNANSWERED and leaves and index.devices[leaves[0]].removable:
-        cover = Cover.NO_SMART
+        cover = ReadStatus.NO_SMART
     device = disk.device or (leaves[0] if leaves else "")
     origins = dict.fromkeys((target.origin, *(other.origin for other in disk.others)))
     expected = [
@@ -319,12 +329,12 @@ def _asked(disk: Disk, index: _Leaves, topology: Topology | None, doubt: str | N
         *(o for o in origins if o != "kernel" or not leaves),
     ]
     by = "" if polled.drive is None else polled.drive.read_by
-    return Covered(
+    return InventoryDisk(
         disk=disk.key,
         identity=device_identity.identity(topology, leaves[0]) if leaves else _hidden(disk),
         device=device,
         expected_by=tuple(expected),
-        cover=cover,
+        status=cover,
         reason=reason,
         how=how(target) + (f", by '{by}'" if by else ""),
         slot=target.slot,
@@ -340,7 +350,7 @@ def _hidden(disk: Disk) -> Identity:
     target, drive = disk.polled.target, disk.polled.drive
     place = how(target) + (f" ({target.slot})" if target.slot else "")
     adapter = target.controller
-    if disk.polled.cover is Cover.MISSING and not adapter:  # many at once have one cause
+    if disk.polled.status is ReadStatus.MISSING and not adapter:  # many at once have one cause
         adapter = target.path if target.behind_raid() else "what the configuration names"
     if drive is None:
         return Identity(f"disk {disk.key}", place, adapter)
@@ -349,24 +359,27 @@ def _hidden(disk: Disk) -> Identity:
     return Identity(f"disk {model} {disk.key}", ", ".join(w for w in words if w), adapter)
 
 
-def _not_asked(name: str, index: _Leaves, *, made: bool, absent: str) -> Covered:
+def _not_asked(name: str, index: _Leaves, *, made: bool, absent: str) -> InventoryDisk:
     device = index.devices[name]
     removable = bool(device.removable)
     if removable or _VIRTUAL.fullmatch(name):
-        cover = Cover.NO_SMART
+        cover = ReadStatus.NO_SMART
         reason = "a removable medium" if removable else "a virtual disk, or one without SMART"
     elif absent:
-        cover, reason = Cover.UNREADABLE, absent
+        cover, reason = ReadStatus.UNREADABLE, absent
     elif made:
-        cover, reason = Cover.UNREADABLE, "no access method found: the disk scan does not list it"
+        cover, reason = (
+            ReadStatus.UNREADABLE,
+            "no access method found: the disk scan does not list it",
+        )
     else:
-        cover, reason = Cover.NOT_POLLED_YET, "the disks are not listed yet"
-    return Covered(
+        cover, reason = ReadStatus.NOT_POLLED_YET, "the disks are not listed yet"
+    return InventoryDisk(
         disk=device.serial or device.wwn or name,
         identity=index.identities[name],
         device=name,
         expected_by=("kernel",),
-        cover=cover,
+        status=cover,
         reason=reason,
         how="",
         slot="",
@@ -376,13 +389,13 @@ def _not_asked(name: str, index: _Leaves, *, made: bool, absent: str) -> Covered
     )
 
 
-def _missed(key: str, known: Seen) -> Covered:
-    return Covered(
+def _is_overdue(key: str, known: Seen) -> InventoryDisk:
+    return InventoryDisk(
         disk=key,
         identity=known.identity,
         device=known.device,
         expected_by=("memory",),
-        cover=Cover.MISSING,
+        status=ReadStatus.MISSING,
         reason="it was read before, and is missing now",
         how=known.how,
         slot="",
@@ -391,7 +404,7 @@ def _missed(key: str, known: Seen) -> Covered:
     )
 
 
-def _with_slots(found: dict[str, Covered], slots: Sequence[Slot]) -> dict[str, Covered]:
+def _with_slots(found: dict[str, InventoryDisk], slots: Sequence[Slot]) -> dict[str, InventoryDisk]:
     places = {s.device: f"enclosure {s.enclosure} {s.slot}" for s in slots if s.device}
     result = {}
     for key, covered in found.items():
@@ -403,7 +416,7 @@ def _with_slots(found: dict[str, Covered], slots: Sequence[Slot]) -> dict[str, C
     return result
 
 
-def _order(covered: Covered) -> tuple[bool, int, str]:
+def _order(covered: InventoryDisk) -> tuple[bool, int, str]:
     """Sort 'sda' before 'sdb' before 'sdaa', and slot 2 before slot 10; hidden disks come last."""
     if covered.device:
         return False, len(covered.device), covered.device

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device, Topology
     from iowarden.collectors.md import mdstat
     from iowarden.collectors.raid.controller import Array, Controller
-    from iowarden.rules.topology.inventory import Covered
+    from iowarden.rules.topology.inventory import InventoryDisk
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Map:
 
     topology: Topology | None = None
     devices: Devices = field(default_factory=Devices)
-    covered: Mapping[str, Covered] = field(default_factory=dict)
+    disks: Mapping[str, InventoryDisk] = field(default_factory=dict)
     controllers: tuple[Controller, ...] = ()
     slots: Mapping[str, Slotted] = field(default_factory=dict)
     arrays: Mapping[str, mdstat.Array] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Atlas:
         for each in self.devices:
             if each.leaf and each.serial:
                 self._serials.setdefault(each.serial, []).append(each)
-        self._leaves = {leaf: each for each in known.covered.values() for leaf in each.leaves}
+        self._leaves = {leaf: each for each in known.disks.values() for leaf in each.leaves}
         self._stack = None if known.topology is None else Stack(known.topology)
         self._hosts: dict[str, str] = {}
         self._slots: dict[str, dict[str, frozenset[str]]] = {}
@@ -131,7 +131,7 @@ class Atlas:
 
     # Disks
 
-    def covered_device(self, name: str) -> Covered | None:
+    def covered_device(self, name: str) -> InventoryDisk | None:
         """Return the disk of a block device."""
         return self._leaves.get(name)
 
@@ -150,7 +150,7 @@ class Atlas:
 
     def label(self, own: Identity, otherwise: str) -> str:
         """Return the label 'disk' of an identity."""
-        same = (c.disk for c in self.known.covered.values() if c.identity.key == own.key)
+        same = (c.disk for c in self.known.disks.values() if c.identity.key == own.key)
         return next(same, otherwise)
 
     # Controllers
@@ -169,7 +169,7 @@ class Atlas:
             found = {each.host for serial in serials for each in self.of_serial(serial)}
             found |= {
                 c.polled.target.controller
-                for c in self.known.covered.values()
+                for c in self.known.disks.values()
                 if c.polled and c.polled.target.behind_raid() and says(c, serials)
             }
             hosts = [each for each in found if each]
@@ -220,7 +220,7 @@ class Atlas:
         return None if device and device.serial and array.serial else device
 
 
-def says(covered: Covered, serials: Iterable[str]) -> bool:
+def says(covered: InventoryDisk, serials: Iterable[str]) -> bool:
     """Whether a disk has one of these serial numbers, in its label or its own data."""
     drive = covered.drive
     return covered.disk in serials or (drive is not None and drive.serial.strip() in serials)

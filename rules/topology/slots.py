@@ -21,7 +21,7 @@ from iowarden.rules.topology.slot_map import Place, Slotted, joined, placed, say
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device
     from iowarden.collectors.raid.controller import Array, Controller, PhysicalDisk
-    from iowarden.rules.topology.inventory import Covered
+    from iowarden.rules.topology.inventory import InventoryDisk
     from iowarden.rules.topology.slot_map import Atlas
 
 _PART = r"(?:enclosure|encl|slot|channel|device|port|box|bay|phy|connector) [0-9A-Z]{1,9}"
@@ -151,7 +151,7 @@ def in_slot(atlas: Atlas, name: str, slot: str, shown: Device | None = None) -> 
     serial = one.serial if _is_one(atlas, one.serial, name, slot) else ""
     if card is not None and shown is None:
         shown = _shown_as(atlas, card, slot, one.serial, listed)
-    covered, asked = _covered(atlas, serial, slot, card, listed)
+    covered, asked = _inventory_disk(atlas, serial, slot, card, listed)
     own, label = _identity(atlas, f"{name} {slot}", serial, one.model, covered, shown, asked=asked)
     model = one.model
     if covered is not None and covered.drive is not None:
@@ -190,7 +190,7 @@ def _identity(
     where: str,
     serial: str,
     model: str,
-    covered: Covered | None,
+    covered: InventoryDisk | None,
     shown: Device | None,
     *,
     asked: bool,
@@ -220,9 +220,9 @@ def _is_one(atlas: Atlas, serial: str, name: str, slot: str) -> bool:
     )
 
 
-def _covered(
+def _inventory_disk(
     atlas: Atlas, serial: str, slot: str, card: Controller | None, listed: PhysicalDisk | None
-) -> tuple[Covered | None, bool]:
+) -> tuple[InventoryDisk | None, bool]:
     """Return the disk in a slot as known by SMART, and whether it is polled there at all.
 
     A disk that was not read yet is identified by its access method; once it reports a serial
@@ -230,7 +230,7 @@ def _covered(
     """
     host = atlas.host(card) if card else ""
     kinds = {listed.kind} - {""} if listed is not None else set()
-    everything = atlas.known.covered.values()
+    everything = atlas.known.disks.values()
     there = [
         c
         for c in everything

@@ -41,7 +41,7 @@ from iowarden.collectors.model import Chunk, Family, Outcome, Reading
 from iowarden.collectors.recording.recorder import Changes, Recorder, watched
 from iowarden.collectors.recording.recording import Frame, Recording
 from iowarden.collectors.smart import smart_series, smartctl
-from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Target
+from iowarden.collectors.smart.drive import AccessMethod, Disk, Disks, Drive, PollResult, ReadStatus
 from iowarden.daemon import journal
 from iowarden.daemon.clock import PlayedClock
 from iowarden.daemon.config.parser import parse_config
@@ -439,9 +439,9 @@ class Drives:
         drive = smartctl.parse(drives.ata(f"S{number:08}", self.seconds))
         assert isinstance(drive, Drive)
         name = f"sd{number}"
-        polled = Polled(
-            Target(f"/dev/{name}", "sat", device=name, controller="host0"),
-            Cover.READ,
+        polled = PollResult(
+            AccessMethod(f"/dev/{name}", "sat", device=name, controller="host0"),
+            ReadStatus.READ,
             drive=drive,
             read_seconds=1.8e9 + self.seconds,
             runs_total=1 + self.seconds // 1800,

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from iowarden.collectors.block.block_devices import Device, Md, Topology
 from iowarden.collectors.md.mdstat import Array
 from iowarden.collectors.smart.drive import (
-    Cover,
+    AccessMethod,
     Disk,
     Disks,
     Drive,
-    Polled,
+    PollResult,
     Protocol,
+    ReadStatus,
     SelfTest,
-    Target,
 )
 from iowarden.rules import calendar, selftest_schedule
 from iowarden.rules.alerting.alerts import State
@@ -122,10 +122,10 @@ def test_of_an_array_one_disk_at_a_time_is_tested() -> None:
     assert set(planned([*three, fourth], runs, SUNDAY).values()) == {
         "disk S9 of array md0 is being tested"
     }
-    assert selftest_schedule.in_the_way(three[0], [*three, fourth], runs) == (
+    assert selftest_schedule.blocked_by(three[0], [*three, fourth], runs) == (
         "disk S9 of array md0 is being tested"
     )
-    assert selftest_schedule.in_the_way(three[0], three, runs) == ""
+    assert selftest_schedule.blocked_by(three[0], three, runs) == ""
 
 
 def test_of_two_kinds_that_are_due_at_once_the_one_that_finds_more_goes_first() -> None:
@@ -248,7 +248,7 @@ def test_never_are_two_of_one_array_tested_and_never_two_tests_in_one_disk(
         c.disk
         for c in found
         if c.running
-        or any(r.outcome in selftest_schedule.UNDER_WAY for r in runs.get(c.disk, {}).values())
+        or any(r.outcome in selftest_schedule.IN_PROGRESS for r in runs.get(c.disk, {}).values())
     ]
     starts = [each for each in due if not each.postponed]
     assert not {each.disk for each in starts} & set(testing)
@@ -361,8 +361,10 @@ def device(name: str, **changes: object) -> Device:
 
 def disk(key: str, name: str = "", drive: Drive | None = None, **changes: object) -> Disk:
     """A disk that was read, at this name or behind a controller."""
-    target = Target(f"/dev/{name}", device=name, controller="host0")
-    polled = Polled(target, Cover.READ, drive=drive or Drive(Protocol.ATA), read_seconds=1.0)
+    target = AccessMethod(f"/dev/{name}", device=name, controller="host0")
+    polled = PollResult(
+        target, ReadStatus.READ, drive=drive or Drive(Protocol.ATA), read_seconds=1.0
+    )
     return Disk(key, replace(polled, **changes), name)  # type: ignore[arg-type]
 
 
@@ -379,19 +381,19 @@ TOPOLOGY = Topology(
     },
     ("sda", "sdb", "sdc", "sdd"),
 )
-BEHIND = Polled(
-    Target("/dev/bus/2", "megaraid,4", "", "host2", "megaraid_sas"),
-    Cover.READ,
+BEHIND = PollResult(
+    AccessMethod("/dev/bus/2", "megaraid,4", "", "host2", "megaraid_sas"),
+    ReadStatus.READ,
     drive=Drive(Protocol.SCSI, rotation_rpm=7200),
 )
 DISKS = Disks(
     {
         "A": disk("A", "sda"),
-        "B": disk("B", "sdb", cover=Cover.ASLEEP),
+        "B": disk("B", "sdb", cover=ReadStatus.ASLEEP),
         "C": disk("C", "sdc", Drive(Protocol.ATA, rotation_rpm=0, self_test_remaining_ratio=0.4)),
         "D": Disk("D", BEHIND),
-        "E": disk("E", "sde", cover=Cover.HUNG, reason="smartctl hangs"),
-        "F": disk("F", "vda", cover=Cover.NO_SMART, reason="a virtual disk"),
+        "E": disk("E", "sde", cover=ReadStatus.HUNG, reason="smartctl hangs"),
+        "F": disk("F", "vda", cover=ReadStatus.NO_SMART, reason="a virtual disk"),
     }
 )
 RESYNC = Array("md0", "raid1", "clean", 2, 0, "resync", 0.5, None, None, None, None, ())
@@ -422,7 +424,7 @@ def test_an_array_that_is_synchronised_is_left_alone() -> None:
         arrays = {"md0": replace(RESYNC, sync_action=action)}
         found = selftest_schedule.candidates(DISKS, TOPOLOGY, arrays, {})
         assert found[0].against == against
-        assert selftest_schedule.in_the_way(found[0], found, {}) == against
+        assert selftest_schedule.blocked_by(found[0], found, {}) == against
 
 
 def test_before_it_is_known_how_busy_disks_are_none_is_tested() -> None:

@@ -13,7 +13,15 @@ from support.simulation import START, UPTIME
 from iowarden.collectors import registry
 from iowarden.collectors.filesystem.mountinfo import Mounts
 from iowarden.collectors.model import Outcome, Reading
-from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Protocol, Target
+from iowarden.collectors.smart.drive import (
+    AccessMethod,
+    Disk,
+    Disks,
+    Drive,
+    PollResult,
+    Protocol,
+    ReadStatus,
+)
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents import incidents, model
 from iowarden.rules.notices import report
@@ -35,17 +43,17 @@ def drive(serial: str, **fields: Any) -> Drive:  # noqa: ANN401 - as Drive takes
 
 def direct(name: str, serial: str = "", **fields: Any) -> Disk:  # noqa: ANN401 - as Polled takes them
     """Return a disk that the kernel has as `name`, read at START unless `fields` say otherwise."""
-    found = {"cover": Cover.READ, "drive": drive(serial), "read_seconds": START, **fields}
-    target = Target(f"/dev/{name}", "sat", name, "host0")
-    return Disk(serial or f"/dev/{name}", Polled(target, **found), name)
+    found = {"cover": ReadStatus.READ, "drive": drive(serial), "read_seconds": START, **fields}
+    target = AccessMethod(f"/dev/{name}", "sat", name, "host0")
+    return Disk(serial or f"/dev/{name}", PollResult(target, **found), name)
 
 
 def hidden(number: int, serial: str, **fields: Any) -> Disk:  # noqa: ANN401 - as Polled takes them
     """Return a disk behind a RAID controller, by its number there."""
     slot, kind = f"slot {number}", f"areca,{number}"
-    target = Target("/dev/sg3", kind, "", "host2", "arcmsr", slot, "controller")
-    found = {"cover": Cover.READ, "drive": drive(serial), "read_seconds": START, **fields}
-    return Disk(serial or str(target), Polled(target, period_seconds=3600.0, **found))
+    target = AccessMethod("/dev/sg3", kind, "", "host2", "arcmsr", slot, "controller")
+    found = {"cover": ReadStatus.READ, "drive": drive(serial), "read_seconds": START, **fields}
+    return Disk(serial or str(target), PollResult(target, period_seconds=3600.0, **found))
 
 
 def disks(*found: Disk, problems: tuple[str, ...] = ()) -> Disks:

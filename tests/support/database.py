@@ -13,7 +13,7 @@ from support.drives import ata
 from support.kmsg import Kernel
 from support.live import Live
 
-from iowarden.collectors.smart.drive import Target
+from iowarden.collectors.smart.drive import AccessMethod
 from iowarden.collectors.smart.smartctl_runner import command
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def drive(name: str, *, kind: str = "sat", **changes: object) -> Files:
             del document[key]
         else:
             document[key] = value
-    words = command(Target(f"/dev/{name}", kind), "full")
+    words = command(AccessMethod(f"/dev/{name}", kind), "full")
     status = document["smartctl"]["exit_status"]
     return said(*words, stdout=json.dumps(document), status=status)
 

@@ -14,11 +14,11 @@ from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.md import mdstat
 from iowarden.collectors.raid.controller import Controller
-from iowarden.collectors.smart.drive import Cover, Polled, Target
+from iowarden.collectors.smart.drive import AccessMethod, PollResult, ReadStatus
 from iowarden.rules.advice.advice import PACKAGED, PACKAGES, programs
 from iowarden.rules.advice.facts import DISKS, Facts, Known
 from iowarden.rules.topology.device_identity import identity
-from iowarden.rules.topology.inventory import Covered
+from iowarden.rules.topology.inventory import InventoryDisk
 from iowarden.rules.topology.slot_map import Map
 
 if TYPE_CHECKING:
@@ -64,13 +64,15 @@ def array(name: str, level: str, members: Iterable[str], disks: int | None = Non
     )
 
 
-def covered(device: Device, cover: Cover = Cover.READ, target: Target | None = None) -> Covered:
+def covered(
+    device: Device, cover: ReadStatus = ReadStatus.READ, target: AccessMethod | None = None
+) -> InventoryDisk:
     """Return a disk that is asked for its SMART data."""
-    own = target or Target(f"/dev/{device.name}", device=device.name)
+    own = target or AccessMethod(f"/dev/{device.name}", device=device.name)
     label = device.serial or device.name
     of = identity(topology(device), device.name)
-    polled = Polled(own, cover)
-    return Covered(
+    polled = PollResult(own, cover)
+    return InventoryDisk(
         label,
         of,
         device.name,
@@ -169,16 +171,17 @@ def everything(
     gone = set(without)
     there = [d for d in devices() if d.name not in gone]
     asked = [covered(d) for d in there if d.name[:3] in {"sda", "sdb", "sdc", "nvm"}]
-    asked += [covered(d, Cover.NO_SMART) for d in there if d.name == "vda"]
+    asked += [covered(d, ReadStatus.NO_SMART) for d in there if d.name == "vda"]
     hidden = replace(
         covered(
-            disk("sg3", serial="HIDDEN-1"), target=Target("/dev/sg3", "areca,1", controller="host5")
+            disk("sg3", serial="HIDDEN-1"),
+            target=AccessMethod("/dev/sg3", "areca,1", controller="host5"),
         ),
         leaves=(),
     )
     where = Map(
         topology=topology(*there),
-        covered={each.disk: each for each in (*asked, hidden)},
+        disks={each.disk: each for each in (*asked, hidden)},
         controllers=(Controller("areca 1", "areca", host="host5"),),
         arrays=ARRAYS if arrays is None else arrays,
     )

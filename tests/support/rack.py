@@ -11,14 +11,14 @@ from support.simulation import START, UPTIME
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.smart import smart_series
 from iowarden.collectors.smart.drive import (
+    AccessMethod,
     Attribute,
-    Cover,
     Disk,
     Disks,
     Drive,
-    Polled,
+    PollResult,
     Protocol,
-    Target,
+    ReadStatus,
 )
 from iowarden.daemon.service.persisted_state import Kept, documents, read
 from iowarden.rules.engine.engine import Engine
@@ -102,15 +102,15 @@ class Rack:
         *drives: Drive,
         times: int = 1,
         every: float = POLL,
-        cover: Cover = Cover.READ,
-        target: Target | None = None,
+        cover: ReadStatus = ReadStatus.READ,
+        target: AccessMethod | None = None,
     ) -> list[str]:
         """Let every drive be polled so many times; return the reasons of the mails that came."""
         sent = len(self.mails)
         for _ in range(times):
             polled = {
-                drive.serial: Polled(
-                    target or Target(f"/dev/sd{'abcdefgh'[number]}", "sat", origin="kernel"),
+                drive.serial: PollResult(
+                    target or AccessMethod(f"/dev/sd{'abcdefgh'[number]}", "sat", origin="kernel"),
                     cover,
                     drive=drive,
                     read_seconds=self.now,
@@ -122,11 +122,11 @@ class Rack:
         return [reason for reason, _, _ in self.mails[sent:]]
 
     def lose(
-        self, serial: str, reason: str = "open failed", cover: Cover = Cover.UNREADABLE
+        self, serial: str, reason: str = "open failed", cover: ReadStatus = ReadStatus.UNREADABLE
     ) -> None:
         """Let a drive no longer answer, for so long that what it said is given up."""
         disk = self.disks.by_key[serial]
-        lost = replace(disk.polled, cover=cover, reason=reason, drive=None)
+        lost = replace(disk.polled, status=cover, reason=reason, drive=None)
         self.disks = Disks({**self.disks.by_key, serial: replace(disk, polled=lost)})
 
     def wait(self, seconds: float, every: float = 300.0) -> None:

@@ -21,7 +21,7 @@ from support.storage import SECTORS, Server
 from iowarden.collectors.block.uevents import Batch, Uevent
 from iowarden.collectors.raid.megaraid.megaraid_sas import EVENTS
 from iowarden.collectors.smart import smartctl_runner
-from iowarden.collectors.smart.drive import Target
+from iowarden.collectors.smart.drive import AccessMethod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -114,7 +114,7 @@ class FakeMachine(Server):
         files: Files = {}
         path = f"/dev/{name.partition('n1')[0] if name.startswith('nvme') else name}"
         for kind in ("scsi", "sat", "nvme", ""):
-            files |= said(*smartctl_runner.command(Target(path, kind), "full"), stdout=output)
+            files |= said(*smartctl_runner.command(AccessMethod(path, kind), "full"), stdout=output)
         return files
 
     def adapter(self, number: int, driver: str, **more: str) -> None:

@@ -19,13 +19,13 @@ from iowarden.collectors.model import AbsentError, ParseError, ReadError, trace
 from iowarden.collectors.raid.areca import cli64
 from iowarden.collectors.raid.areca.arcmsr import run_cli64
 from iowarden.collectors.smart import scsi_hosts
-from iowarden.collectors.smart.drive import Cover, Drive, Protocol
+from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
 from iowarden.collectors.smart.smartctl_runner import clash
 
 if TYPE_CHECKING:
     from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.controller import PhysicalDisk
-    from iowarden.collectors.smart.drive import Target
+    from iowarden.collectors.smart.drive import AccessMethod
     from iowarden.collectors.smart.smartctl_runner import Answer
 
     Texts = tuple[tuple[str, bytes], ...]
@@ -33,10 +33,15 @@ if TYPE_CHECKING:
 _DRIVER = "arcmsr"
 _KIND = re.compile(r"areca,([0-9]{1,3})(?:/[0-9]{1,3})?", re.ASCII)
 _HEADING = re.compile(r"Drive\s?\[#\s?([0-9]{1,3})\]", re.ASCII)
-_NO_WAY = frozenset(
+_TRY_CLI = frozenset(
     {
-        *(Cover.NO_SMARTCTL, Cover.NO_PASS_THROUGH, Cover.NO_SMART, Cover.PERMISSION),
-        *(Cover.UNPARSED, Cover.UNREADABLE, Cover.TIMEOUT),
+        *(
+            ReadStatus.NO_SMARTCTL,
+            ReadStatus.NO_PASS_THROUGH,
+            ReadStatus.NO_SMART,
+            ReadStatus.PERMISSION,
+        ),
+        *(ReadStatus.UNPARSED, ReadStatus.UNREADABLE, ReadStatus.TIMEOUT),
     }
 )
 """Results after which cli64 may have more data; where smartctl hangs in the kernel, nothing may be
@@ -46,19 +51,19 @@ _UNANSWERED = "unanswered"
 """Replaces an answer that never came in a recording, with the reason."""
 
 
-def has_way(target: Target) -> bool:
+def is_supported(target: AccessMethod) -> bool:
     """Whether Areca's program may be able to read a drive."""
     return target.driver == _DRIVER and _KIND.fullmatch(target.kind) is not None
 
 
-def otherwise(root: Machine, target: Target, answer: Answer) -> Answer:
+def otherwise(root: Machine, target: AccessMethod, answer: Answer) -> Answer:
     """Return the data from the controller vendor's program where smartctl could not read the drive.
 
     If that program returns no data either, smartctl's answer is returned with both reasons. `late`
     is kept.
     """
-    started = answer.ran or answer.cover is Cover.NO_SMARTCTL
-    if answer.cover not in _NO_WAY or not started or not has_way(target):
+    started = answer.ran or answer.status is ReadStatus.NO_SMARTCTL
+    if answer.status not in _TRY_CLI or not started or not is_supported(target):
         return answer
     if other := clash(root, target.driver):
         return replace(answer, reason=f"{answer.reason}; {other}")
@@ -77,10 +82,10 @@ def otherwise(root: Machine, target: Target, answer: Answer) -> Answer:
     reason = f"read by '{drive.read_by}', because smartctl could not read it: {answer.reason}"
     if failure:
         reason += f"; its identity could not be read: {failure}"
-    return replace(answer, cover=Cover.READ, reason=reason, drive=drive, passing=False)
+    return replace(answer, status=ReadStatus.READ, reason=reason, drive=drive, passing=False)
 
 
-def _ask(root: Machine, target: Target) -> tuple[Drive | None, str, Texts]:
+def _ask(root: Machine, target: AccessMethod) -> tuple[Drive | None, str, Texts]:
     """Read a drive with up to three programs, one after the other, and wait for them.
 
     Return the drive, or None without data; the reason, or the reason why its identity is unknown,
@@ -126,7 +131,7 @@ def _check_alone(root: Machine) -> None:
         )
 
 
-def _number(root: Machine, texts: dict[str, bytes], target: Target) -> int:
+def _number(root: Machine, texts: dict[str, bytes], target: AccessMethod) -> int:
     """Return the program's number of a drive. Errors: AbsentError, ReadError, ParseError."""
     found = _KIND.fullmatch(target.kind)
     if found is not None and "/" not in target.kind:
@@ -156,7 +161,7 @@ def _run(root: Machine, texts: dict[str, bytes], *command: str) -> str:
         raise ParseError(f"'cli64 {' '.join(command)}': {error}") from None
 
 
-def _check_heading(output: str, number: int, target: Target) -> None:
+def _check_heading(output: str, number: int, target: AccessMethod) -> None:
     """Raise ParseError if the table belongs to another drive: two programs mix up answers."""
     found = _HEADING.search(output)
     if found is not None and "/" not in target.kind and int(found[1]) != number:

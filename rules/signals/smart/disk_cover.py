@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.model import Family, Sample
-from iowarden.collectors.smart.drive import Cover
+from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.rules.signals import baseline
 from iowarden.rules.signals.signal import Group
 from iowarden.rules.topology import inventory
 from iowarden.rules.topology.device_changes import GONE_SECONDS
 from iowarden.rules.topology.device_identity import Identity
-from iowarden.rules.topology.inventory import Covered, Seen
+from iowarden.rules.topology.inventory import InventoryDisk, Seen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,13 +36,13 @@ _PARTS = 5
 class State:
     """History of all disks. Units: seconds of the program's clock."""
 
-    covered: Mapping[str, Covered] = field(default_factory=dict)
+    disks: Mapping[str, InventoryDisk] = field(default_factory=dict)
     seen: Mapping[str, Seen] = field(default_factory=dict)
     """Disks that were read at least once; stored over restarts."""
     here: frozenset[str] = frozenset()
     """Disks that were block devices since the start: DeviceGone reports when one of these is
     removed."""
-    known: Mapping[str, float] = field(default_factory=dict)
+    unread_since: Mapping[str, float] = field(default_factory=dict)
     """When a disk was first seen of which nothing was ever read."""
     none_seconds: float | None = None
     """Since when there are physical disks and none is read."""
@@ -54,15 +54,15 @@ class State:
 
     def identity(self, disk: str) -> Identity | None:
         """Return the identity of a disk, also of one that is missing."""
-        if disk in self.covered:
-            return self.covered[disk].identity
+        if disk in self.disks:
+            return self.disks[disk].identity
         return self.seen[disk].identity if disk in self.seen else None
 
     def present(self, subject: str) -> bool:
         """Whether a disk of this identity is present."""
         return any(
-            c.identity.key == subject and c.cover is not Cover.MISSING
-            for c in self.covered.values()
+            c.identity.key == subject and c.status is not ReadStatus.MISSING
+            for c in self.disks.values()
         )
 
 
@@ -77,7 +77,7 @@ def step(state: State, view: View) -> tuple[State, list[Sample] | None]:
     slots = says.enclosure or ()
     untrusted = _implausible(view)
     inputs = (topology, disks, slots, untrusted, tuple(state.seen))
-    covered = state.covered
+    covered = state.disks
     if not _same(inputs, state.inputs):
         covered = inventory.look(disks, topology, slots, state.seen, untrusted)
     here = state.here | {key for key, c in covered.items() if c.leaves}
@@ -92,12 +92,14 @@ def step(state: State, view: View) -> tuple[State, list[Sample] | None]:
         covered = inventory.look(disks, topology, slots, seen, untrusted)
         inputs = (topology, disks, slots, untrusted, tuple(seen))
     physical = [c for c in covered.values() if c.physical]
-    none = not any(c.known for c in physical) and not all(_awaited(c) for c in physical)
+    none = not any(c.is_monitored for c in physical) and not all(_awaited(c) for c in physical)
     after = State(
-        covered=covered,
+        disks=covered,
         seen=seen,
         here=here,
-        known={c.disk: state.known.get(c.disk, now) for c in physical if _never(c, seen)},
+        unread_since={
+            c.disk: state.unread_since.get(c.disk, now) for c in physical if _never(c, seen)
+        },
         none_seconds=(state.none_seconds or now) if none else None,
         began_seconds=began,
         implausible=untrusted,
@@ -110,9 +112,11 @@ def forget(state: State, disk: str) -> State:
     """Return the state without a disk that was removed on purpose."""
     kept = {key: known for key, known in state.seen.items() if key != disk}
     covered = {
-        key: c for key, c in state.covered.items() if key != disk or c.cover is not Cover.MISSING
+        key: c
+        for key, c in state.disks.items()
+        if key != disk or c.status is not ReadStatus.MISSING
     }
-    return replace(state, seen=kept, covered=covered, inputs=())
+    return replace(state, seen=kept, disks=covered, inputs=())
 
 
 def remember(state: State) -> Mapping[str, Pairs]:
@@ -166,14 +170,14 @@ def _same(ours: tuple[object, ...], before: tuple[object, ...]) -> bool:
     )
 
 
-def _is_missing(covered: Mapping[str, Covered], key: str) -> bool:
+def _is_missing(covered: Mapping[str, InventoryDisk], key: str) -> bool:
     """Whether a disk is known from stored state only."""
     return key in covered and covered[key].expected_by == ("memory",)
 
 
 def _seen(
     before: Mapping[str, Seen],
-    covered: Mapping[str, Covered],
+    covered: Mapping[str, InventoryDisk],
     now: float,
     *,
     made: bool,
@@ -200,7 +204,7 @@ def _seen(
         polled = c.polled
         if polled is None or c.drive is None or not c.drive.serial or polled.read_seconds is None:
             continue
-        if c.cover is not Cover.IMPLAUSIBLE and c.physical:
+        if c.status is not ReadStatus.IMPLAUSIBLE and c.physical:
             at = seen[key].seen_seconds if key in seen else now
             device = c.leaves[0] if c.leaves else ""
             read, period = polled.read_seconds, polled.period_seconds
@@ -208,27 +212,27 @@ def _seen(
     return seen
 
 
-def _awaited(covered: Covered) -> bool:
+def _awaited(covered: InventoryDisk) -> bool:
     """Whether a disk was found and not polled yet; a recording without replies has none."""
-    return covered.cover is Cover.NOT_POLLED_YET and covered.polled is not None
+    return covered.status is ReadStatus.NOT_POLLED_YET and covered.polled is not None
 
 
-def _never(covered: Covered, seen: Mapping[str, Seen]) -> bool:
+def _never(covered: InventoryDisk, seen: Mapping[str, Seen]) -> bool:
     """Whether nothing was ever read of a disk that is present; sleeping ones are left asleep."""
-    told = (Cover.ASLEEP, Cover.IMPLAUSIBLE, Cover.READ, Cover.MISSING)
-    if covered.cover in told or covered.drive is not None or _awaited(covered):
+    told = (ReadStatus.ASLEEP, ReadStatus.IMPLAUSIBLE, ReadStatus.READ, ReadStatus.MISSING)
+    if covered.status in told or covered.drive is not None or _awaited(covered):
         return False
     return covered.disk not in seen
 
 
-def _lost_seconds(state: State, covered: Covered, known: Seen, now: float) -> float:
+def _lost_seconds(state: State, covered: InventoryDisk, known: Seen, now: float) -> float:
     """Return for how long a disk has not been read; 0 while its last reading is valid.
 
     While no disk at all can be read, one alert (NoDiskRead) reports that instead of one for each
     disk.
     """
-    fine = (Cover.READ, Cover.ASLEEP, Cover.IMPLAUSIBLE)
-    if covered.cover in fine or known.missing_seconds is not None:
+    fine = (ReadStatus.READ, ReadStatus.ASLEEP, ReadStatus.IMPLAUSIBLE)
+    if covered.status in fine or known.missing_seconds is not None:
         return 0.0
     since = max(known.read_seconds, state.began_seconds or 0.0)
     given_up = since + VALID_PERIODS * known.period_seconds
@@ -239,16 +243,16 @@ def _lost_seconds(state: State, covered: Covered, known: Seen, now: float) -> fl
 
 def _samples(state: State, now: float) -> list[Sample]:
     samples: list[Sample] = []
-    counts = dict.fromkeys(Cover, 0)
-    for key, c in state.covered.items():
+    counts = dict.fromkeys(ReadStatus, 0)
+    for key, c in state.disks.items():
         disk = ("disk", key)
-        counts[c.cover] += 1
-        samples.append(("iowarden_disk_cover", (("cover", c.cover.value), disk), 1.0))
+        counts[c.status] += 1
+        samples.append(("iowarden_disk_cover", (("cover", c.status.value), disk), 1.0))
         if not c.physical:
             continue
-        if c.cover not in (Cover.READ, Cover.ASLEEP):
-            reason = ("reason", (c.reason or inventory.WORDS[c.cover])[:MAX_REASON_CHARACTERS])
-            labels = (("cover", c.cover.value), disk, reason)
+        if c.status not in (ReadStatus.READ, ReadStatus.ASLEEP):
+            reason = ("reason", (c.reason or inventory.WORDS[c.status])[:MAX_REASON_CHARACTERS])
+            labels = (("cover", c.status.value), disk, reason)
             samples.append(("iowarden_disk_not_read_info", labels, 1.0))
         if c.read_seconds is not None:
             age = max(now - c.read_seconds, 0.0)
@@ -256,17 +260,17 @@ def _samples(state: State, now: float) -> list[Sample]:
         if key in state.seen:
             lost = _lost_seconds(state, c, state.seen[key], now)
             samples.append(("iowarden_disk_lost_seconds", (disk,), lost))
-        if c.cover is Cover.MISSING and "configuration" in c.expected_by:
+        if c.status is ReadStatus.MISSING and "configuration" in c.expected_by:
             samples.append(_missing(c, "configuration"))
     samples += [
-        _missing(state.covered[key], "memory")
+        _missing(state.disks[key], "memory")
         for key, known in state.seen.items()
-        if known.missing_seconds is not None and key in state.covered
+        if known.missing_seconds is not None and key in state.disks
     ]
     if state.none_seconds is None:
         samples += [
             ("iowarden_disk_never_read_seconds", (("disk", key),), now - since)
-            for key, since in state.known.items()
+            for key, since in state.unread_since.items()
         ]
     samples += [("iowarden_disks", (("cover", c.value),), float(n)) for c, n in counts.items()]
     none = 0.0 if state.none_seconds is None else now - state.none_seconds
@@ -274,7 +278,7 @@ def _samples(state: State, now: float) -> list[Sample]:
     return samples
 
 
-def _missing(covered: Covered, expected_by: str) -> Sample:
+def _missing(covered: InventoryDisk, expected_by: str) -> Sample:
     labels = (
         ("disk", covered.disk),
         ("expected_by", expected_by),

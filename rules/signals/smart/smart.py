@@ -516,7 +516,7 @@ def _rejections(own: Labels, disk: Disk, reasons: tuple[str, ...]) -> Iterator[S
     yield "iowarden_smart_trusted", own, 0.0
     for text in reasons:
         yield "iowarden_smart_doubt", (*own, ("reason", text)), 1.0
-    yield "iowarden_smart_way", (*own, ("way", plausibility.way(disk.polled.target))), 1.0
+    yield "iowarden_smart_way", (*own, ("way", plausibility.access_hint(disk.polled.target))), 1.0
 
 
 GROUP = Group(

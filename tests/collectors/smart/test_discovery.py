@@ -11,7 +11,7 @@ from support.recordings import corpus
 
 from iowarden.collectors.block.block_devices import read_block
 from iowarden.collectors.smart.discovery import ConfiguredDrive, Discovered, find, parse_configured
-from iowarden.collectors.smart.drive import Cover
+from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.daemon.probe import allowed
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def test_hidden_members_without_the_sg_module(machine: MachineMaker) -> None:
     files = host("host0", "mpt2sas") | disk("0:1:3:0", "sda", "Dell", "Virtual Disk")
     result = found(machine, files)
     assert result.targets == ()
-    assert result.unmonitored[0].cover is Cover.NO_PASS_THROUGH
+    assert result.unmonitored[0].status is ReadStatus.NO_PASS_THROUGH
     assert "load the module 'sg'" in result.unmonitored[0].reason
 
 
@@ -222,52 +222,52 @@ def test_hidden_members_without_the_sg_module(machine: MachineMaker) -> None:
             host("host4", "iscsi_tcp")
             | disk("4:0:0:1", "sda", "SYNOLOGY", "iSCSI Storage")
             | {"/sys/class/iscsi_host/host4": None},
-            Cover.LUN,
+            ReadStatus.LUN,
             "over iSCSI",
         ),
         (
             host("host5", "qla2xxx")
             | disk("5:0:0:1", "sda", "SEAGATE", "ST300")
             | {"/sys/class/fc_host/host5": None},
-            Cover.LUN,
+            ReadStatus.LUN,
             "over Fibre Channel",
         ),
         (
             host("host1", "mpt3sas") | disk("1:0:0:210", "sda", "HP", "P2000G3 FC/iSCSI"),
-            Cover.LUN,
+            ReadStatus.LUN,
             "storage array",
         ),
         (
             host("host0", "virtio_scsi") | disk("0:0:0:0", "sda", "QEMU", "QEMU HARDDISK"),
-            Cover.NO_SMART,
+            ReadStatus.NO_SMART,
             "a virtual disk ('QEMU QEMU HARDDISK')",
         ),
         (
             host("host0", "vmw_pvscsi") | disk("0:0:0:0", "sda", "VMware", "Virtual disk"),
-            Cover.NO_SMART,
+            ReadStatus.NO_SMART,
             "a virtual disk",
         ),
-        ({"/sys/block/vda/size": "2048\n"}, Cover.NO_SMART, "a virtual disk"),
-        ({"/sys/block/mmcblk0/size": "2048\n"}, Cover.NO_SMART, "that smartctl cannot read"),
-        ({"/sys/block/rbd0/size": "2048\n"}, Cover.LUN, "over the network"),
+        ({"/sys/block/vda/size": "2048\n"}, ReadStatus.NO_SMART, "a virtual disk"),
+        ({"/sys/block/mmcblk0/size": "2048\n"}, ReadStatus.NO_SMART, "that smartctl cannot read"),
+        ({"/sys/block/rbd0/size": "2048\n"}, ReadStatus.LUN, "over the network"),
         (
             {
                 "/sys/class/nvme/nvme0/nvme0n1": None,
                 "/sys/class/nvme/nvme0/transport": "tcp\n",
                 "/sys/block/nvme0n1/size": "2048\n",
             },
-            Cover.LUN,
+            ReadStatus.LUN,
             "over tcp",
         ),
     ],
 )
 def test_what_has_no_smart_of_its_own_is_not_asked(
-    machine: MachineMaker, files: Files, cover: Cover, words: str
+    machine: MachineMaker, files: Files, cover: ReadStatus, words: str
 ) -> None:
     """Logical units and virtual disks: each with the reason why it has no health data."""
     result = found(machine, files)
     assert result.targets == ()
-    assert [each.cover for each in result.unmonitored] == [cover]
+    assert [each.status for each in result.unmonitored] == [cover]
     assert words in result.unmonitored[0].reason
 
 
@@ -284,7 +284,9 @@ def test_usb(machine: MachineMaker) -> None:
     )
     result = found(machine, files)
     assert ways(result) == ["/dev/sdb"]
-    assert [(u.device, u.cover) for u in result.unmonitored] == [("sda", Cover.NO_PASS_THROUGH)]
+    assert [(u.device, u.status) for u in result.unmonitored] == [
+        ("sda", ReadStatus.NO_PASS_THROUGH)
+    ]
 
 
 # What is behind controllers
@@ -395,7 +397,7 @@ def test_areca_without_its_program(machine: MachineMaker) -> None:
     result = found(machine, ARECA)
     assert result.targets == ()
     (uncovered,) = result.unmonitored
-    assert (uncovered.device, uncovered.cover) == ("sda", Cover.NO_PASS_THROUGH)
+    assert (uncovered.device, uncovered.status) == ("sda", ReadStatus.NO_PASS_THROUGH)
     assert 'configure each: {path: "0000:03:00.0", type: "areca,1"} ... ' in uncovered.reason
     assert "'areca,8'" in uncovered.reason
 
@@ -567,7 +569,7 @@ def test_a_controller_without_a_way(machine: MachineMaker, driver: str) -> None:
     """smartctl cannot read these disks, and reports nothing; the reason does."""
     files = host("host0", driver) | disk("0:0:0:0", "sda", "Promise", "VTrak")
     (uncovered,) = found(machine, files).unmonitored
-    assert (uncovered.cover, uncovered.device) == (Cover.NO_PASS_THROUGH, "sda")
+    assert (uncovered.status, uncovered.device) == (ReadStatus.NO_PASS_THROUGH, "sda")
     assert f"('{driver}') hides its disks: smartctl cannot reach them" in uncovered.reason
 
 
@@ -626,8 +628,8 @@ def test_a_captured_storage_array(machine: MachineMaker) -> None:
     files = host("host0", "mpt2sas") | listed_by_lsscsi("lsscsi.pavo2")
     result = found(machine, files)
     assert result.targets == ()
-    assert {u.device: u.cover for u in result.unmonitored} == dict.fromkeys(
-        ("sda", "sdb", "sdc", "sdd"), Cover.LUN
+    assert {u.device: u.status for u in result.unmonitored} == dict.fromkeys(
+        ("sda", "sdb", "sdc", "sdd"), ReadStatus.LUN
     )
 
 

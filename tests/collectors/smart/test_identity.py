@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.smart.drive import Cover, Drive, Polled, Protocol, Target
-from iowarden.collectors.smart.identity import Way, merge, serial_number, world_wide_name
+from iowarden.collectors.smart.drive import AccessMethod, Drive, PollResult, Protocol, ReadStatus
+from iowarden.collectors.smart.identity import IdentifiedPoll, merge, serial_number, world_wide_name
 
 MODEL = "WDC WD4000FYYZ-01UL1B0"
 SERIAL = "WD-WCC130123456"
@@ -21,14 +21,14 @@ def way(
     kind: str = "sat",
     serial: str = SERIAL,
     *,
-    cover: Cover = Cover.READ,
+    cover: ReadStatus = ReadStatus.READ,
     **changes: object,
-) -> Way:
+) -> IdentifiedPoll:
     """Return a polled drive; '/dev/sda' is the block device of that name."""
     device = path.removeprefix("/dev/") if "," not in kind and "/bus/" not in path else ""
-    drive = Drive(Protocol.ATA) if cover is Cover.READ else None
-    polled = Polled(Target(path, kind, device), cover, drive=drive)
-    return replace(Way(polled, serial, MODEL), **changes)  # type: ignore[arg-type]
+    drive = Drive(Protocol.ATA) if cover is ReadStatus.READ else None
+    polled = PollResult(AccessMethod(path, kind, device), cover, drive=drive)
+    return replace(IdentifiedPoll(polled, serial, MODEL), **changes)  # type: ignore[arg-type]
 
 
 def test_a_disk_that_a_controller_lists_twice_is_one() -> None:
@@ -56,7 +56,7 @@ def test_the_direct_way_is_the_better_one_while_it_answers() -> None:
     """A disk that is both passed through and listed by the controller; then the device hangs."""
     ways = [way("/dev/sg2", "areca,1"), way("/dev/sda")]
     assert merge(ways)[SERIAL].polled.target.path == "/dev/sda"
-    ways[1] = way("/dev/sda", cover=Cover.HUNG)
+    ways[1] = way("/dev/sda", cover=ReadStatus.HUNG)
     stuck = merge(ways)[SERIAL]
     assert stuck.polled.target.path == "/dev/sg2"
     assert (stuck.device, [other.path for other in stuck.others]) == ("sda", ["/dev/sda"])
@@ -138,9 +138,9 @@ def test_a_name_outlives_another_letter_and_another_order() -> None:
 
 def test_a_disk_in_a_slot_keeps_its_name_there() -> None:
     """Without serial number and WWN the slot identifies it, not the letter."""
-    target = Target("/dev/sdq", "sat", "sdq", slot="enclosure 1 slot 3")
-    polled = Polled(target, Cover.UNREADABLE)
-    assert set(merge([Way(polled)])) == {"enclosure 1 slot 3"}
+    target = AccessMethod("/dev/sdq", "sat", "sdq", slot="enclosure 1 slot 3")
+    polled = PollResult(target, ReadStatus.UNREADABLE)
+    assert set(merge([IdentifiedPoll(polled)])) == {"enclosure 1 slot 3"}
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ WAYS = st.lists(
         st.sampled_from(["/dev/sda", "/dev/sdb", "/dev/sg1", "/dev/bus/0"]),
         st.sampled_from(["sat", "scsi", "areca,1", "megaraid,0", "megaraid,256"]),
         SERIALS,
-        cover=st.sampled_from([Cover.READ, Cover.UNREADABLE, Cover.ASLEEP]),
+        cover=st.sampled_from([ReadStatus.READ, ReadStatus.UNREADABLE, ReadStatus.ASLEEP]),
         wwn=st.sampled_from(["", WWN, "50014ee2b7654321"]),
         hours=st.sampled_from([None, 10, 40_000]),
     ),
@@ -177,7 +177,7 @@ WAYS = st.lists(
 
 @given(WAYS, st.randoms())
 def test_every_way_leads_to_one_disk_in_whatever_order_they_come(
-    ways: list[Way], random: object
+    ways: list[IdentifiedPoll], random: object
 ) -> None:
     """Each access method is in exactly one disk, and the names depend only on the reported data."""
     disks = merge(ways)

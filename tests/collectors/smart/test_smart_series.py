@@ -10,18 +10,18 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from iowarden.collectors.model import Chunk
 from iowarden.collectors.smart.drive import (
+    AccessMethod,
     Attribute,
-    Cover,
     Disk,
     Disks,
     Drive,
     ErrorCounter,
     Nvme,
-    Polled,
+    PollResult,
     Protocol,
+    ReadStatus,
     Scsi,
     SelfTest,
-    Target,
 )
 from iowarden.collectors.smart.smart_series import FAMILIES, emit, hours_since
 from iowarden.daemon.http.exposition import Exposition, Snapshot
@@ -74,9 +74,9 @@ NVME = Drive(
 
 def disks(drive: Drive | None, key: str = "S1", device: str = "sda", **fields: float) -> Disks:
     """A machine with one disk."""
-    polled = Polled(
-        Target("/dev/" + (device or "sg2"), "sat", device=device, slot="slot 3"),
-        Cover.READ,
+    polled = PollResult(
+        AccessMethod("/dev/" + (device or "sg2"), "sat", device=device, slot="slot 3"),
+        ReadStatus.READ,
         drive=drive,
         **fields,  # type: ignore[arg-type]
     )

@@ -18,11 +18,11 @@ from support.tiers import examples
 from iowarden.collectors.model import ParseError
 from iowarden.collectors.smart.drive import (
     Attribute,
-    Cover,
     Drive,
     ErrorCounter,
     Nvme,
     Protocol,
+    ReadStatus,
     Scsi,
     SelfTest,
 )
@@ -389,16 +389,16 @@ def test_digits_grouped_as_the_locale_wants_are_one_number() -> None:
 @pytest.mark.parametrize(
     ("name", "cover", "reason"),
     [
-        ("usb-bridge", Cover.NO_PASS_THROUGH, "Unknown USB bridge"),
-        ("standby", Cover.ASLEEP, "Device is in STANDBY mode, exit(3)"),
-        ("permission", Cover.PERMISSION, "Permission denied"),
+        ("usb-bridge", ReadStatus.NO_PASS_THROUGH, "Unknown USB bridge"),
+        ("standby", ReadStatus.ASLEEP, "Device is in STANDBY mode, exit(3)"),
+        ("permission", ReadStatus.PERMISSION, "Permission denied"),
     ],
 )
-def test_who_reads_nothing_says_why(name: str, cover: Cover, reason: str) -> None:
+def test_who_reads_nothing_says_why(name: str, cover: ReadStatus, reason: str) -> None:
     """A bridge, a drive in standby, a missing permission; JSON with and without text, and text."""
     for said in (document(name), bare(name), text_of(name)):
         found = refused(said)
-        assert found.cover is cover
+        assert found.status is cover
         assert reason in found.reason
 
 
@@ -415,35 +415,41 @@ def failed(line: str, status: int = 2, **fields: object) -> Document:
 @pytest.mark.parametrize(
     ("line", "cover"),
     [
-        ("Smartctl open device: /dev/sda failed: No such device", Cover.UNREADABLE),
+        ("Smartctl open device: /dev/sda failed: No such device", ReadStatus.UNREADABLE),
         (
             "Smartctl open device: /dev/bus/7 [megaraid_disk_02] failed: INQUIRY failed",
-            Cover.UNREADABLE,
+            ReadStatus.UNREADABLE,
         ),
-        ("Read Device Identity failed: Input/output error", Cover.UNREADABLE),
-        ("Read Device Identity failed: Unsupported field in scsi command", Cover.NO_PASS_THROUGH),
-        ("device is NOT READY (e.g. spun down, busy)", Cover.UNREADABLE),
+        ("Read Device Identity failed: Input/output error", ReadStatus.UNREADABLE),
+        (
+            "Read Device Identity failed: Unsupported field in scsi command",
+            ReadStatus.NO_PASS_THROUGH,
+        ),
+        ("device is NOT READY (e.g. spun down, busy)", ReadStatus.UNREADABLE),
         (
             "Smartctl open device: /dev/sda failed: DELL or MegaRaid controller, please try adding '-d megaraid,N'",  # noqa: E501
-            Cover.NO_PASS_THROUGH,
+            ReadStatus.NO_PASS_THROUGH,
         ),
-        ("Smartctl open device: /dev/sda [SAT] failed: Operation not permitted", Cover.PERMISSION),
-        ("/dev/vda: Unable to detect device type", Cover.UNREADABLE),
+        (
+            "Smartctl open device: /dev/sda [SAT] failed: Operation not permitted",
+            ReadStatus.PERMISSION,
+        ),
+        ("/dev/vda: Unable to detect device type", ReadStatus.UNREADABLE),
         (
             "/dev/sda: SMART Disabled. Use option -s with argument 'on' to enable it.",
-            Cover.UNREADABLE,
+            ReadStatus.UNREADABLE,
         ),
-        ("Terminate command early due to bad response to IEC mode page", Cover.UNREADABLE),
-        ("NO MEDIUM present in device", Cover.NO_SMART),
-        ("/dev/sda: Unknown device type 'sssraid,0,1'", Cover.UNPARSED),
-        ("Device is in STANDBY (OS) mode, exit(3)", Cover.ASLEEP),
-        ("Device is in STANDBY BY TIMER mode, exit(3)", Cover.ASLEEP),
+        ("Terminate command early due to bad response to IEC mode page", ReadStatus.UNREADABLE),
+        ("NO MEDIUM present in device", ReadStatus.NO_SMART),
+        ("/dev/sda: Unknown device type 'sssraid,0,1'", ReadStatus.UNPARSED),
+        ("Device is in STANDBY (OS) mode, exit(3)", ReadStatus.ASLEEP),
+        ("Device is in STANDBY BY TIMER mode, exit(3)", ReadStatus.ASLEEP),
     ],
 )
-def test_each_failure_of_smartctl_has_its_kind(line: str, cover: Cover) -> None:
+def test_each_failure_of_smartctl_has_its_kind(line: str, cover: ReadStatus) -> None:
     """Its own message decides; it is the reason for the user."""
     found = refused(failed(line))
-    assert found.cover is cover
+    assert found.status is cover
     assert found.reason in line
 
 
@@ -454,24 +460,24 @@ def test_a_smartctl_without_json_is_too_old() -> None:
         "Copyright (C) 2002-16, Bruce Allen, Christian Franke, www.smartmontools.org\n\n"
         "=======> UNRECOGNIZED OPTION: json=co\n\nUse smartctl -h to get a usage summary\n"
     )
-    assert refused(text).cover is Cover.NO_SMARTCTL
+    assert refused(text).status is ReadStatus.NO_SMARTCTL
 
 
 @pytest.mark.parametrize(
     ("vendor", "product", "transport", "cover"),
     [
-        ("QEMU", "QEMU HARDDISK", "", Cover.NO_SMART),
-        ("VMware", "Virtual disk", "", Cover.NO_SMART),
-        ("DELL", "PERC H710", "", Cover.NO_PASS_THROUGH),
-        ("HP", "LOGICAL VOLUME", "", Cover.NO_PASS_THROUGH),
-        ("LSI", "MR9361-8i", "", Cover.NO_PASS_THROUGH),
-        ("Areca", "ARC-1210-VOL#00", "", Cover.NO_PASS_THROUGH),
-        ("NETAPP", "LUN", "iSCSI", Cover.LUN),
-        ("NOBODY", "KNOWS", "Fibre channel (FCP-4)", Cover.LUN),
+        ("QEMU", "QEMU HARDDISK", "", ReadStatus.NO_SMART),
+        ("VMware", "Virtual disk", "", ReadStatus.NO_SMART),
+        ("DELL", "PERC H710", "", ReadStatus.NO_PASS_THROUGH),
+        ("HP", "LOGICAL VOLUME", "", ReadStatus.NO_PASS_THROUGH),
+        ("LSI", "MR9361-8i", "", ReadStatus.NO_PASS_THROUGH),
+        ("Areca", "ARC-1210-VOL#00", "", ReadStatus.NO_PASS_THROUGH),
+        ("NETAPP", "LUN", "iSCSI", ReadStatus.LUN),
+        ("NOBODY", "KNOWS", "Fibre channel (FCP-4)", ReadStatus.LUN),
     ],
 )
 def test_what_is_no_disk_is_told_by_its_name(
-    vendor: str, product: str, transport: str, cover: Cover
+    vendor: str, product: str, transport: str, cover: ReadStatus
 ) -> None:
     """A volume has no health of its own, with or without an 'OK'; its name is stored."""
     said = failed("", 4, device={"protocol": "SCSI", "type": "scsi"})
@@ -482,7 +488,7 @@ def test_what_is_no_disk_is_told_by_its_name(
         said["scsi_transport_protocol"] = {"name": transport}
     for claimed in (None, {"passed": True}):
         found = refused(said | {"smart_status": claimed})
-        assert found.cover is cover
+        assert found.status is cover
         assert f"{vendor} {product}" in found.reason
         assert found.drive is not None
         assert found.drive.serial == "1"
@@ -494,7 +500,7 @@ def test_a_disk_behind_a_controller_is_no_volume_whatever_its_name() -> None:
     said["smartctl"]["messages"] = []
     said |= {"scsi_vendor": "WD", "scsi_product": "RAID EDITION", "smart_status": {"passed": True}}
     assert drive(said, kind="megaraid,3").passed is True
-    assert refused(said).cover is Cover.NO_PASS_THROUGH
+    assert refused(said).status is ReadStatus.NO_PASS_THROUGH
 
 
 def test_a_report_that_was_not_asked_for_health_is_none() -> None:
@@ -507,7 +513,7 @@ def test_a_report_that_was_not_asked_for_health_is_none() -> None:
             for name in kept
         }
     )
-    assert found.cover is Cover.UNPARSED
+    assert found.status is ReadStatus.UNPARSED
     assert found.drive is not None
     assert found.drive.serial == ATA.serial
 
@@ -518,8 +524,8 @@ def test_a_scsi_device_that_lacks_smart_is_refused_with_its_identity() -> None:
     said["smartctl"]["messages"] = []
     said |= {"scsi_model_name": "ACME SAS-HDD-2", "smart_support": {"available": False}}
     found = refused(said, kind="megaraid,0")
-    assert (found.cover, found.reason) == (
-        Cover.UNREADABLE,
+    assert (found.status, found.reason) == (
+        ReadStatus.UNREADABLE,
         "'ACME SAS-HDD-2' lacks SMART capability",
     )
 
@@ -535,21 +541,21 @@ def test_a_scsi_device_that_lacks_smart_is_refused_with_its_identity() -> None:
 @pytest.mark.parametrize(
     ("model", "cover"),
     [
-        ("ACME HDD-2", Cover.UNREADABLE),
-        ("VBOX HARDDISK", Cover.NO_SMART),
-        ("QEMU HARDDISK", Cover.NO_SMART),
-        ("DO Volume", Cover.NO_SMART),
+        ("ACME HDD-2", ReadStatus.UNREADABLE),
+        ("VBOX HARDDISK", ReadStatus.NO_SMART),
+        ("QEMU HARDDISK", ReadStatus.NO_SMART),
+        ("DO Volume", ReadStatus.NO_SMART),
     ],
 )
 @pytest.mark.parametrize("protocol", ["ATA", "NVMe", "SCSI"])
 def test_what_tells_its_name_only_is_not_read(
-    field: dict[str, Any], reason: str, model: str, cover: Cover, protocol: str
+    field: dict[str, Any], reason: str, model: str, cover: ReadStatus, protocol: str
 ) -> None:
     """For a disk that is a failed read; a virtual one has nothing to read."""
     said = failed("", 4, device={"protocol": protocol, "type": "auto"})
     said["smartctl"]["messages"] = []
     found = refused(said | {"model_name": model, "serial_number": "S1"} | field)
-    assert found.cover is cover
+    assert found.status is cover
     assert protocol == "SCSI" or found.reason.startswith(reason.format(model))
     assert found.drive is not None
     assert found.drive.serial == "S1"
@@ -562,7 +568,10 @@ def test_a_disk_whose_smart_is_disabled_is_not_read_although_it_tells_its_temper
     said |= {"model_name": "ACME HDD-2", "temperature": {"current": 30}}
     said |= {"smart_support": {"available": True, "enabled": False}}
     found = refused(said)
-    assert (found.cover, found.reason) == (Cover.UNREADABLE, "'ACME HDD-2': SMART is disabled")
+    assert (found.status, found.reason) == (
+        ReadStatus.UNREADABLE,
+        "'ACME HDD-2': SMART is disabled",
+    )
 
 
 # What cannot be so
@@ -579,7 +588,7 @@ def test_a_report_cut_off_anywhere_is_refused(name: str) -> None:
             assert end < 4
         else:
             assert isinstance(found, Refused)
-            assert found.cover is Cover.UNPARSED
+            assert found.status is ReadStatus.UNPARSED
 
 
 @pytest.mark.parametrize(
@@ -614,7 +623,7 @@ def test_what_is_printed_around_the_json_does_no_harm(before: str) -> None:
 def test_deep_brackets_do_not_end_the_process() -> None:
     """json would recurse beyond the stack of a thread."""
     deep = '{"smartctl": {"exit_status": 0}, "x": ' + "[" * 100_000 + "]" * 100_000 + "}"
-    assert refused(deep).cover is Cover.UNPARSED
+    assert refused(deep).status is ReadStatus.UNPARSED
 
 
 def test_three_hundred_attributes_and_numbers_twice_are_one_each() -> None:
@@ -796,13 +805,13 @@ def test_each_bit_of_the_exit_status_has_its_meaning(
 @pytest.mark.parametrize(
     ("arguments", "cover"),
     [
-        (("/dev/sdzz",), Cover.UNREADABLE),
-        (("/dev/null",), Cover.NO_SMART),
-        (("-d", "no-such-type", "/dev/null"), Cover.UNPARSED),
+        (("/dev/sdzz",), ReadStatus.UNREADABLE),
+        (("/dev/null",), ReadStatus.NO_SMART),
+        (("-d", "no-such-type", "/dev/null"), ReadStatus.UNPARSED),
     ],
 )
 def test_the_smartctl_of_this_machine_is_understood(
-    arguments: tuple[str, ...], cover: Cover
+    arguments: tuple[str, ...], cover: ReadStatus
 ) -> None:
     """A missing device, a device that is none, and an unknown type."""
     done = subprocess.run(
@@ -812,7 +821,7 @@ def test_the_smartctl_of_this_machine_is_understood(
         check=False,
         timeout=30,
     )
-    assert refused(done.stdout).cover is cover
+    assert refused(done.stdout).status is cover
 
 
 _NOT_WELL = (
@@ -871,5 +880,5 @@ def test_a_drive_whose_smart_is_disabled_is_not_well_by_an_old_verdict() -> None
         "smart_support": {"available": True, "enabled": False},
         "smart_status": {"passed": True},
     }
-    assert refused(said).cover is Cover.UNREADABLE
+    assert refused(said).status is ReadStatus.UNREADABLE
     assert drive(said | {"smart_status": {"passed": False}}).passed is False

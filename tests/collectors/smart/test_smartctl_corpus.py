@@ -42,7 +42,7 @@ def verdict(path: Path) -> str:
         found = parse(path.read_text(errors="surrogateescape"))
     except ParseError:
         return "no report"
-    return found.cover.value if isinstance(found, Refused) else "drive"
+    return found.status.value if isinstance(found, Refused) else "drive"
 
 
 @needs_corpus

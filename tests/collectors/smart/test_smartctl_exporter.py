@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 from support.recordings import corpus
 
 from iowarden.collectors.smart import smartctl_exporter
-from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Protocol, Target
+from iowarden.collectors.smart.drive import (
+    AccessMethod,
+    Disk,
+    Disks,
+    Drive,
+    PollResult,
+    Protocol,
+    ReadStatus,
+)
 from iowarden.collectors.smart.smartctl_exporter import label, pack, samples
 
 TESTDATA = "smartctl/prometheus-community+smartctl_exporter"
@@ -126,7 +134,9 @@ def machine(*documents: dict[str, Any]) -> Disks:
     for document in documents:
         device = document["device"]
         drive = Drive(Protocol(device["protocol"]), exported=pack(document))
-        polled = Polled(Target(device["name"], device["type"]), Cover.READ, drive=drive)
+        polled = PollResult(
+            AccessMethod(device["name"], device["type"]), ReadStatus.READ, drive=drive
+        )
         by_key[document["serial_number"]] = Disk(document["serial_number"], polled)
     return Disks(by_key)
 
@@ -347,7 +357,9 @@ def test_no_broken_output_breaks_it(document: dict[str, Any], data: st.DataObjec
         place = place[key]
     place[key] = data.draw(VALUES)
     packed = pack(broken)
-    polled = Polled(Target("/dev/sda"), Cover.READ, drive=Drive(Protocol.ATA, exported=packed))
+    polled = PollResult(
+        AccessMethod("/dev/sda"), ReadStatus.READ, drive=Drive(Protocol.ATA, exported=packed)
+    )
     found = samples(Disks({"X": Disk("X", polled)}))
     assert len({(name, labels) for name, labels, _ in found}) == len(found)
     for _, labels, number in found:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from iowarden.collectors.smart import members, selftest
-from iowarden.collectors.smart.drive import Cover, Drive, Protocol
+from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
 from iowarden.collectors.smart.selftest import Said
 from iowarden.collectors.smart.smartctl import parse
 from iowarden.collectors.smart.smartctl_refusal import Refused
@@ -76,19 +76,25 @@ def test_an_nvme_drives_log_is_read(name: str, bits: int, *, passed: bool) -> No
 @pytest.mark.parametrize(
     ("name", "kind", "cover", "serial", "words"),
     [
-        ("scsi", "scsi", Cover.UNREADABLE, "scsi-disk", "lacks SMART capability"),
-        ("megaraid-disk", "megaraid,0", Cover.UNREADABLE, "raid-disk", "lacks SMART capability"),
-        ("megaraid-volume", "", Cover.UNREADABLE, "raid-disk", "Test Unit Ready"),
-        ("megaraid-nothing", "megaraid,7", Cover.UNREADABLE, None, "INQUIRY failed"),
+        ("scsi", "scsi", ReadStatus.UNREADABLE, "scsi-disk", "lacks SMART capability"),
+        (
+            "megaraid-disk",
+            "megaraid,0",
+            ReadStatus.UNREADABLE,
+            "raid-disk",
+            "lacks SMART capability",
+        ),
+        ("megaraid-volume", "", ReadStatus.UNREADABLE, "raid-disk", "Test Unit Ready"),
+        ("megaraid-nothing", "megaraid,7", ReadStatus.UNREADABLE, None, "INQUIRY failed"),
     ],
 )
 def test_a_disk_without_health_says_why(
-    name: str, kind: str, cover: Cover, serial: str | None, words: str
+    name: str, kind: str, cover: ReadStatus, serial: str | None, words: str
 ) -> None:
     """The reason is smartctl's; the identity is known if it was reported."""
     found = parse(text(name), kind=kind)
     assert isinstance(found, Refused)
-    assert found.cover is cover
+    assert found.status is cover
     assert words in found.reason
     assert (None if found.drive is None else found.drive.serial) == serial
 

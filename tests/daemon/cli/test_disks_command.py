@@ -15,10 +15,10 @@ from iowarden.daemon.cli import disks_command
 from iowarden.daemon.control.documents import (
     AlertLine,
     AttributeLine,
-    Coverage,
     DiskDetail,
     DiskHistory,
     DiskLine,
+    DiskList,
     SelfTestLine,
 )
 
@@ -56,7 +56,7 @@ HIDDEN = DiskLine(
     slot="slot 2",
 )
 VOLUME = DiskLine(disk="V1", device="sdz", cover="lun", reason="a volume", physical=False)
-COVERAGE = Coverage(
+COVERAGE = DiskList(
     NOW,
     "warning",
     "SMART: 1 of 2 disks readable (1 stuck)",
@@ -128,7 +128,7 @@ def test_the_exit_status_is_that_of_the_coverage(
     service: Service, verdict: str, status: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As for 'iowarden check': only 0 means that every disk is monitored."""
-    service.answers["coverage"] = {"answer": Coverage(verdict=verdict, summary="x")}
+    service.answers["coverage"] = {"answer": DiskList(verdict=verdict, summary="x")}
     assert run("coverage", *at(service)) == status
     assert run("coverage", "--json", *at(service)) == status
     assert verdict in capsys.readouterr().out

@@ -12,7 +12,7 @@ from support.database import Database, drive, self_tests, subjects, threads, usa
 from support.live import text, watched
 
 from iowarden.collectors.machine import probe_path
-from iowarden.collectors.smart.drive import Cover
+from iowarden.collectors.smart.drive import ReadStatus
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -508,7 +508,7 @@ def test_forty_drives_whose_program_was_removed_are_one_mail(tmp_path: Path) -> 
     live = Database(tmp_path, **names)
     live._files |= {path: text for name in names for path, text in drive(name).items()}
     live._files |= drive("sda") | drive("sdb")
-    gone = json.dumps({"cover": Cover.NO_SMARTCTL, "reason": "'smartctl': not installed"})
+    gone = json.dumps({"cover": ReadStatus.NO_SMARTCTL, "reason": "'smartctl': not installed"})
     with watched(tmp_path, live, settings=QUICK) as host:
         mails = host.wait(1200, 20.0)
         assert subjects(mails) == []

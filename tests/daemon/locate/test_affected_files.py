@@ -15,7 +15,7 @@ from support.recordings import write_tree
 
 from iowarden.collectors.event import Event
 from iowarden.daemon.locate import affected_files
-from iowarden.daemon.locate.affected_files import FilesHit, Hit, Wanted, wanted
+from iowarden.daemon.locate.affected_files import AffectedFiles, SectorLookup, Wanted, wanted
 from iowarden.daemon.locate.locate import Located
 from iowarden.daemon.service import persisted_state
 from iowarden.rules.alerting.alerts import State
@@ -36,10 +36,10 @@ def medium_error(sector: int | None, **fields: str) -> Event:
     return Event("kernel", "block_medium_error", "a line", sector=sector, **told)  # type: ignore[arg-type]
 
 
-def told(answer: Answer, start: int = 8, count: int = 8, **fields: object) -> Hit:
+def told(answer: Answer, start: int = 8, count: int = 8, **fields: object) -> SectorLookup:
     """Return the result for some sectors of sdb: one owner."""
     found = Located("sdb", answer.start, answer.count, (answer,), "sdb", 512)
-    return Hit("disk S-B", 0.0, "sdb", start, count, found, **fields)  # type: ignore[arg-type]
+    return SectorLookup("disk S-B", 0.0, "sdb", start, count, found, **fields)  # type: ignore[arg-type]
 
 
 def machine(tmp_path: Path, text: bytes) -> tuple[Imaged, int]:
@@ -64,9 +64,9 @@ def machine(tmp_path: Path, text: bytes) -> tuple[Imaged, int]:
 def test_the_file_of_a_sector_is_found_once_a_day(tmp_path: Path) -> None:
     """With the steps to take; queried again the next day."""
     root, sector = machine(tmp_path, random.Random(1).randbytes(50_000))
-    hits: SimpleQueue[Hit] = SimpleQueue()
+    hits: SimpleQueue[SectorLookup] = SimpleQueue()
     now = 1000.0
-    files = FilesHit(lambda: root, lambda: now, hits.put)
+    files = AffectedFiles(lambda: root, lambda: now, hits.put)
     question = wanted(medium_error(sector), "disk S-B")
     assert question == Wanted("disk S-B", "sdb", sector, 8)
     files.ask(question)
@@ -76,7 +76,7 @@ def test_the_file_of_a_sector_is_found_once_a_day(tmp_path: Path) -> None:
     asked = len(root.asked)
     files.ask(question)
     assert (len(root.asked), hits.empty()) == (asked, True)
-    (line,) = affected_files.evidence(files.hits(["disk S-B"], 0.0), lambda at: at)
+    (line,) = affected_files.evidence(files.lookups(["disk S-B"], 0.0), lambda at: at)
     assert "file /srv/table, bytes 0 to 4095" in line.text
     assert affected_files.affected([hit]) == ("file /srv/table",)
     other = replace(question, subject="disk S-C")
@@ -85,7 +85,7 @@ def test_the_file_of_a_sector_is_found_once_a_day(tmp_path: Path) -> None:
     (text,) = affected_files.advice([hit])
     assert "restore /srv/table from a backup" in text
     assert "destroys: bytes 0 to 4095" in text
-    assert files.hits(["disk S-B"], now + 1) == []
+    assert files.lookups(["disk S-B"], now + 1) == []
     now += 90_000
     files.ask(question)
     assert hits.get(timeout=60).certain
@@ -124,8 +124,8 @@ def test_what_btrfs_has_a_second_time_is_not_said_to_be_lost_and_clones_are_all_
 def test_what_cannot_be_told_says_why(tmp_path: Path) -> None:
     """The disk was removed meanwhile: that is the answer, without a mail of its own."""
     root, _ = machine(tmp_path, b"x" * 5000)
-    hits: SimpleQueue[Hit] = SimpleQueue()
-    files = FilesHit(lambda: root, lambda: 0.0, hits.put)
+    hits: SimpleQueue[SectorLookup] = SimpleQueue()
+    files = AffectedFiles(lambda: root, lambda: 0.0, hits.put)
     files.ask(Wanted("disk S-C", "sdc", 8, 8))
     hit = hits.get(timeout=60)
     assert not hit.certain
@@ -165,8 +165,8 @@ class Asked:
         self.text = random.Random(2).randbytes(200_000)
         self.root, self.sector = machine(tmp_path, self.text)
         self.now = 1000.0
-        self.posted: SimpleQueue[Hit] = SimpleQueue()
-        self.files = FilesHit(lambda: self.root, lambda: self.now, self.posted.put)
+        self.posted: SimpleQueue[SectorLookup] = SimpleQueue()
+        self.files = AffectedFiles(lambda: self.root, lambda: self.now, self.posted.put)
 
     def say(self, sector: int, sectors: int | None = None, *, ahead: bool = False) -> None:
         """Report some sectors as the kernel does."""
@@ -175,7 +175,7 @@ class Asked:
         assert question is not None
         self.files.ask(question)
 
-    def learn(self) -> Hit:
+    def learn(self) -> SectorLookup:
         """Process the next result."""
         hit = self.posted.get(timeout=20)
         self.files.take(hit)
@@ -185,9 +185,9 @@ class Asked:
         """Return the lines of a mail."""
         return [e.text for e in affected_files.evidence(self.hits(), lambda at: at)]
 
-    def hits(self) -> list[Hit]:
+    def hits(self) -> list[SectorLookup]:
         """Return the results of the disk."""
-        return self.files.hits(["disk S-B"], 0.0)
+        return self.files.lookups(["disk S-B"], 0.0)
 
 
 def test_of_a_range_that_was_read_ahead_no_file_is_said_to_be_hit(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_a_sector_that_is_told_while_its_range_is_asked_for_is_told_by_itself(
         assert go.wait(60)
         return asked.root
 
-    asked.files = FilesHit(root, lambda: asked.now, asked.posted.put)
+    asked.files = AffectedFiles(root, lambda: asked.now, asked.posted.put)
     for _ in range(2):
         asked.say(asked.sector, 224, ahead=True)
         asked.say(asked.sector + 8, 8, ahead=True)
@@ -350,11 +350,11 @@ def test_what_was_found_survives_a_restart(tmp_path: Path) -> None:
     asked = Asked(tmp_path)
     asked.say(asked.sector)
     asked.learn()
-    texts = persisted_state.documents(persisted_state.Kept(hits=asked.files.kept))
+    texts = persisted_state.documents(persisted_state.Kept(lookups=asked.files.kept))
     before, problems = persisted_state.read(texts, asked.now)
     assert not problems
-    again = FilesHit(lambda: asked.root, lambda: asked.now, asked.posted.put)
-    again.restore(before.hits)
+    again = AffectedFiles(lambda: asked.root, lambda: asked.now, asked.posted.put)
+    again.restore(before.lookups)
     questions = len(asked.root.asked)
     asked.files = again
     asked.say(asked.sector)
@@ -412,7 +412,7 @@ def test_a_mail_does_not_name_a_hundred_files() -> None:
     answers = tuple(
         Answer(at * 8, 8, Kind.FILE, "", path=f"/srv/{at}", device="sdb1") for at in range(100)
     )
-    hit = Hit("disk S-B", 0.0, "sdb", 0, 800, Located("sdb", 0, 800, answers, "sdb", 512))
+    hit = SectorLookup("disk S-B", 0.0, "sdb", 0, 800, Located("sdb", 0, 800, answers, "sdb", 512))
     lines = [each.text for each in affected_files.evidence([hit], lambda at: at)]
     assert (len(lines), lines[-1]) == (22, "sdb: and 80 more owners of sectors")
     assert "it is unknown which" in lines[0]

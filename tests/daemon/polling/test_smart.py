@@ -11,7 +11,7 @@ from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import AbsentError
 from iowarden.collectors.smart import smartctl_runner
 from iowarden.collectors.smart.discovery import Discovered
-from iowarden.collectors.smart.drive import Cover, Disk, Disks, Target
+from iowarden.collectors.smart.drive import AccessMethod, Disk, Disks, ReadStatus
 from iowarden.collectors.smart.options import Options
 from iowarden.daemon.polling import smart
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.machine import Machine
 
-SDA = Target("/dev/sda", "sat", "sda", "host0", "ahci")
+SDA = AccessMethod("/dev/sda", "sat", "sda", "host0", "ahci")
 NAME = probe_path("run", smartctl_runner.command(SDA, "full"))
 
 
@@ -47,7 +47,7 @@ class Played:
         """Start with one disk without a poll result."""
         self._machine = machine
         self.now = 100.0
-        self.targets: tuple[Target, ...] = (SDA,)
+        self.targets: tuple[AccessMethod, ...] = (SDA,)
         self.root: Machine = machine({"/sys/block/sda/diskseq": "9\n", "/.probe": None})
         self.poller = smart.SmartPoller(
             options or Options(), lambda: self.now, lambda *_: Discovered(self.targets)
@@ -103,8 +103,8 @@ def test_what_never_came_is_played_as_well(machine: MachineMaker) -> None:
     played = Played(machine)
     played.later(0.0, {NAME: output()})
     disk = only(played.later(900.0, {NAME: json.dumps({"cover": "stuck", "reason": "it hangs"})}))
-    assert (disk.key, disk.polled.cover, disk.polled.reason) == (
-        *("WD-WCC130123456", Cover.HUNG, "it hangs"),
+    assert (disk.key, disk.polled.status, disk.polled.reason) == (
+        *("WD-WCC130123456", ReadStatus.HUNG, "it hangs"),
     )
     assert disk.polled.drive is not None
 
@@ -123,13 +123,13 @@ def test_a_recording_by_a_stranger_is_an_outcome(machine: MachineMaker) -> None:
     played = Played(machine)
     for text in ("", "[]", "1", "[" * 100_000, '{"cover": "fine", "reason": ""}', '{"cover": 1}'):
         disk = only(played.later(15.0, {NAME: text}))
-        assert disk.polled.cover is Cover.UNPARSED
+        assert disk.polled.status is ReadStatus.UNPARSED
         assert disk.polled.reason
 
 
 def test_what_is_written_of_a_drive_is_what_is_asked() -> None:
     """Options of each profile, and the type only if it is known."""
-    usb = Target("/dev/sdb")
+    usb = AccessMethod("/dev/sdb")
     assert " ".join(smartctl_runner.command(usb, "basic")) == (
         "smartctl --json=co -a -n standby,3 /dev/sdb"
     )

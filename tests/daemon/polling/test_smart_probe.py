@@ -17,7 +17,7 @@ from support.recordings import write_tree
 from iowarden.collectors.machine import Machine, probe_path
 from iowarden.collectors.smart import smart_series, smartctl_exporter, smartctl_runner
 from iowarden.collectors.smart.discovery import ConfiguredDrive, Discovered, Uncovered
-from iowarden.collectors.smart.drive import Cover, Disk, Disks, Target
+from iowarden.collectors.smart.drive import AccessMethod, Disk, Disks, ReadStatus
 from iowarden.collectors.smart.options import Options
 from iowarden.daemon.polling import smart, smart_discovery, smart_schedule
 from iowarden.daemon.probe_client.client import Client
@@ -75,9 +75,9 @@ class Bench:
         self.probe = Probe(directory)
         self.program = self.probe.program("smartctl", SMARTCTL)
         self.now = 1000.0
-        self.targets: tuple[Target, ...] = ()
+        self.targets: tuple[AccessMethod, ...] = ()
         self.uncovered: tuple[Uncovered, ...] = ()
-        self.configured: tuple[tuple[ConfiguredDrive, Target | None], ...] = ()
+        self.configured: tuple[tuple[ConfiguredDrive, AccessMethod | None], ...] = ()
         self.client: Client | None = None
         self.root = Machine("/")
 
@@ -101,14 +101,14 @@ class Bench:
     def behind(self, host: int, *numbers: int) -> None:
         """Add disks behind the RAID controller of a host."""
         self.targets += tuple(
-            Target(f"/dev/bus/{host}", f"megaraid,{n}", "", f"host{host}", "megaraid_sas")
+            AccessMethod(f"/dev/bus/{host}", f"megaraid,{n}", "", f"host{host}", "megaraid_sas")
             for n in numbers
         )
 
     def behind_areca(self, *numbers: int) -> Path:
         """Add disks behind an Areca, and its program; return the path of that program's log."""
         self.targets += tuple(
-            Target("/dev/sg2", f"areca,{n}", "", "host9", "arcmsr") for n in numbers
+            AccessMethod("/dev/sg2", f"areca,{n}", "", "host9", "arcmsr") for n in numbers
         )
         node = self.probe.root / "dev/sg2"
         node.parent.mkdir(exist_ok=True)
@@ -179,9 +179,9 @@ def only(disks: Disks) -> Disk:
     return disk
 
 
-def covers(disks: Disks) -> dict[str, Cover]:
+def covers(disks: Disks) -> dict[str, ReadStatus]:
     """Return the poll status of each disk."""
-    return {key: disk.polled.cover for key, disk in disks.by_key.items()}
+    return {key: disk.polled.status for key, disk in disks.by_key.items()}
 
 
 def test_one_run_for_each_drive_and_poll(bench: Bench) -> None:
@@ -190,7 +190,7 @@ def test_one_run_for_each_drive_and_poll(bench: Bench) -> None:
     poller = bench.start()
     disks = bench.look(poller)
     assert set(covers(disks)) == {"SERIAL-0-0", "SERIAL-0-1", "SERIAL-0-2"}
-    assert set(covers(disks).values()) == {Cover.READ}
+    assert set(covers(disks).values()) == {ReadStatus.READ}
     polled = disks.by_key["SERIAL-0-0"].polled
     assert polled.drive is not None
     assert (polled.drive.temperature_celsius, polled.runs_total, polled.read_seconds) == (
@@ -213,10 +213,10 @@ def test_a_drive_that_hangs_keeps_no_other(bench: Bench) -> None:
     poller = bench.start(Options(deadline_seconds=2 * DEADLINE_SECONDS))
     poller.read(bench.root)
     deadline = time.monotonic() + DEADLINE_SECONDS
-    while covers(poller.read(bench.root)).get("SERIAL-1-1") is not Cover.READ:
+    while covers(poller.read(bench.root)).get("SERIAL-1-1") is not ReadStatus.READ:
         assert time.monotonic() < deadline
         poller.settled(0.1)
-    assert covers(poller.read(bench.root))["/dev/bus/0 -d megaraid,0"] is Cover.NOT_POLLED_YET
+    assert covers(poller.read(bench.root))["/dev/bus/0 -d megaraid,0"] is ReadStatus.NOT_POLLED_YET
     bench.now += 1.5 * 3600.0
     while bench.runs()["1-1"] < 2:
         assert time.monotonic() < deadline
@@ -235,12 +235,12 @@ def test_a_drive_that_is_late_gets_more_time_and_is_then_asked_less(bench: Bench
     bench.does("0-0", 'case "$*" in *" -x "*) exec sleep 999;; esac')
     poller = bench.start(Options(deadline_seconds=0.2))
     first = only(bench.look(poller)).polled
-    assert (first.cover, first.failures_total) == (Cover.TIMEOUT, 1)
+    assert (first.status, first.failures_total) == (ReadStatus.TIMEOUT, 1)
     assert "was killed at the deadline" in first.reason
     bench.later(poller, smart_schedule.RETRY_INTERVAL_SECONDS)
     last = only(bench.later(poller, 2 * smart_schedule.RETRY_INTERVAL_SECONDS)).polled
     assert [line.split()[1] for line in bench.command_lines()] == ["-x", "-x", "-a"]
-    assert (last.cover, last.runs_total) == (Cover.READ, 3)
+    assert (last.status, last.runs_total) == (ReadStatus.READ, 3)
     assert last.reason.startswith("polled with '-a': '-x -f old")
 
 
@@ -251,7 +251,7 @@ def test_what_a_drive_said_is_held_for_three_periods(bench: Bench) -> None:
     bench.look(poller)
     bench.does("0-0", "echo 'what is this?'; exit 4")
     disk = only(bench.later(poller, 2 * 3600.0))
-    assert (disk.key, disk.polled.cover) == ("SERIAL-0-0", Cover.UNPARSED)
+    assert (disk.key, disk.polled.status) == ("SERIAL-0-0", ReadStatus.UNPARSED)
     assert disk.polled.drive is not None
     assert not list(smart_series.unreadable(poller.read(bench.root)))
     bench.later(poller, 3600.0)
@@ -271,7 +271,7 @@ def test_a_sleeping_drive_is_not_woken_and_what_it_said_is_held(bench: Bench) ->
     bench.does("0-0", ASLEEP)
     for _ in range(10):
         disk = only(bench.later(poller, 1.5 * 3600.0))
-    assert (disk.polled.cover, disk.polled.failures_total) == (Cover.ASLEEP, 0)
+    assert (disk.polled.status, disk.polled.failures_total) == (ReadStatus.ASLEEP, 0)
     assert disk.polled.drive is not None
     assert disk.polled.read_seconds == 1000.0
     assert not list(smart_series.unreadable(poller.read(bench.root)))
@@ -293,23 +293,27 @@ def test_a_drive_is_woken_only_after_what_is_configured(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("text", "cover", "reason"),
     [
-        ("exit 1", Cover.UNPARSED, "status 1"),
-        ("kill -SEGV $$", Cover.UNREADABLE, "signal 11"),
-        ("printf '\\377\\376\\0\\1'; exit 0", Cover.UNPARSED, "expected"),
-        ("printf '{\"smartctl\":'; exit 0", Cover.UNPARSED, ""),
-        ("head -c 9000000 /dev/zero | tr '\\0' x; exit 0", Cover.UNREADABLE, "at most"),
-        (ASLEEP.replace("STANDBY", "SLEEP"), Cover.UNREADABLE, "for a disk that fails its query"),
+        ("exit 1", ReadStatus.UNPARSED, "status 1"),
+        ("kill -SEGV $$", ReadStatus.UNREADABLE, "signal 11"),
+        ("printf '\\377\\376\\0\\1'; exit 0", ReadStatus.UNPARSED, "expected"),
+        ("printf '{\"smartctl\":'; exit 0", ReadStatus.UNPARSED, ""),
+        ("head -c 9000000 /dev/zero | tr '\\0' x; exit 0", ReadStatus.UNREADABLE, "at most"),
+        (
+            ASLEEP.replace("STANDBY", "SLEEP"),
+            ReadStatus.UNREADABLE,
+            "for a disk that fails its query",
+        ),
     ],
     ids=["nothing", "a crash", "binary", "cut off", "too much", "fails every command"],
 )
-def test_bad_output_is_an_outcome(bench: Bench, text: str, cover: Cover, reason: str) -> None:
+def test_bad_output_is_an_outcome(bench: Bench, text: str, cover: ReadStatus, reason: str) -> None:
     """Each has its kind and its reason, and the other drive is read."""
     bench.behind(0, 0, 1)
     bench.does("0-0", text)
     poller = bench.start()
     disks = bench.look(poller)
     polled = disks.by_key["/dev/bus/0 -d megaraid,0"].polled
-    assert (polled.cover, disks.by_key["SERIAL-0-1"].polled.cover) == (cover, Cover.READ)
+    assert (polled.status, disks.by_key["SERIAL-0-1"].polled.status) == (cover, ReadStatus.READ)
     assert reason in polled.reason
 
 
@@ -318,7 +322,7 @@ def test_findings_in_the_exit_status_are_no_failure(bench: Bench) -> None:
     bench.behind(0, 0)
     bench.does("0-0", "status=64")
     disk = only(bench.look(bench.start()))
-    assert disk.polled.cover is Cover.READ
+    assert disk.polled.status is ReadStatus.READ
     assert disk.polled.drive is not None
     assert disk.polled.drive.exit_status == 64
 
@@ -329,11 +333,11 @@ def test_without_smartctl_no_drive_is_asked_until_it_is_installed(bench: Bench) 
     bench.program.unlink()
     poller = bench.start()
     disks = bench.look(poller)
-    assert set(covers(disks).values()) == {Cover.NO_SMARTCTL}
+    assert set(covers(disks).values()) == {ReadStatus.NO_SMARTCTL}
     assert "apt install smartmontools" in next(iter(disks.by_key.values())).polled.reason
     bench.probe.program("smartctl", SMARTCTL)
     assert set(covers(bench.later(poller, smart_discovery.RETRY_INTERVAL_SECONDS)).values()) == {
-        Cover.READ
+        ReadStatus.READ
     }
 
 
@@ -347,7 +351,7 @@ def test_a_smartctl_that_goes_is_found_out_by_one_drive(bench: Bench) -> None:
     poller.ask_soon(["SERIAL-0-0"])
     assert poller.settled(DEADLINE_SECONDS)
     disks = bench.look(poller)
-    assert set(covers(disks).values()) == {Cover.NO_SMARTCTL}
+    assert set(covers(disks).values()) == {ReadStatus.NO_SMARTCTL}
     assert all(disk.polled.drive is not None for disk in disks.by_key.values())
 
 
@@ -356,7 +360,7 @@ def test_a_smartctl_without_json_is_as_none(bench: Bench) -> None:
     bench.behind(0, 0)
     bench.probe.program("smartctl", "echo 'smartctl 6.6 2017-11-05 r4594 [x86_64]'; exit 1")
     polled = only(bench.look(bench.start())).polled
-    assert polled.cover is Cover.NO_SMARTCTL
+    assert polled.status is ReadStatus.NO_SMARTCTL
     assert "expected version 7.0 or later, which has JSON, got 6.6" in polled.reason
 
 
@@ -365,7 +369,7 @@ def test_without_probe_every_drive_says_so(bench: Bench) -> None:
     bench.behind(0, 0)
     poller = bench.poller()
     disk = only(bench.look(poller))
-    assert (disk.polled.cover, disk.polled.runs_total) == (Cover.NO_PROBE, 0)
+    assert (disk.polled.status, disk.polled.runs_total) == (ReadStatus.NO_PROBE, 0)
 
 
 @pytest.mark.parametrize("controllers", [10, pytest.param(50, marks=pytest.mark.system)])
@@ -380,13 +384,13 @@ def test_hundreds_of_drives_are_asked_once_each_and_not_all_at_once(
     at_first = bench.runs().total()
     assert at_first < 2 * controllers
     disks = bench.later(poller, Options().spread_seconds)
-    assert set(covers(disks).values()) == {Cover.READ}
+    assert set(covers(disks).values()) == {ReadStatus.READ}
     assert (len(bench.runs()), set(bench.runs().values())) == (10 * controllers, {1})
 
 
 def test_the_moments_of_a_drive_are_the_same_in_every_run() -> None:
     """By its access method only: the same offset in each interval, and 500 drives at 500 times."""
-    targets = [Target("/dev/bus/0", f"megaraid,{n}") for n in range(500)]
+    targets = [AccessMethod("/dev/bus/0", f"megaraid,{n}") for n in range(500)]
     for target in targets[:20]:
         due = smart_schedule.after(1000.0, 3600.0, target)
         assert 1000.0 + 1800.0 <= due < 1000.0 + 1.5 * 3600.0
@@ -412,7 +416,7 @@ def test_of_two_ways_to_a_disk_the_worse_is_tried_once_a_day(bench: Bench) -> No
     bench.does("0-0", "exit 2")
     bench.later(poller, 3600.0)
     disk = only(bench.later(poller, 3600.0))
-    assert (disk.polled.target.kind, disk.polled.cover) == ("megaraid,256", Cover.READ)
+    assert (disk.polled.target.kind, disk.polled.status) == ("megaraid,256", ReadStatus.READ)
 
 
 def test_an_event_about_a_disk_has_it_asked_at_once(bench: Bench) -> None:
@@ -436,7 +440,7 @@ def test_drives_come_and_go_with_a_look(bench: Bench) -> None:
     bench.look(poller)
     bench.behind(1, 7)
     disks = bench.later(poller, smart_discovery.FIND_SECONDS)
-    assert covers(disks) == {"SERIAL-0-0": Cover.READ, "SERIAL-1-7": Cover.READ}
+    assert covers(disks) == {"SERIAL-0-0": ReadStatus.READ, "SERIAL-1-7": ReadStatus.READ}
     assert bench.runs() == {"0-0": 1, "1-7": 1}
     bench.targets = bench.targets[1:]
     disks = bench.later(poller, smart_discovery.FIND_SECONDS)
@@ -445,9 +449,9 @@ def test_drives_come_and_go_with_a_look(bench: Bench) -> None:
 
 def test_what_cannot_be_asked_is_listed_with_its_reason(bench: Bench) -> None:
     """A volume of a storage array: no SMART data of a disk, and no run of smartctl."""
-    bench.uncovered = (Uncovered("/dev/sdq", Cover.LUN, "a volume of an array", "sdq"),)
+    bench.uncovered = (Uncovered("/dev/sdq", ReadStatus.LUN, "a volume of an array", "sdq"),)
     disk = only(bench.look(bench.start()))
-    assert (disk.device, disk.polled.cover, disk.polled.runs_total) == ("sdq", Cover.LUN, 0)
+    assert (disk.device, disk.polled.status, disk.polled.runs_total) == ("sdq", ReadStatus.LUN, 0)
     assert not bench.runs()
 
 
@@ -462,7 +466,7 @@ def test_a_configured_drive_that_nobody_tells_of_is_missing(bench: Bench) -> Non
     )
     poller = bench.start()
     disks = bench.look(poller)
-    assert {key for key, cover in covers(disks).items() if cover is Cover.MISSING} == {
+    assert {key for key, cover in covers(disks).items() if cover is ReadStatus.MISSING} == {
         *("WD-WCC130000000", "/dev/sdx"),
     }
     assert set(disks.by_key) >= {"SERIAL-0-0", "SERIAL-0-1"}
@@ -477,7 +481,7 @@ def test_another_drive_in_the_place_of_a_configured_one_is_told(bench: Bench) ->
     disks = bench.look(bench.start())
     (problem,) = disks.problems
     assert "the configured serial number 'WD-WCC130000000', got 'SERIAL-0-0'" in problem
-    assert covers(disks) == {"WD-WCC130000000": Cover.MISSING, "SERIAL-0-0": Cover.READ}
+    assert covers(disks) == {"WD-WCC130000000": ReadStatus.MISSING, "SERIAL-0-0": ReadStatus.READ}
 
 
 def test_other_options_hold_at_once(bench: Bench) -> None:
@@ -517,13 +521,13 @@ def test_what_was_recorded_plays_to_the_same(bench: Bench, tmp_path: Path) -> No
     write_tree(tmp_path / "played", {"/sys/block": None, **files})
     played = bench.poller().read(Machine(str(tmp_path / "played")))
     assert set(covers(played).values()) == {
-        *(Cover.READ, Cover.ASLEEP, Cover.TIMEOUT, Cover.UNPARSED),
+        *(ReadStatus.READ, ReadStatus.ASLEEP, ReadStatus.TIMEOUT, ReadStatus.UNPARSED),
     }
     assert {
-        key: (disk.polled.cover, disk.polled.reason, disk.polled.drive)
+        key: (disk.polled.status, disk.polled.reason, disk.polled.drive)
         for key, disk in played.by_key.items()
     } == {
-        key: (disk.polled.cover, disk.polled.reason, disk.polled.drive)
+        key: (disk.polled.status, disk.polled.reason, disk.polled.drive)
         for key, disk in disks.by_key.items()
     }
 
@@ -541,7 +545,7 @@ def test_a_machine_without_smartctl_is_played_as_one(bench: Bench, tmp_path: Pat
     write_tree(tmp_path / "played", {"/sys/block": None, **files})
     played = bench.poller().read(Machine(str(tmp_path / "played")))
     assert covers(played) == covers(disks)
-    assert set(covers(played).values()) == {Cover.NO_SMARTCTL}
+    assert set(covers(played).values()) == {ReadStatus.NO_SMARTCTL}
 
 
 def test_who_records_is_told_no_more_than_agreed(bench: Bench) -> None:
@@ -564,10 +568,10 @@ def test_who_records_is_told_no_more_than_agreed(bench: Bench) -> None:
     ]
 
 
-def by(disks: Disks) -> dict[str, tuple[Cover, str]]:
+def by(disks: Disks) -> dict[str, tuple[ReadStatus, str]]:
     """Return the poll status of each disk, and the program that read it: '' for smartctl."""
     return {
-        key: (disk.polled.cover, disk.polled.drive.read_by if disk.polled.drive else "")
+        key: (disk.polled.status, disk.polled.drive.read_by if disk.polled.drive else "")
         for key, disk in disks.by_key.items()
     }
 
@@ -580,9 +584,9 @@ def test_without_smartctl_disks_behind_an_areca_are_read(bench: Bench, tmp_path:
     poller = bench.start()
     disks = bench.look(poller)
     expected = {
-        "/dev/bus/0 -d megaraid,0": (Cover.NO_SMARTCTL, ""),
-        "SERIAL-1": (Cover.READ, "cli64 disk smart drv=1"),
-        "SERIAL-2": (Cover.READ, "cli64 disk smart drv=2"),
+        "/dev/bus/0 -d megaraid,0": (ReadStatus.NO_SMARTCTL, ""),
+        "SERIAL-1": (ReadStatus.READ, "cli64 disk smart drv=1"),
+        "SERIAL-2": (ReadStatus.READ, "cli64 disk smart drv=2"),
     }
     assert by(disks) == expected
     asked = ["disk smart drv=1", "disk info drv=1", "disk smart drv=2", "disk info drv=2"]
@@ -598,7 +602,7 @@ def test_without_smartctl_disks_behind_an_areca_are_read(bench: Bench, tmp_path:
     assert by(bench.poller().read(Machine(str(tmp_path / "played")))) == expected
     bench.probe.program("smartctl", SMARTCTL)
     disks = bench.later(poller, smart_discovery.RETRY_INTERVAL_SECONDS)
-    assert set(by(disks).values()) == {(Cover.READ, "")}
+    assert set(by(disks).values()) == {(ReadStatus.READ, "")}
     assert log.read_text().splitlines() == asked
 
 
@@ -629,17 +633,17 @@ def test_where_smartctl_hangs_at_an_areca_it_is_left_out_for_a_day(bench: Bench)
     bench.does("sg2-2", "exec sleep 999")
     poller = bench.start(Options(deadline_seconds=0.2))
     disks = bench.look(poller)
-    assert by(disks) == {"SERIAL-2": (Cover.READ, "cli64 disk smart drv=2")}
+    assert by(disks) == {"SERIAL-2": (ReadStatus.READ, "cli64 disk smart drv=2")}
     assert "was killed at the deadline" in only(disks).polled.reason
     for _ in range(8):
         disks = bench.later(poller, 1.5 * 3600.0)
-    assert by(disks) == {"SERIAL-2": (Cover.READ, "cli64 disk smart drv=2")}
+    assert by(disks) == {"SERIAL-2": (ReadStatus.READ, "cli64 disk smart drv=2")}
     assert len(bench.command_lines()) == 1
     assert len(log.read_text().splitlines()) == 2 * 9
     # # A day later it is retried, and this time it answers.
     bench.does("sg2-2", "serial=SERIAL-2")
-    assert by(bench.later(poller, smart_schedule.OTHER_WAY_SECONDS)) == {
-        "SERIAL-2": (Cover.READ, "")
+    assert by(bench.later(poller, smart_schedule.OTHER_METHOD_SECONDS)) == {
+        "SERIAL-2": (ReadStatus.READ, "")
     }
 
 
@@ -649,10 +653,10 @@ def test_where_smartctl_is_late_at_an_areca_it_is_soon_asked_for_less(bench: Ben
     slow = 'case "$*" in *" -x "*) exec sleep 999;; esac; serial=SERIAL-2'
     bench.does("sg2-2", slow)
     poller = bench.start(Options(deadline_seconds=1.0))
-    assert by(bench.look(poller)) == {"SERIAL-2": (Cover.READ, "cli64 disk smart drv=2")}
+    assert by(bench.look(poller)) == {"SERIAL-2": (ReadStatus.READ, "cli64 disk smart drv=2")}
     bench.later(poller, smart_schedule.RETRY_INTERVAL_SECONDS)
     assert by(bench.later(poller, smart_schedule.RETRY_INTERVAL_SECONDS)) == {
-        "SERIAL-2": (Cover.READ, "")
+        "SERIAL-2": (ReadStatus.READ, "")
     }
     assert [line.split()[1] for line in bench.command_lines()] == ["-x", "-x", "-a"]
 
@@ -663,7 +667,7 @@ def test_an_areca_whose_program_crashes_leaves_both_reasons(bench: Bench) -> Non
     bench.does("sg2-2", "echo 'what is this?'; exit 4")
     bench.probe.program("cli64", "kill -SEGV $$")
     polled = only(bench.look(bench.start())).polled
-    assert (polled.cover, polled.drive) == (Cover.UNPARSED, None)
+    assert (polled.status, polled.drive) == (ReadStatus.UNPARSED, None)
     assert "what is this?" in polled.reason
     said = "Areca's program: 'cli64 disk smart drv=2': it was terminated by signal 11"
     assert said in polled.reason

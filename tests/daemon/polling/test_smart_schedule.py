@@ -5,27 +5,27 @@ from __future__ import annotations
 import pytest
 
 from iowarden.collectors.smart.discovery import Discovered
-from iowarden.collectors.smart.drive import Cover, Drive, Protocol, Target
+from iowarden.collectors.smart.drive import AccessMethod, Drive, Protocol, ReadStatus
 from iowarden.collectors.smart.options import Options
 from iowarden.collectors.smart.smartctl_runner import Answer
 from iowarden.daemon.polling import smart_discovery, smart_schedule
 from iowarden.daemon.polling.smart_discovery import Discovery, Looked
 from iowarden.daemon.polling.smart_lanes import Lanes
-from iowarden.daemon.polling.smart_schedule import RETRY_INTERVAL_SECONDS, AccessMethod
+from iowarden.daemon.polling.smart_schedule import RETRY_INTERVAL_SECONDS, PolledTarget
 
-SDA = Target("/dev/sda", "sat", "sda", "host0", "ahci")
+SDA = AccessMethod("/dev/sda", "sat", "sda", "host0", "ahci")
 OPTIONS = Options()
-READ = Answer(Cover.READ, drive=Drive(Protocol.ATA, serial="S1"))
-LATE = Answer(Cover.TIMEOUT, "killed", late=True)
-NOBODY = Answer(Cover.UNREADABLE, "the probe is busy", ran=False, passing=True)
+READ = Answer(ReadStatus.READ, drive=Drive(Protocol.ATA, serial="S1"))
+LATE = Answer(ReadStatus.TIMEOUT, "killed", late=True)
+NOBODY = Answer(ReadStatus.UNREADABLE, "the probe is busy", ran=False, passing=True)
 
 
-def method(target: Target = SDA) -> AccessMethod:
+def method(target: AccessMethod = SDA) -> PolledTarget:
     """Return a drive that was not polled yet."""
     return smart_schedule.new(target, None, "", OPTIONS)
 
 
-def lanes(*targets: Target) -> tuple[Lanes, Looked]:
+def lanes(*targets: AccessMethod) -> tuple[Lanes, Looked]:
     """Return the drives of a first discovery, none polled yet."""
     discovery, found = Discovery(), Lanes()
     discovery.end(Looked(Discovered(targets)), 0.0)
@@ -74,7 +74,7 @@ def test_a_drive_that_sleeps_is_woken_once_it_has_slept_for_too_long() -> None:
     drive, options = method(), Options(wake_after_seconds=86_400.0)
     for hour in range(24):
         assert not drive.command(options, hour * 3600.0)[1]
-        drive.finish(Answer(Cover.ASLEEP), 0.0, hour * 3600.0, options, wake=False)
+        drive.finish(Answer(ReadStatus.ASLEEP), 0.0, hour * 3600.0, options, wake=False)
     assert drive.command(options, 86_400.0)[1]
     drive.finish(READ, 0.0, 86_400.0, options, wake=True)
     assert not drive.command(options, 90_000.0)[1]
@@ -84,7 +84,7 @@ def test_what_a_drive_said_is_dropped_after_three_periods() -> None:
     """Not during standby, which is a valid answer, too."""
     drive = method()
     drive.finish(READ, 0.0, 0.0, OPTIONS, wake=False)
-    drive.finish(Answer(Cover.ASLEEP), 0.0, 3 * OPTIONS.period_seconds, OPTIONS, wake=False)
+    drive.finish(Answer(ReadStatus.ASLEEP), 0.0, 3 * OPTIONS.period_seconds, OPTIONS, wake=False)
     assert not drive.expire(6 * OPTIONS.period_seconds)
     assert drive.expire(6 * OPTIONS.period_seconds + 1)
     assert drive.polled.drive is None
@@ -93,8 +93,8 @@ def test_what_a_drive_said_is_dropped_after_three_periods() -> None:
 
 def test_one_program_at_a_controller_that_hides_disks_two_at_another() -> None:
     """Whatever is due: a second answer would be lost, or all would wait for one controller."""
-    hidden = [Target("/dev/sg2", f"areca,{n}", "", "host1", "arcmsr") for n in range(1, 4)]
-    plain = [Target(f"/dev/sd{n}", "sat", f"sd{n}", "host0", "ahci") for n in "abc"]
+    hidden = [AccessMethod("/dev/sg2", f"areca,{n}", "", "host1", "arcmsr") for n in range(1, 4)]
+    plain = [AccessMethod(f"/dev/sd{n}", "sat", f"sd{n}", "host0", "ahci") for n in "abc"]
     found, looked = lanes(*hidden, *plain)
     assert found.free(looked, 0.0) == 3
     begun = [each for _ in range(9) if (each := found.begin(looked, 0.0)) is not None]
@@ -107,7 +107,7 @@ def test_one_program_at_a_controller_that_hides_disks_two_at_another() -> None:
 def test_many_drives_are_not_asked_all_at_once() -> None:
     """Up to eight are polled when they are found; the polls of more are spread over two minutes."""
     few, many = (
-        lanes(*(Target(f"/dev/sg{n}", "scsi", "", f"host{n}") for n in range(count)))[0]
+        lanes(*(AccessMethod(f"/dev/sg{n}", "scsi", "", f"host{n}") for n in range(count)))[0]
         for count in (8, 9)
     )
     assert {each.due for each in few.methods.values()} == {0.0}
@@ -125,7 +125,7 @@ def test_drives_are_looked_for_when_something_came_or_went_and_each_ten_minutes(
     assert not discovery.begin(599.0)
     discovery.notice({"/sys/block": ("sda", "sdb")}, 599.0)
     assert discovery.begin(599.0)
-    missing = Answer(Cover.NO_SMARTCTL, "not installed", ran=False)
+    missing = Answer(ReadStatus.NO_SMARTCTL, "not installed", ran=False)
     discovery.end(Looked(Discovered((SDA,)), unusable=missing), 600.0)
     assert not discovery.begin(600.0 + smart_discovery.RETRY_INTERVAL_SECONDS - 1)
     assert discovery.begin(600.0 + smart_discovery.RETRY_INTERVAL_SECONDS)

@@ -22,7 +22,7 @@ from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.smart import selftest
 from iowarden.collectors.smart.discovery import Discovered
-from iowarden.collectors.smart.drive import Target
+from iowarden.collectors.smart.drive import AccessMethod
 from iowarden.collectors.smart.options import Options
 from iowarden.collectors.smart.selftest import Said
 from iowarden.daemon.check import findings
@@ -120,7 +120,7 @@ class FakeMachine:
         self.now = SUNDAY - 3600.0
         self.io = 0
         targets = tuple(
-            Target(f"/dev/bus/{host}", f"megaraid,{n}", "", f"host{host}", "megaraid_sas")
+            AccessMethod(f"/dev/bus/{host}", f"megaraid,{n}", "", f"host{host}", "megaraid_sas")
             for n, host in enumerate((0, 0, 1))
         )
         self.poller = smart.SmartPoller(Options(), lambda: self.now, lambda *_: Discovered(targets))

@@ -16,7 +16,7 @@ from support.attached import said as answer
 from support.live import Live, text, watched
 
 from iowarden.collectors.smart import smartctl_runner
-from iowarden.collectors.smart.drive import Target
+from iowarden.collectors.smart.drive import AccessMethod
 from iowarden.daemon.service import persisted_state
 from iowarden.daemon.storage.history_reader import Past
 from iowarden.rules.selftest_schedule import Outcome, Run
@@ -44,7 +44,9 @@ def data(host: Watched, *words: str) -> Any:  # noqa: ANN401 - whatever the comm
 
 def says(name: str, output: str) -> Files:
     """Set what smartctl reports of a disk."""
-    return answer(*smartctl_runner.command(Target(f"/dev/{name}", "scsi"), "full"), stdout=output)
+    return answer(
+        *smartctl_runner.command(AccessMethod(f"/dev/{name}", "scsi"), "full"), stdout=output
+    )
 
 
 def healthy(name: str, pending: int = 0) -> str:

@@ -8,7 +8,15 @@ import pytest
 
 from iowarden.collectors.model import Outcome, Reading, Sample
 from iowarden.collectors.smart import smart_series, smartctl_exporter
-from iowarden.collectors.smart.drive import Cover, Disk, Disks, Drive, Polled, Protocol, Target
+from iowarden.collectors.smart.drive import (
+    AccessMethod,
+    Disk,
+    Disks,
+    Drive,
+    PollResult,
+    Protocol,
+    ReadStatus,
+)
 from iowarden.collectors.source import Source
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.rulefile.rulefile import parse_rule_file
@@ -48,7 +56,9 @@ groups:
 
 def disks(drive: Drive) -> Disks:
     """A machine with one drive that was read at the start."""
-    polled = Polled(Target("/dev/sda", "sat", "sda"), Cover.READ, drive=drive, read_seconds=START)
+    polled = PollResult(
+        AccessMethod("/dev/sda", "sat", "sda"), ReadStatus.READ, drive=drive, read_seconds=START
+    )
     return Disks({"D1": Disk("D1", polled, "sda")})
 
 

@@ -11,7 +11,7 @@ from support.sources import SOURCES
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.smart import smartctl_runner
-from iowarden.collectors.smart.drive import Target
+from iowarden.collectors.smart.drive import AccessMethod
 from iowarden.collectors.source import Source, collect
 from iowarden.daemon.reference.metric_labels import fits
 from iowarden.rules.engine.engine import Engine
@@ -53,9 +53,9 @@ MORE = {
     "/sys/block/dm-0/dm/suspended": "0\n",
     "/proc/1/comm": "systemd\n",
     "/.probe/tasks": '{"tasks": [], "count": 0}',
-    probe_path("run", smartctl_runner.command(Target("/dev/sda", "scsi"), "full")): drives.ata(
-        "S1"
-    ),
+    probe_path(
+        "run", smartctl_runner.command(AccessMethod("/dev/sda", "scsi"), "full")
+    ): drives.ata("S1"),
     "/proc/sys/kernel/random/boot_id": "6a1f0c5e-0000-4000-8000-000000000000\n",
     "/.kmsg": "3,1,1000000,-;critical medium error, dev sda, sector 8 op 0x0:(READ)\n",
     **Card(number=7).files(),

@@ -16,7 +16,7 @@ from iowarden.rules.events.controller_clock import (
     QUARTER_SECONDS,
     UNKNOWN,
     Offset,
-    Way,
+    OffsetMethod,
     asked,
     from_errors,
     from_power_on,
@@ -42,7 +42,7 @@ QUARTERS = st.integers(-56, 56).map(lambda number: float(number * QUARTER_SECOND
 def test_a_controller_at_utc_whose_errors_are_the_kernels() -> None:
     """All five errors match at this offset, none at any other."""
     found = from_errors(ERRORS, ERRORS)
-    assert (found.seconds, found.way, found.verified) == (0.0, Way.ERRORS, True)
+    assert (found.seconds, found.method, found.verified) == (0.0, OffsetMethod.ERRORS, True)
     assert (found.matches, found.told, found.runner_up) == (5, 5, 0)
     assert told(found) == "its clock is UTC (5 of 5 errors match the kernel log)"
 
@@ -80,7 +80,7 @@ def test_fewer_than_three_matches_are_unverified(count: int) -> None:
 
 def test_a_kernel_that_saw_nothing_says_nothing_of_the_clock() -> None:
     """A controller that corrects its errors by itself is no evidence for its clock."""
-    assert from_errors(ERRORS, []) == Offset(None, Way.NONE, told=5, reason=_few(0))
+    assert from_errors(ERRORS, []) == Offset(None, OffsetMethod.NONE, told=5, reason=_few(0))
     assert from_errors([], ERRORS).reason.startswith("0 of its 0 errors match")
 
 
@@ -162,7 +162,7 @@ def test_the_surest_way_wins() -> None:
     """A query of the controller, then errors, then the power-on time."""
     by_errors, by_start = from_errors(ERRORS, ERRORS), from_power_on(ERRORS[0], ERRORS[0])
     assert surest(by_start, by_errors) is by_errors
-    assert surest(by_errors, asked(0, 0), by_start).way is Way.ASKED
+    assert surest(by_errors, asked(0, 0), by_start).method is OffsetMethod.ASKED
     assert surest(UNKNOWN, by_start) is by_start
     assert surest() is UNKNOWN
 
@@ -179,8 +179,8 @@ def test_the_surest_way_wins() -> None:
 )
 def test_a_clock_that_moves(before: float, now: float, words: str) -> None:
     """A clock of local time changes by an hour twice a year; a small drift is no change."""
-    assert moved(Offset(before, Way.ERRORS), Offset(now, Way.ASKED)) == words
-    assert moved(Offset(before, Way.POWER_ON), Offset(now, Way.ASKED)) == ""
+    assert moved(Offset(before, OffsetMethod.ERRORS), Offset(now, OffsetMethod.ASKED)) == words
+    assert moved(Offset(before, OffsetMethod.POWER_ON), Offset(now, OffsetMethod.ASKED)) == ""
 
 
 @given(QUARTERS, st.integers(-80, 80), st.sets(st.integers(0, 600), min_size=5, max_size=12))

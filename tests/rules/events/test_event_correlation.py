@@ -20,7 +20,7 @@ from iowarden.collectors.raid.controller import Array, Controller, Health, Physi
 from iowarden.collectors.raid.controller import State as Told
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.events import event_alerts, event_correlation, event_counters, event_evidence
-from iowarden.rules.events.controller_clock import Clock, Way
+from iowarden.rules.events.controller_clock import Clock, OffsetMethod
 from iowarden.rules.events.event_state import Batch, Happened
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.incidents import incidents, model
@@ -236,7 +236,7 @@ def test_a_controllers_error_explains_that_of_its_volume() -> None:
     """The kernel names the volume first, the controller's log the disk minutes later."""
     machine = behind()
     machine.state = replace(
-        machine.state, clocks={"areca 1": Clock(offset=4 * HOUR, way=Way.ERRORS)}
+        machine.state, clocks={"areca 1": Clock(offset=4 * HOUR, method=OffsetMethod.ERRORS)}
     )
     machine.tell(machine.medium_error("sdc"))
     assert [i.object for i in machine.open] == ["sdc (DISK-9, serial S-C, volume 1 of areca 1)"]
@@ -251,7 +251,9 @@ def test_a_controllers_error_explains_that_of_its_volume() -> None:
 def test_errors_that_the_kernel_does_not_see_are_told_as_well() -> None:
     """The controller recovered them, or masks them."""
     machine = behind()
-    machine.state = replace(machine.state, clocks={"areca 1": Clock(offset=0.0, way=Way.ERRORS)})
+    machine.state = replace(
+        machine.state, clocks={"areca 1": Clock(offset=0.0, method=OffsetMethod.ERRORS)}
+    )
     machine.tell(*(machine.reading_error(2, number=n) for n in range(10)))
     (found,) = machine.open
     assert found.severity is Severity.CRITICAL
@@ -288,7 +290,9 @@ def test_a_clock_is_found_by_errors_that_both_tell() -> None:
 def test_a_controllers_own_fault_is_not_blamed_on_its_disks() -> None:
     """Its memory fails, and right after that there are errors of channels."""
     machine = behind()
-    machine.state = replace(machine.state, clocks={"areca 1": Clock(offset=0.0, way=Way.ERRORS)})
+    machine.state = replace(
+        machine.state, clocks={"areca 1": Clock(offset=0.0, method=OffsetMethod.ERRORS)}
+    )
     machine.tell(
         Event(
             "areca",
@@ -306,7 +310,9 @@ def test_a_controllers_own_fault_is_not_blamed_on_its_disks() -> None:
 def test_several_channels_in_one_second_are_the_controller() -> None:
     """Several disks do not fail in the same second."""
     machine = behind()
-    machine.state = replace(machine.state, clocks={"areca 1": Clock(offset=0.0, way=Way.ERRORS)})
+    machine.state = replace(
+        machine.state, clocks={"areca 1": Clock(offset=0.0, method=OffsetMethod.ERRORS)}
+    )
     machine.tell(machine.reading_error(1), machine.reading_error(2))
     assert [i.key for i in machine.open] == ["adapter host2"]
 
@@ -598,7 +604,9 @@ def test_a_line_of_megaraid_is_told_where_its_controllers_log_cannot_be_read() -
 def test_what_a_log_tells_later_is_news_although_it_was_before_the_mail() -> None:
     """A controller's log is polled every five minutes: the disk had failed by then."""
     machine = behind()
-    machine.state = replace(machine.state, clocks={"areca 1": Clock(offset=0.0, way=Way.ERRORS)})
+    machine.state = replace(
+        machine.state, clocks={"areca 1": Clock(offset=0.0, method=OffsetMethod.ERRORS)}
+    )
     machine.tell(*(machine.reading_error(2, number=n) for n in range(6)))
     failed = replace(
         machine.reading_error(2), kind="areca_device_failed", text="IDE Channel #02 Device Failed"

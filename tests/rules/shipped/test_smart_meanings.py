@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from support.rack import DAY, Rack, ata, attribute
 
-from iowarden.collectors.smart.drive import SelfTest, Target
+from iowarden.collectors.smart.drive import AccessMethod, SelfTest
 from iowarden.rules.signals.smart import smart_counts
 
-JBOD = Target("/dev/sda", "sat", device="sda", driver="megaraid_sas")
+JBOD = AccessMethod("/dev/sda", "sat", device="sda", driver="megaraid_sas")
 
 
 @pytest.fixture

@@ -15,15 +15,15 @@ from support.recordings import CORPUS, cases_of_corpus, corpus
 
 from iowarden.collectors.raid.areca.cli64 import parse_disk_smart
 from iowarden.collectors.smart.drive import (
+    AccessMethod,
     Attribute,
-    Cover,
     Drive,
     ErrorCounter,
     Nvme,
     Protocol,
+    ReadStatus,
     Scsi,
     SelfTest,
-    Target,
 )
 from iowarden.collectors.smart.smartctl import parse
 from iowarden.collectors.smart.smartctl_refusal import Refused
@@ -194,7 +194,7 @@ def test_a_hot_spare_that_sleeps_raises_nothing(rack: Rack) -> None:
     """openstreetmap/operations#47: daily mail because a spare was spun down."""
     rack.poll(ata("A"), times=2)
     asleep = rack.disks.by_key["A"]
-    polled = replace(asleep.polled, cover=Cover.ASLEEP)
+    polled = replace(asleep.polled, status=ReadStatus.ASLEEP)
     rack.disks = replace(rack.disks, by_key={"A": replace(asleep, polled=polled)})
     rack.wait(30 * DAY, every=6 * HOUR)
     assert rack.fired == set()
@@ -288,7 +288,7 @@ def test_grown_defects_and_a_predicted_failure_of_a_sas_disk(rack: Rack) -> None
 
 def test_the_same_counters_behind_a_controller(rack: Rack) -> None:
     """smartctl_exporter#89: SAS counters are dropped where the interface is 'megaraid,N'."""
-    behind = Target("/dev/bus/0", "megaraid,12", driver="megaraid_sas", controller="host0")
+    behind = AccessMethod("/dev/bus/0", "megaraid,12", driver="megaraid_sas", controller="host0")
     rack.poll(sas(), times=2, target=behind)
     rack.poll(sas(grown_defects=1), times=2, target=behind)
     assert rack.firing() == {("DiskDefectsGrow", "warning")}
@@ -414,7 +414,7 @@ def test_a_drive_not_yet_asked_after_a_restart_is_as_it_was(rack: Rack) -> None:
     before, mails = rack.firing(), list(rack.mails)
     assert before
     rack.restart()
-    rack.lose("A", "it is asked first within two minutes", Cover.NOT_POLLED_YET)
+    rack.lose("A", "it is asked first within two minutes", ReadStatus.NOT_POLLED_YET)
     rack.wait(590, 10)
     assert (rack.firing(), rack.firing("unknown"), rack.mails) == (before, set(), mails)
     rack.wait(60, 10)
@@ -576,7 +576,7 @@ def bogus() -> Drive:
 
 def test_what_a_controller_makes_up_is_neither_health_nor_failure(rack: Rack) -> None:
     """The captured data raise one notice that names the access method for the disks."""
-    volume = Target("/dev/sda", device="sda", driver="arcmsr", controller="host0")
+    volume = AccessMethod("/dev/sda", device="sda", driver="arcmsr", controller="host0")
     rack.poll(bogus(), times=6, target=volume)
     assert rack.mails == []
     assert rack.fired == {("SmartUntrusted", "notice", "WD-WCAS20994885")}

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from support.rack import DAY, HOUR, POLL, ata, attribute
 
 from iowarden.collectors.smart.drive import (
+    AccessMethod,
     Attribute,
-    Cover,
     Disk,
     Disks,
     Drive,
     ErrorCounter,
-    Polled,
+    PollResult,
     Protocol,
+    ReadStatus,
     Scsi,
     SelfTest,
-    Target,
 )
 from iowarden.rules.signals.signal import Inputs, View
 from iowarden.rules.signals.smart import smart, smart_counts, smart_health, smart_values
@@ -49,7 +49,9 @@ def polled(now: float, *drives: Drive) -> Disks:
         {
             drive.serial: Disk(
                 drive.serial,
-                Polled(Target("/dev/sda", "sat"), Cover.READ, drive=drive, read_seconds=now),
+                PollResult(
+                    AccessMethod("/dev/sda", "sat"), ReadStatus.READ, drive=drive, read_seconds=now
+                ),
             )
             for drive in drives
         }
@@ -138,7 +140,7 @@ def test_nothing_is_told_while_nothing_is_read() -> None:
         View(Inputs(START, 1e6, Snapshot(), frozenset()), None),
     )
     assert (state, samples) == (smart.EMPTY, None)
-    silent = Disks({"A": Disk("A", Polled(Target("/dev/sda"), Cover.UNREADABLE))})
+    silent = Disks({"A": Disk("A", PollResult(AccessMethod("/dev/sda"), ReadStatus.UNREADABLE))})
     assert look(smart.EMPTY, silent, START)[1] == []
 
 

@@ -10,19 +10,19 @@ from support.machine import disk as block_device
 from support.rack import Rack, ata, attribute
 
 from iowarden.collectors.smart.drive import (
-    Cover,
+    AccessMethod,
     Disk,
     Drive,
     ErrorCounter,
-    Polled,
+    PollResult,
     Protocol,
+    ReadStatus,
     Scsi,
-    Target,
 )
 from iowarden.rules.smart import plausibility
 from iowarden.rules.smart.plausibility import Surroundings
 
-VOLUME = Target("/dev/sda", device="sda", driver="arcmsr")
+VOLUME = AccessMethod("/dev/sda", device="sda", driver="arcmsr")
 NOTHING = {kind: ErrorCounter(0, 0, 0.0) for kind in ("read", "write")}
 BOGUS = Drive(
     Protocol.SCSI,
@@ -63,11 +63,11 @@ GENUINE = Drive(
 
 def doubts(
     drive: Drive,
-    target: Target = VOLUME,
+    target: AccessMethod = VOLUME,
     **around: Any,  # noqa: ANN401 - as Surroundings takes them
 ) -> list[tuple[int, str]]:
     """Return points and texts of implausible data."""
-    disk = Disk(drive.serial, Polled(target, Cover.READ, drive=drive))
+    disk = Disk(drive.serial, PollResult(target, ReadStatus.READ, drive=drive))
     found = plausibility.implausibilities(disk, drive, Surroundings(**{"year": 2026, **around}))
     return [(doubt.points, doubt.text) for doubt in found]
 
@@ -93,26 +93,26 @@ def test_the_sample_of_the_incident_is_wrong_in_three_hard_and_six_soft_ways() -
 
 def test_a_genuine_sas_drive_is_trusted_whatever_the_kernel_says() -> None:
     """Trip 65, 30 C now, 50000 cycles; behind a RAID controller that passes commands."""
-    behind = Target("/dev/bus/0", "megaraid,4", driver="megaraid_sas")
+    behind = AccessMethod("/dev/bus/0", "megaraid,4", driver="megaraid_sas")
     assert doubts(GENUINE, behind, traffic_bytes=41e12, errors_logged=3.0) == []
 
 
 @pytest.mark.parametrize("trip", [0.0, None])
 def test_no_trip_temperature_is_common_on_real_drives(trip: float | None) -> None:
     """0 or absent is no contradiction."""
-    assert doubts(replace(GENUINE, reported_trip_celsius=trip), Target("/dev/sda")) == []
+    assert doubts(replace(GENUINE, reported_trip_celsius=trip), AccessMethod("/dev/sda")) == []
 
 
 def test_a_drive_that_is_too_hot_and_says_so_is_believed() -> None:
     """Above its trip temperature and failing: no contradiction."""
     hot = replace(GENUINE, temperature_celsius=70.0, passed=False)
-    assert doubts(hot, Target("/dev/sda")) == []
+    assert doubts(hot, AccessMethod("/dev/sda")) == []
 
 
 def test_a_drive_that_is_too_hot_and_calls_itself_well_is_told_as_hot() -> None:
     """It was not set to warn (EWASC 0): at 71 C with a trip of 65 the heat is reported."""
     hot = replace(GENUINE, temperature_celsius=71.0, temperature_limit_celsius=65.0)
-    assert [points for points, _ in doubts(hot, Target("/dev/sda"))] == [plausibility.SOFT]
+    assert [points for points, _ in doubts(hot, AccessMethod("/dev/sda"))] == [plausibility.SOFT]
     rack = Rack()
     rack.poll(hot, times=3)
     assert ("DiskTooHot", "critical") in rack.firing()
@@ -121,8 +121,8 @@ def test_a_drive_that_is_too_hot_and_calls_itself_well_is_told_as_hot() -> None:
 def test_a_fresh_boot_proves_nothing_about_traffic() -> None:
     """Less than 1 GB was read and written."""
     quiet = replace(GENUINE, scsi=replace(GENUINE.scsi, error_counters=NOTHING))
-    assert doubts(quiet, Target("/dev/sda"), traffic_bytes=9e8) == []
-    assert doubts(quiet, Target("/dev/sda"), traffic_bytes=2e9)[0][0] == plausibility.HARD
+    assert doubts(quiet, AccessMethod("/dev/sda"), traffic_bytes=9e8) == []
+    assert doubts(quiet, AccessMethod("/dev/sda"), traffic_bytes=2e9)[0][0] == plausibility.HARD
 
 
 def test_a_hypervisors_disk_is_not_bogus() -> None:
@@ -136,7 +136,7 @@ def test_a_hypervisors_disk_is_not_bogus() -> None:
 def test_one_oddity_is_no_reason() -> None:
     """Two soft contradictions are needed: real drives have one each."""
     odd = replace(GENUINE, scsi=replace(GENUINE.scsi, start_stop_cycles=256))
-    disk = Disk("S", Polled(VOLUME, Cover.READ, drive=odd))
+    disk = Disk("S", PollResult(VOLUME, ReadStatus.READ, drive=odd))
     one = plausibility.implausibilities(disk, odd, Surroundings())
     assert [doubt.points for doubt in one] == [
         plausibility.SOFT,
@@ -162,7 +162,7 @@ def test_one_oddity_is_no_reason() -> None:
 )  # fmt: skip
 def test_cheap_invariants_each_count_once(drive: Drive, around: dict[str, Any], words: str) -> None:
     """Impossible values of a drive; each of them alone is not enough."""
-    ((points, text),) = doubts(drive, Target("/dev/sda"), **around)
+    ((points, text),) = doubts(drive, AccessMethod("/dev/sda"), **around)
     assert points == plausibility.SOFT
     assert words in text
 
@@ -170,7 +170,7 @@ def test_cheap_invariants_each_count_once(drive: Drive, around: dict[str, Any], 
 @pytest.mark.parametrize("celsius", [0.0, -5.0, 70.0])
 def test_a_drive_without_a_sensor_or_in_the_cold_is_believed(celsius: float) -> None:
     """Some solid-state drives always report 0 C."""
-    assert doubts(ata("A", temperature_celsius=celsius), Target("/dev/sda")) == []
+    assert doubts(ata("A", temperature_celsius=celsius), AccessMethod("/dev/sda")) == []
 
 
 @pytest.mark.parametrize(
@@ -188,14 +188,14 @@ def test_a_drive_without_a_sensor_or_in_the_cold_is_believed(celsius: float) -> 
 )
 def test_the_way_to_the_real_disks_is_named(driver: str, words: str) -> None:
     """By the controller's driver."""
-    assert plausibility.way(Target("/dev/sda", driver=driver)).startswith(words)
+    assert plausibility.access_hint(AccessMethod("/dev/sda", driver=driver)).startswith(words)
 
 
 def test_distrust_lasts_a_week_after_the_last_contradiction() -> None:
     """At 24 C the trip temperature of 25 contradicts nothing; the access method is still wrong."""
     rack = Rack()
     cool = replace(BOGUS, temperature_celsius=24.0, refused=(), transport="", scsi=Scsi())
-    direct = Target("/dev/sda", driver="ahci")
+    direct = AccessMethod("/dev/sda", driver="ahci")
     rack.poll(BOGUS, target=direct)
     rack.poll(cool, times=12, every=86_400.0 / 2, target=direct)
     assert rack.firing() == {("SmartUntrusted", "notice")}
@@ -211,7 +211,7 @@ def test_another_way_to_the_disk_is_judged_by_itself() -> None:
     rack = Rack()
     rack.poll(BOGUS, target=VOLUME)
     rack.poll(
-        replace(GENUINE, serial="WD-1"), target=Target("/dev/sg2", "areca,1", driver="arcmsr")
+        replace(GENUINE, serial="WD-1"), target=AccessMethod("/dev/sg2", "areca,1", driver="arcmsr")
     )
     assert rack.firing() == set()
 

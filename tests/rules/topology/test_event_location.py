@@ -31,7 +31,7 @@ from iowarden.collectors.raid.controller import (
     State,
 )
 from iowarden.collectors.smart import members
-from iowarden.collectors.smart.drive import Cover, Disk, Polled, Target
+from iowarden.collectors.smart.drive import AccessMethod, Disk, PollResult, ReadStatus
 from iowarden.daemon.service import persisted_state
 from iowarden.rules.events.event_state import Happened
 from iowarden.rules.topology import (
@@ -88,11 +88,11 @@ def areca(*disks: PhysicalDisk, **fields: Any) -> Controller:  # noqa: ANN401 - 
 
 def read(number: int, serial: str, **fields: Any) -> Disk:  # noqa: ANN401 - as Polled takes them
     """A disk behind an Areca at host2, read by smartctl."""
-    target = Target(
+    target = AccessMethod(
         "/dev/sg3", f"areca,{number}", "", "host2", "arcmsr", f"channel {number}", "controller"
     )
-    found = {"cover": Cover.READ, "drive": drive(serial), "read_seconds": 1.0, **fields}
-    return Disk(serial or str(target), Polled(target, **found))
+    found = {"cover": ReadStatus.READ, "drive": drive(serial), "read_seconds": 1.0, **fields}
+    return Disk(serial or str(target), PollResult(target, **found))
 
 
 def key(known: Map, device: str) -> str:
@@ -124,12 +124,12 @@ def test_an_error_of_a_disk_joins_the_alerts_of_that_disk() -> None:
 def test_a_disk_that_smart_knows_bears_the_label_of_its_series() -> None:
     """The series of sdb are by its serial number, and so is what its mail shows."""
     machine = topology(sd("sda", "2:0:0:0", "S1"), sd("sdb", "2:0:1:0", "S2"))
-    direct = Target("/dev/sdb", "sat", "sdb", "host2", slot="slot 4 of enclosure 2:0:9:0")
-    asked = Disk("S2", Polled(direct, Cover.READ, drive=drive("S2")), "sdb")
-    known = Map(machine, covered=inventory.look(disks(asked), machine))
+    direct = AccessMethod("/dev/sdb", "sat", "sdb", "host2", slot="slot 4 of enclosure 2:0:9:0")
+    asked = Disk("S2", PollResult(direct, ReadStatus.READ, drive=drive("S2")), "sdb")
+    known = Map(machine, disks=inventory.look(disks(asked), machine))
     found = place(kernel("sdb"), known)
     assert (found.disk, found.device) == ("S2", "sdb")
-    assert found.identity.key == known.covered["S2"].identity.key
+    assert found.identity.key == known.disks["S2"].identity.key
     assert found.identity.object == ("sdb (ACME DISK-9, serial S2, slot 4 of enclosure 2:0:9:0)")
 
 
@@ -181,8 +181,10 @@ def test_an_nvme_controller_is_its_drive() -> None:
     assert place(kernel("nvme0"), known).identity.key == key(known, "nvme0n1")
     assert place(kernel("nvme1"), known).identity.key == key(known, "nvme0c1n1")
     crossed = topology(block_device("nvme0n1", serial="A"), block_device("nvme1n1", serial="B"))
-    asked = Disk("B", Polled(Target("/dev/nvme0", "nvme", "nvme1n1"), Cover.READ), "nvme1n1")
-    known = Map(crossed, covered=inventory.look(disks(asked), crossed))
+    asked = Disk(
+        "B", PollResult(AccessMethod("/dev/nvme0", "nvme", "nvme1n1"), ReadStatus.READ), "nvme1n1"
+    )
+    known = Map(crossed, disks=inventory.look(disks(asked), crossed))
     assert place(kernel("nvme0"), known).device == "nvme1n1"
 
 
@@ -280,7 +282,7 @@ def test_the_jbod_disk_of_an_arc_1210_is_one_disk_for_all_that_tell_of_it() -> N
     machine = topology(sd("sdc", "1:0:1:0"), sd("sda", "2:0:0:0"), sd("sdb", "2:0:1:0"))
     card = areca(channel(1, "W1", usage="JBOD"), channel(2, "W2", usage="JBOD"))
     covered = inventory.look(disks(read(1, "W1"), read(2, "W2")), machine)
-    known = Map(machine, covered=covered, controllers=(card,))
+    known = Map(machine, disks=covered, controllers=(card,))
     found = place(told("areca 1", "channel 2"), known)
     assert found == place(kernel("sdb"), known)
     assert found.identity.key == covered["W2"].identity.key
@@ -344,7 +346,7 @@ def test_a_member_of_an_array_tells_what_stands_on_it() -> None:
     upper = dataclasses.replace(block_device("dm-0", leaf=False), dm_name="vg-data")
     machine = topology(disk, upper)
     covered = inventory.look(disks(read(1, "W1"), read(2, "W2")), machine)
-    known = Map(machine, covered=covered, controllers=(card,))
+    known = Map(machine, disks=covered, controllers=(card,))
     found = place(told("areca 1", "channel 2"), known)
     assert found.identity.key == covered["W2"].identity.key
     assert found.identity.object == "ACME DISK-9, serial W2, channel 2 of areca 1"
@@ -373,9 +375,11 @@ def test_a_disk_that_is_read_later_has_the_key_it_will_have_then() -> None:
     """Before its first reading a disk is named by its access method; its incident is not."""
     card = areca(channel(2, "W2"))
     later = inventory.look(disks(read(2, "W2")), topology())
-    early = inventory.look(disks(read(2, "", drive=None, cover=Cover.NOT_POLLED_YET)), topology())
+    early = inventory.look(
+        disks(read(2, "", drive=None, cover=ReadStatus.NOT_POLLED_YET)), topology()
+    )
     for covered in ({}, early, later):
-        known = Map(topology(), covered=covered, controllers=(card,))
+        known = Map(topology(), disks=covered, controllers=(card,))
         found = place(told("areca 1", "channel 2"), known)
         assert (found.identity.key, found.disk) == (later["W2"].identity.key, "W2")
 
@@ -385,9 +389,9 @@ def test_a_jbod_disk_has_the_key_it_will_have_once_it_is_read() -> None:
     machine = topology(sd("sdb", "2:0:1:0"))
     card = areca(channel(2, "W2", usage="JBOD"))
     later = inventory.look(disks(read(2, "W2")), machine)
-    early = inventory.look(disks(read(2, "", drive=None, cover=Cover.NOT_POLLED_YET)), machine)
+    early = inventory.look(disks(read(2, "", drive=None, cover=ReadStatus.NOT_POLLED_YET)), machine)
     for covered in (early, later):
-        found = place(kernel("sdb"), Map(machine, covered=covered, controllers=(card,)))
+        found = place(kernel("sdb"), Map(machine, disks=covered, controllers=(card,)))
         assert (found.identity.key, found.disk) == (later["W2"].identity.key, "W2")
     unasked = Map(machine, controllers=(card,))
     assert place(kernel("sdb"), unasked).identity.key == key(unasked, "sdb")
@@ -397,12 +401,16 @@ def test_where_a_serial_number_is_of_two_disks_the_slot_decides() -> None:
     """SMART reads one of them behind the controller, and one that is no disk of it."""
     machine = topology(sd("sda", "0:0:0:0", "W2"))
     clone = Disk(
-        "W2 sda", Polled(Target("/dev/sda", "sat", "sda", "host0"), Cover.READ), "sda", (), "two"
+        "W2 sda",
+        PollResult(AccessMethod("/dev/sda", "sat", "sda", "host0"), ReadStatus.READ),
+        "sda",
+        (),
+        "two",
     )
     clone = dataclasses.replace(clone, polled=dataclasses.replace(clone.polled, drive=drive("W2")))
     own = dataclasses.replace(read(2, "W2"), key="W2 areca,2", duplicate="two")
     covered = inventory.look(disks(clone, own), machine)
-    known = Map(machine, covered=covered, controllers=(areca(channel(2, "W2")),))
+    known = Map(machine, disks=covered, controllers=(areca(channel(2, "W2")),))
     assert place(told("areca 1", "channel 2"), known).disk == "W2 areca,2"
     assert place(kernel("sda"), known).disk == "W2 sda"
 
@@ -420,7 +428,7 @@ def test_the_host_of_a_controller_is_that_at_which_smart_finds_its_disks() -> No
     """The tool does not distinguish two of a vendor; smartctl's arguments were configured."""
     card = areca(channel(2, "W2"), host="")
     covered = inventory.look(disks(read(2, "W2"), read(3, "OTHER")), topology())
-    known = Map(topology(), covered=covered, controllers=(card,))
+    known = Map(topology(), disks=covered, controllers=(card,))
     assert place(told("areca 1"), known).identity.key == "adapter host2"
 
 
@@ -435,7 +443,7 @@ def test_what_is_remembered_has_a_bound() -> None:
 def test_a_controller_that_tells_no_serial_numbers_is_helped_by_smart() -> None:
     """The host and the slot are those at which smartctl found the disk."""
     covered = inventory.look(disks(read(2, "W2"), read(3, "W3")), topology())
-    known = Map(topology(), covered=covered, controllers=(areca(channel(2)),))
+    known = Map(topology(), disks=covered, controllers=(areca(channel(2)),))
     found = place(told("areca 1", "channel 2"), known)
     assert (found.identity.key, found.disk) == (covered["W2"].identity.key, "W2")
     assert found.identity.object == "ACME DISK-9, serial W2, channel 2 of areca 1"
@@ -508,7 +516,7 @@ def test_disks_that_all_say_one_serial_number_are_told_apart_by_slot() -> None:
     known = Map(topology(), controllers=(card,))
     first, second = (place(told("areca 1", f"channel {n}"), known) for n in (1, 2))
     assert first.identity.key != second.identity.key
-    known = Map(topology(), covered=covered, controllers=(card,))
+    known = Map(topology(), disks=covered, controllers=(card,))
     assert [place(told("areca 1", f"channel {n}"), known).disk for n in (1, 2)] == [
         "0000 areca,1",
         "0000 areca,2",

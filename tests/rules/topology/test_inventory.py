@@ -12,14 +12,14 @@ from support.simulation import START
 
 from iowarden.collectors.block.enclosure import Slot
 from iowarden.collectors.smart.drive import (
+    AccessMethod,
     Attribute,
-    Cover,
     Disk,
     Disks,
     ErrorCounter,
     Protocol,
+    ReadStatus,
     Scsi,
-    Target,
 )
 from iowarden.daemon.views import answers
 from iowarden.rules.topology import inventory
@@ -29,11 +29,11 @@ HOUR = 3600.0
 DAY = 24 * HOUR
 
 
-def failed(disk: Disk, cover: Cover, reason: str, *, held: bool = False) -> Disk:
+def failed(disk: Disk, cover: ReadStatus, reason: str, *, held: bool = False) -> Disk:
     """The same disk after a failed poll; `held`: its last data are still valid."""
     polled = disk.polled
     own = polled.drive if held else None
-    return replace(disk, polled=replace(polled, cover=cover, reason=reason, drive=own))
+    return replace(disk, polled=replace(polled, status=cover, reason=reason, drive=own))
 
 
 def at(machine: FakeMachine, *found: Disk) -> Disks:
@@ -41,7 +41,7 @@ def at(machine: FakeMachine, *found: Disk) -> Disks:
     return disks(
         *(
             replace(d, polled=replace(d.polled, read_seconds=machine.now))
-            if d.polled.cover is Cover.READ
+            if d.polled.status is ReadStatus.READ
             else d
             for d in found
         )
@@ -83,7 +83,7 @@ def test_who_says_that_a_disk_exists_is_known() -> None:
             hidden(2, "H2"),
             written,
             direct("nvme0", "N1", drive=fast),
-            direct("nvme2", "X", cover=Cover.UNREADABLE, drive=None),
+            direct("nvme2", "X", cover=ReadStatus.UNREADABLE, drive=None),
         ),
         topology(*devices),
         (slot,),
@@ -109,13 +109,13 @@ def test_a_disk_of_the_kernel_that_nobody_asks_is_not_left_out() -> None:
     reader = replace(block_device("sdd"), removable=True, size_bytes=0)
     machine = topology(device("sdb", "S2"), block_device("vda"), stick, reader)
     before = inventory.look(Disks({}), machine)
-    assert {c.device: c.cover for c in before.values()} == {
-        "sdb": Cover.NOT_POLLED_YET,
-        "vda": Cover.NO_SMART,
-        "sdc": Cover.NO_SMART,
+    assert {c.device: c.status for c in before.values()} == {
+        "sdb": ReadStatus.NOT_POLLED_YET,
+        "vda": ReadStatus.NO_SMART,
+        "sdc": ReadStatus.NO_SMART,
     }
     after = inventory.look(disks(), machine)
-    assert after["S2"].cover is Cover.UNREADABLE
+    assert after["S2"].status is ReadStatus.UNREADABLE
     assert inventory.summary(after.values()) == (
         "SMART: 0 of 1 disk readable (1 read error); plus 2 virtual or removable"
     )
@@ -137,39 +137,41 @@ def test_disks_that_cannot_be_read_have_not_failed() -> None:
     known = topology(*(device(name, serial) for name, serial in names.items()))
     four = [direct(name, serial) for name, serial in names.items()]
 
-    def line(*covers: Cover) -> str:
+    def line(*covers: ReadStatus) -> str:
         polled = [
-            replace(disk, polled=replace(disk.polled, cover=cover))
+            replace(disk, polled=replace(disk.polled, status=cover))
             for disk, cover in zip(four, covers, strict=True)
         ]
         return inventory.summary(inventory.look(disks(*polled), known).values())
 
-    read, error = Cover.READ, Cover.UNREADABLE
+    read, error = ReadStatus.READ, ReadStatus.UNREADABLE
     assert line(error, error, error, error) == "SMART: 0 of 4 disks readable (4 read errors)"
     assert line(read, read, read, read) == "SMART: 4 of 4 disks readable"
-    assert line(read, read, Cover.ASLEEP, error) == (
+    assert line(read, read, ReadStatus.ASLEEP, error) == (
         "SMART: 3 of 4 disks readable (1 asleep, 1 read error)"
     )
 
 
-@pytest.mark.parametrize("cover", [Cover.UNREADABLE, Cover.NO_PASS_THROUGH])
-def test_a_removable_medium_has_nothing_to_read(cover: Cover) -> None:
+@pytest.mark.parametrize("cover", [ReadStatus.UNREADABLE, ReadStatus.NO_PASS_THROUGH])
+def test_a_removable_medium_has_nothing_to_read(cover: ReadStatus) -> None:
     """A stick that was polled, and a disk with the same reply."""
     stick = replace(device("sdb", "S2"), removable=True)
     asked = [
         failed(direct(name, serial), cover, "no") for name, serial in (("sda", "S1"), ("sdb", "S2"))
     ]
     found = inventory.look(disks(*asked), topology(device("sda", "S1"), stick))
-    assert [(c.cover, c.physical) for c in found.values()] == [
+    assert [(c.status, c.physical) for c in found.values()] == [
         (cover, True),
-        (Cover.NO_SMART, False),
+        (ReadStatus.NO_SMART, False),
     ]
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-@pytest.mark.parametrize("cover", [Cover.UNREADABLE, Cover.NO_SMART, Cover.NO_PASS_THROUGH])
+@pytest.mark.parametrize(
+    "cover", [ReadStatus.UNREADABLE, ReadStatus.NO_SMART, ReadStatus.NO_PASS_THROUGH]
+)
 def test_a_disk_that_was_read_and_tells_nothing_any_more_is_reported(
-    cover: Cover, *, restarts: bool
+    cover: ReadStatus, *, restarts: bool
 ) -> None:
     """'SMART Disabled', or only its name: like a failed reading, its alerts are not resolved."""
     machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
@@ -212,7 +214,7 @@ def test_a_disk_that_a_controller_shows_and_hides_is_found_by_its_number() -> No
     found = inventory.look(disks(by_number, by_name), known)
     assert [c.device for c in found.values()] == ["sda", "sdb"]
     assert found["S1"].identity.object == f"sda ({MODEL}, serial S1)"
-    silent = failed(hidden(1, "S1"), Cover.NO_SMART, "lacks SMART")
+    silent = failed(hidden(1, "S1"), ReadStatus.NO_SMART, "lacks SMART")
     found = inventory.look(disks(silent), known)
     assert {key: c.device for key, c in found.items()} == {"S1": "sda", "0x5000c500a1b2c3d4": "sdb"}
 
@@ -224,7 +226,7 @@ def test_a_machine_on_which_nothing_can_be_read_says_so_once() -> None:
     machine.disks = at(machine, *found)
     machine.look(HOUR, 300.0)
     reason = "smartctl is not installed"
-    gone = [failed(d, Cover.NO_SMARTCTL, reason) for d in machine.disks.by_key.values()]
+    gone = [failed(d, ReadStatus.NO_SMARTCTL, reason) for d in machine.disks.by_key.values()]
     machine.disks = disks(*gone)
     machine.look(14 * 60.0)
     assert machine.firing() == set()
@@ -253,7 +255,7 @@ def test_one_try_that_fails_is_not_told() -> None:
     machine.disks = at(machine, direct("sda", "S1"))
     machine.look(HOUR / 2, 300.0)
     (own,) = machine.disks.by_key.values()
-    machine.disks = disks(failed(own, Cover.TIMEOUT, "no answer in 60 s", held=True))
+    machine.disks = disks(failed(own, ReadStatus.TIMEOUT, "no answer in 60 s", held=True))
     machine.look(HOUR / 2, 300.0)
     machine.disks = at(machine, direct("sda", "S1"))
     machine.look(HOUR / 2, 300.0)
@@ -266,7 +268,7 @@ def test_a_disk_that_is_no_longer_read_is_told_and_so_is_that_it_is_again() -> N
     first, second = direct("sda", "S1"), direct("sdb", "S2")
     machine.disks = at(machine, first, second)
     machine.look(HOUR)
-    lost = failed(machine.disks.by_key["S2"], Cover.HUNG, "smartctl hangs in the kernel")
+    lost = failed(machine.disks.by_key["S2"], ReadStatus.HUNG, "smartctl hangs in the kernel")
     machine.disks = at(machine, first, lost)
     machine.look(25 * 60.0)
     assert machine.firing() == set()
@@ -287,13 +289,13 @@ def test_a_sleeping_disk_is_not_lost() -> None:
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
     asleep = [
-        failed(d, Cover.ASLEEP, "it sleeps", held=True) for d in machine.disks.by_key.values()
+        failed(d, ReadStatus.ASLEEP, "it sleeps", held=True) for d in machine.disks.by_key.values()
     ]
     machine.disks = disks(*asleep)
     machine.look(7 * DAY, 3600.0)
     assert machine.firing() == set()
     machine.restart()
-    machine.disks = disks(*(failed(d, Cover.ASLEEP, "it sleeps") for d in asleep))
+    machine.disks = disks(*(failed(d, ReadStatus.ASLEEP, "it sleeps") for d in asleep))
     machine.look(HOUR, 300.0)
     assert machine.firing() == set()
 
@@ -301,12 +303,12 @@ def test_a_sleeping_disk_is_not_lost() -> None:
 def test_a_disk_that_slept_from_the_start_is_no_notice() -> None:
     """It must not be woken up to be read; its monitoring state shows that it is unknown."""
     machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
-    asleep = direct("sdb", "S2", cover=Cover.ASLEEP, drive=None, read_seconds=None)
+    asleep = direct("sdb", "S2", cover=ReadStatus.ASLEEP, drive=None, read_seconds=None)
     for _ in range(4):
         machine.disks = at(machine, direct("sda", "S1"), asleep)
         machine.look(HOUR / 2, 300.0)
     assert machine.firing() == set()
-    found = machine.engine.signals.coverage().covered
+    found = machine.engine.signals.inventory().disks
     assert inventory.verdict(found.values()) is Verdict.WARNING
 
 
@@ -317,7 +319,7 @@ def test_a_try_that_fails_after_a_long_stop_is_not_told() -> None:
     machine.look(HOUR, 300.0)
     machine.now += 7 * DAY
     machine.restart()
-    lost = direct("sdb", "S2", cover=Cover.TIMEOUT, drive=None, read_seconds=None)
+    lost = direct("sdb", "S2", cover=ReadStatus.TIMEOUT, drive=None, read_seconds=None)
     machine.disks = at(machine, direct("sda", "S1"), lost)
     machine.look(80 * 60.0)
     assert machine.firing() == set()
@@ -340,7 +342,7 @@ def test_a_disk_that_gets_a_longer_name_is_the_same_disk() -> None:
 def test_a_disk_that_was_never_read_is_a_notice() -> None:
     """A USB bridge that passes nothing through: in the digest, no mail."""
     machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
-    bridge = failed(direct("sdb", "S2"), Cover.NO_PASS_THROUGH, "an unknown USB bridge")
+    bridge = failed(direct("sdb", "S2"), ReadStatus.NO_PASS_THROUGH, "an unknown USB bridge")
     bridge = replace(bridge, polled=replace(bridge.polled, read_seconds=None))
     for _ in range(4):
         machine.disks = at(machine, direct("sda", "S1"), bridge)
@@ -352,8 +354,8 @@ def test_a_disk_that_was_never_read_is_a_notice() -> None:
     assert machine.mails == []
 
 
-@pytest.mark.parametrize("cover", [Cover.NO_SMART, Cover.LUN])
-def test_what_has_no_smart_is_not_missed(cover: Cover) -> None:
+@pytest.mark.parametrize("cover", [ReadStatus.NO_SMART, ReadStatus.LUN])
+def test_what_has_no_smart_is_not_missed(cover: ReadStatus) -> None:
     """Volumes of a storage array and virtual disks are none of the disks that count."""
     machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     volume = failed(direct("sdb", "S2"), cover, "a volume")
@@ -419,7 +421,7 @@ def test_a_disk_that_vanishes_while_we_watch_is_told_by_the_kernels_side_alone()
     machine.look(60.0)  # the poller still has it
     machine.disks = at(machine, direct("sda", "S1"))
     machine.look(HOUR, 300.0)
-    assert set(answers.covered(machine.engine)) == {"S1"}
+    assert set(answers.inventory_disks(machine.engine)) == {"S1"}
     machine.restart()
     machine.disks = at(machine, direct("sda", "S1"))
     machine.look(HOUR, 300.0)
@@ -465,7 +467,7 @@ def test_disks_that_one_controller_hides_are_lost_together() -> None:
     machine.disks = at(machine, direct("sda", "S1"), *members)
     machine.look(HOUR, 300.0)
     read = machine.disks.by_key
-    refused = [failed(read[each.key], Cover.NO_PASS_THROUGH, "refused") for each in members]
+    refused = [failed(read[each.key], ReadStatus.NO_PASS_THROUGH, "refused") for each in members]
     for _ in range(5):
         machine.disks = at(machine, direct("sda", "S1"), *refused)
         machine.look(HOUR, 300.0)
@@ -482,7 +484,7 @@ def test_a_mail_about_a_disk_names_what_stands_on_it() -> None:
     machine = FakeMachine(device("sda", "S1"), sdb, md0)
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
-    lost = failed(machine.disks.by_key["S2"], Cover.UNREADABLE, "no answer")
+    lost = failed(machine.disks.by_key["S2"], ReadStatus.UNREADABLE, "no answer")
     machine.disks = at(machine, direct("sda", "S1"), lost)
     machine.look(HOUR, 300.0)
     (mail,) = machine.mails
@@ -494,7 +496,7 @@ def test_a_disk_that_gets_another_name_keeps_its_alert() -> None:
     machine = FakeMachine(device("sda", "S1"), device("sdb", "S2"))
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
-    lost = failed(machine.disks.by_key["S2"], Cover.HUNG, "it hangs")
+    lost = failed(machine.disks.by_key["S2"], ReadStatus.HUNG, "it hangs")
     machine.disks = at(machine, direct("sda", "S1"), lost)
     machine.look(HOUR, 300.0)
     machine.topology = topology(device("sda", "S1"), device("sdc", "S2"))
@@ -533,7 +535,7 @@ def test_a_vanished_disk_is_missed_no_more_once_somebody_has_it() -> None:
     machine.disks = at(machine, direct("sda", "S1"))
     machine.look(HOUR / 2, 300.0)
     assert machine.firing() == {("DeviceGone", "")}
-    found = answers.covered(machine.engine)
+    found = answers.inventory_disks(machine.engine)
     assert inventory.find(found, "S2").reason == "it vanished; on it: md0"
     assert inventory.summary(found.values()) == "SMART: 1 of 2 disks readable (1 missing)"
     machine.engine.devices.forget_disk("S2")
@@ -562,13 +564,13 @@ def test_a_failing_disk_that_was_replaced_and_forgotten_is_no_open_alert(name: s
 def test_a_configured_disk_that_is_missing_is_critical() -> None:
     """It is in the configuration: five minutes after the start it is reported."""
     machine = FakeMachine(device("sda", "S1"))
-    target = Target("", "", "", "", "", "", "configuration")
+    target = AccessMethod("", "", "", "", "", "", "configuration")
     wanted = replace(
         hidden(9, "H9"),
         polled=replace(
             hidden(9, "H9").polled,
             target=target,
-            cover=Cover.MISSING,
+            status=ReadStatus.MISSING,
             drive=None,
             read_seconds=None,
         ),
@@ -599,8 +601,8 @@ def test_many_configured_disks_that_are_missing_are_one_incident() -> None:
     wanted = []
     for number in range(60):
         disk = hidden(number, f"H{number}")
-        target = Target(f"/dev/sd{number}", "sat", origin="configuration")
-        polled = replace(disk.polled, target=target, cover=Cover.MISSING, drive=None)
+        target = AccessMethod(f"/dev/sd{number}", "sat", origin="configuration")
+        polled = replace(disk.polled, target=target, status=ReadStatus.MISSING, drive=None)
         wanted.append(replace(disk, polled=replace(polled, read_seconds=None)))
     machine.disks = at(machine, direct("sda", "S1"), *wanted)
     machine.look(10 * 60.0)
@@ -632,9 +634,15 @@ def test_what_a_drive_does_not_say_is_named() -> None:
 
 def test_every_cover_has_words() -> None:
     """Every result of a poll has a text."""
-    assert set(inventory.WORDS) == set(Cover)
-    told = {Cover.READ, Cover.ASLEEP, Cover.NOT_POLLED_YET, Cover.NO_SMART, Cover.LUN}
-    assert set(inventory.CURES) == set(Cover) - told
+    assert set(inventory.WORDS) == set(ReadStatus)
+    told = {
+        ReadStatus.READ,
+        ReadStatus.ASLEEP,
+        ReadStatus.NOT_POLLED_YET,
+        ReadStatus.NO_SMART,
+        ReadStatus.LUN,
+    }
+    assert set(inventory.CURES) == set(ReadStatus) - told
 
 
 def test_when_was_it_last_read_outlives_a_restart() -> None:
@@ -643,7 +651,7 @@ def test_when_was_it_last_read_outlives_a_restart() -> None:
     machine.disks = at(machine, direct("sda", "S1"), direct("sdb", "S2"))
     machine.look(HOUR, 300.0)
     machine.restart()
-    lost = failed(direct("sdb", "S2"), Cover.PERMISSION, "not permitted")
+    lost = failed(direct("sdb", "S2"), ReadStatus.PERMISSION, "not permitted")
     lost = replace(lost, polled=replace(lost.polled, read_seconds=None))
     for _ in range(4):
         machine.disks = at(machine, direct("sda", "S1"), lost)

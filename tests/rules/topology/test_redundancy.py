@@ -102,7 +102,7 @@ def test_that_the_disk_with_the_last_copy_is_old_stays_a_notice(
     sda = replace(disk("sda", serial="S-A"), partitions=("sda1",))
     where = Map(
         topology=topology(sda),
-        covered={"S-A": covered(sda)},
+        disks={"S-A": covered(sda)},
         arrays={"md0": array("md0", "raid1", ("sda1",), 2)},
     )
     labels = (("alertname", name), ("disk", "S-A"), ("severity", level))

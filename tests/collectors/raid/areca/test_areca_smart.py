@@ -13,7 +13,7 @@ from support.recordings import corpus
 from iowarden.collectors.machine import probe_path
 from iowarden.collectors.smart import smart_series, smartctl_runner
 from iowarden.collectors.smart.discovery import Discovered
-from iowarden.collectors.smart.drive import Cover, Disk, Disks, Protocol, Target
+from iowarden.collectors.smart.drive import AccessMethod, Disk, Disks, Protocol, ReadStatus
 from iowarden.collectors.smart.options import Options
 from iowarden.daemon.polling import smart
 from iowarden.rules.topology import inventory
@@ -45,15 +45,15 @@ REFUSED = json.dumps(
 )
 
 
-def behind(kind: str, slot: str = "") -> Target:
+def behind(kind: str, slot: str = "") -> AccessMethod:
     """Return a disk behind the card."""
-    return Target("/dev/sg2", kind, "", "host0", "arcmsr", slot, "controller")
+    return AccessMethod("/dev/sg2", kind, "", "host0", "arcmsr", slot, "controller")
 
 
 SECOND = behind("areca,2", "channel 2")
 
 
-def smartctl(target: Target, output: str = REFUSED) -> Files:
+def smartctl(target: AccessMethod, output: str = REFUSED) -> Files:
     """Return smartctl's output for a disk: by default that it cannot read it."""
     return said(*smartctl_runner.command(target, "full"), stdout=output, status=2)
 
@@ -95,7 +95,7 @@ def told(number: int = 2, serial: str = "WD-9002", pending: int = 193) -> Files:
 class Played:
     """A recorded machine with such a card, its poller, and a clock."""
 
-    def __init__(self, machine: MachineMaker, *targets: Target) -> None:
+    def __init__(self, machine: MachineMaker, *targets: AccessMethod) -> None:
         """Start with disks that were not polled."""
         self._machine = machine
         self.now = 100.0
@@ -123,7 +123,7 @@ def test_where_smartctl_is_refused_the_makers_program_reads_the_disk(
     disk = Played(machine).only({**smartctl(SECOND), **told()})
     polled, drive = disk.polled, disk.polled.drive
     assert drive is not None
-    assert (disk.key, polled.cover, polled.period_seconds) == ("WD-9002", Cover.READ, 3600.0)
+    assert (disk.key, polled.status, polled.period_seconds) == ("WD-9002", ReadStatus.READ, 3600.0)
     assert (drive.protocol, drive.model, drive.serial, drive.firmware) == (
         *(Protocol.ATA, MODEL, "WD-9002", "02.01"),
     )
@@ -140,7 +140,7 @@ def test_coverage_says_by_what_a_disk_is_read_and_what_is_missing(machine: Machi
     """It is read, with another access method than the others, and with fewer data."""
     disks = Played(machine).look({**smartctl(SECOND), **told()})
     (covered,) = inventory.look(disks, None).values()
-    assert covered.cover is Cover.READ
+    assert covered.status is ReadStatus.READ
     assert covered.how == "areca,2 at /dev/sg2, by 'cli64 disk smart drv=2'"
     assert covered.drive is not None
     assert inventory.not_read(covered.drive) == (
@@ -167,8 +167,8 @@ def test_smartctl_comes_first(machine: MachineMaker) -> None:
     played = Played(machine)
     disk = played.only({**smartctl(SECOND, heard), **told()})
     assert disk.polled.drive is not None
-    assert (disk.polled.cover, disk.polled.reason, disk.polled.drive.read_by) == (
-        *(Cover.READ, "", ""),
+    assert (disk.polled.status, disk.polled.reason, disk.polled.drive.read_by) == (
+        *(ReadStatus.READ, "", ""),
     )
     # It is refused from then on; the same disk goes on under its name.
     disk = played.only(smartctl(SECOND), 3600.0)
@@ -204,7 +204,7 @@ def test_a_program_that_refuses_adds_its_reason(
 ) -> None:
     """smartctl's reason comes first, and the disk is not read."""
     disk = Played(machine).only({**smartctl(SECOND), **cli("disk smart drv=2", answer)})
-    assert (disk.polled.cover, disk.polled.drive) == (Cover.NO_PASS_THROUGH, None)
+    assert (disk.polled.status, disk.polled.drive) == (ReadStatus.NO_PASS_THROUGH, None)
     before, _, after = disk.polled.reason.partition("; Areca's program: ")
     assert "Read Device Identity failed" in before
     assert reason in after
@@ -219,7 +219,7 @@ def test_a_disk_that_does_not_say_who_it_is_is_read_all_the_same(machine: Machin
             **cli("disk info drv=2", "ErrMsg: Parameter Error\n"),
         }
     )
-    assert (disk.key, disk.polled.cover) == ("channel 2", Cover.READ)
+    assert (disk.key, disk.polled.status) == ("channel 2", ReadStatus.READ)
     assert "its identity could not be read: 'cli64 disk info drv=N'" in disk.polled.reason
 
 
@@ -236,9 +236,9 @@ def test_a_disk_in_an_enclosure_is_asked_by_the_number_the_list_gives_it(
     there, empty = behind("areca,2/2", "enclosure 2 slot 2"), behind("areca,1/2")
     files = {**smartctl(there), **smartctl(empty), **told(10), **cli("disk info", listed)}
     disks = Played(machine, there, empty).look(files)
-    assert {key: disk.polled.cover for key, disk in disks.by_key.items()} == {
-        "WD-9002": Cover.READ,
-        "/dev/sg2 -d areca,1/2": Cover.NO_PASS_THROUGH,
+    assert {key: disk.polled.status for key, disk in disks.by_key.items()} == {
+        "WD-9002": ReadStatus.READ,
+        "/dev/sg2 -d areca,1/2": ReadStatus.NO_PASS_THROUGH,
     }
     reason = disks.by_key["/dev/sg2 -d areca,1/2"].polled.reason
     assert "expected a disk at 'areca,1/2', got none" in reason
@@ -248,7 +248,7 @@ def test_of_two_controllers_none_is_asked(machine: MachineMaker) -> None:
     """It is unknown which of them is 'ctrl=1': no data are better than another disk's data."""
     second: Files = {"/sys/bus/pci/drivers/arcmsr/0000:04:0e.0/host1": None}
     disk = Played(machine).only({**second, **smartctl(SECOND), **told()})
-    assert disk.polled.cover is Cover.NO_PASS_THROUGH
+    assert disk.polled.status is ReadStatus.NO_PASS_THROUGH
     assert "expected one controller of the driver 'arcmsr', got 2" in disk.polled.reason
 
 
@@ -257,8 +257,8 @@ def test_beside_smartd_no_program_is_run(machine: MachineMaker) -> None:
     clash = json.dumps({"cover": "failed", "reason": "'smartd' asks this controller, too"})
     name = probe_path("run", smartctl_runner.command(SECOND, "full"))
     disk = Played(machine).only({name: clash, **told()})
-    assert (disk.polled.cover, disk.polled.reason) == (
-        *(Cover.UNREADABLE, "'smartd' asks this controller, too"),
+    assert (disk.polled.status, disk.polled.reason) == (
+        *(ReadStatus.UNREADABLE, "'smartd' asks this controller, too"),
     )
 
 
@@ -268,27 +268,27 @@ def test_a_disk_whose_controller_hangs_is_not_asked_by_another_program(
     """smartctl is stuck in the kernel: no second program is started."""
     name = probe_path("run", smartctl_runner.command(SECOND, "full"))
     disk = Played(machine).only({name: json.dumps({"cover": "stuck", "reason": "x"}), **told()})
-    assert (disk.polled.cover, disk.polled.reason) == (Cover.HUNG, "x")
+    assert (disk.polled.status, disk.polled.reason) == (ReadStatus.HUNG, "x")
 
 
 def test_a_disk_behind_another_maker_is_not_asked_by_arecas_program(machine: MachineMaker) -> None:
     """The same numbers mean other disks there."""
-    other = Target("/dev/twa0", "3ware,2", "", "host0", "3w-9xxx", "port 2", "controller")
+    other = AccessMethod("/dev/twa0", "3ware,2", "", "host0", "3w-9xxx", "port 2", "controller")
     listed = cli("disk info", f"  # Ch# ModelName     Capacity  Usage\n{RULE}\n{DONE}")
     disk = Played(machine, other).only({**smartctl(other), **told(), **listed})
-    assert disk.polled.cover is Cover.NO_PASS_THROUGH
+    assert disk.polled.status is ReadStatus.NO_PASS_THROUGH
     assert "Areca" not in disk.polled.reason
 
 
 def test_without_smartctl_the_program_reads_what_it_knows(machine: MachineMaker) -> None:
     """Of the two disks of the host the one behind the card is read, and the reason is reported."""
-    direct = Target("/dev/sdb", "sat", "sdb", "host1", "ahci")
+    direct = AccessMethod("/dev/sdb", "sat", "sdb", "host1", "ahci")
     version = probe_path("run", ("smartctl", "--json=c", "-V"))
     lacking = {version: json.dumps({"cover": "no_smartctl", "reason": "'smartctl': got none"})}
     disks = Played(machine, SECOND, direct).look({**lacking, **told()})
-    assert {key: disk.polled.cover for key, disk in disks.by_key.items()} == {
-        "WD-9002": Cover.READ,
-        "/dev/sdb -d sat": Cover.NO_SMARTCTL,
+    assert {key: disk.polled.status for key, disk in disks.by_key.items()} == {
+        "WD-9002": ReadStatus.READ,
+        "/dev/sdb -d sat": ReadStatus.NO_SMARTCTL,
     }
     assert "'smartctl': got none" in disks.by_key["WD-9002"].polled.reason
 
@@ -314,7 +314,7 @@ def alerts(machine: MachineMaker, name: str, number: int) -> set[tuple[str, str]
         host.disks = played.look(files, 3600.0)
         host.look(3600.0, every=300.0)
     (disk,) = played.poller.read(played.root).by_key.values()
-    assert (disk.key, disk.polled.cover) == (f"WD-900{number}", Cover.READ)
+    assert (disk.key, disk.polled.status) == (f"WD-900{number}", ReadStatus.READ)
     return {
         (a.name, a.label("id")) for a in host.engine.rules.alerts() if a.state.value == "firing"
     }
