@@ -56,7 +56,7 @@ class ExpectationError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReplayEvent:
     """An actual result: seconds since the first frame, and values by key."""
 
     section: str
@@ -77,7 +77,7 @@ class Expected:
     patterns: tuple[tuple[str, re.Pattern[str]], ...]
     line: str
 
-    def fits(self, told: Told) -> bool:
+    def fits(self, told: ReplayEvent) -> bool:
         """Whether an actual result matches."""
         return (
             self.from_seconds <= told.at_seconds <= self.to_seconds
@@ -212,7 +212,7 @@ class _Reader:
         return first - TOLERANCE_SECONDS, first + TOLERANCE_SECONDS
 
 
-def differences(expectation: Expectation, told: Sequence[Told]) -> list[str]:
+def differences(expectation: Expectation, told: Sequence[ReplayEvent]) -> list[str]:
     """Return the differences as lines: '-' expected, '+' actual; [] if there are none."""
     lines: list[str] = []
     for section, expected in expectation.sections.items():
@@ -230,7 +230,7 @@ def differences(expectation: Expectation, told: Sequence[Told]) -> list[str]:
     return lines
 
 
-def _compared(expected: Sequence[Expected], told: Sequence[Told]) -> Iterator[str]:
+def _compared(expected: Sequence[Expected], told: Sequence[ReplayEvent]) -> Iterator[str]:
     left = list(told)
     for each in expected:
         index = next((i for i, one in enumerate(left) if each.fits(one)), None)
@@ -243,7 +243,7 @@ def _compared(expected: Sequence[Expected], told: Sequence[Told]) -> Iterator[st
     yield from (f"+ {_line(one)}" for one in left)
 
 
-def _line(told: Told) -> str:
+def _line(told: ReplayEvent) -> str:
     return f"at: {moment(told.at_seconds)}, {told.line}"
 
 

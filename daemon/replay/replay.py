@@ -25,7 +25,7 @@ from iowarden.daemon.http.exposition import Exposition
 from iowarden.daemon.notify.attempt import SendResult
 from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
-from iowarden.daemon.replay.expectation import Told, moment
+from iowarden.daemon.replay.expectation import ReplayEvent, moment
 from iowarden.daemon.sanitize import one_line
 from iowarden.daemon.service.messages import Stop
 from iowarden.daemon.service.service import Dependencies, Service
@@ -69,7 +69,7 @@ class Mail:
 class Replayed:
     """Result of a replay."""
 
-    told: tuple[Told, ...]
+    events: tuple[ReplayEvent, ...]
     mails: tuple[Mail, ...]
     frames: int
     seconds: float
@@ -77,12 +77,12 @@ class Replayed:
     problem: str = ""
     """Why it did not reach the end; '' if it did."""
 
-    def compared(self) -> list[Told]:
+    def compared(self) -> list[ReplayEvent]:
         """Return the results to compare with an expectation: the timeline, and the mails."""
         return [
-            *self.told,
+            *self.events,
             *(
-                Told(
+                ReplayEvent(
                     "mails",
                     mail.at_seconds,
                     Severity.CRITICAL,  # mails are always compared, whatever `least` is
@@ -95,7 +95,7 @@ class Replayed:
 
     def lines(self) -> Iterator[str]:
         """Return the timeline and then each mail, as text."""
-        for told in self.told:
+        for told in self.events:
             yield (
                 f"{moment(told.at_seconds):>9}  {told.severity.name.lower():<8}"
                 f" {one_line(told.fields['text'])}"
@@ -112,7 +112,7 @@ class Replayed:
 
     def summary(self) -> str:
         """Return the last line."""
-        alerts = sum(told.fields.get("state") == "firing" for told in self.told)
+        alerts = sum(told.fields.get("state") == "firing" for told in self.events)
         return (
             f"replayed {self.frames} frames, {moment(self.seconds)}:"
             f" alerts that fired: {alerts}, mails: {len(self.mails)}"
@@ -132,7 +132,7 @@ class Replayed:
                         "section": told.section,
                         **told.fields,
                     }
-                    for told in self.told
+                    for told in self.events
                 ],
                 "mails": [
                     {
@@ -190,7 +190,7 @@ def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) ->
     )
     service.run(None)
     return Replayed(
-        told=tuple(journal_.told),
+        events=tuple(journal_.events),
         mails=tuple(sender.mails),
         frames=frames.count,
         seconds=journal_.at_seconds(),
@@ -257,7 +257,7 @@ class _Journal:
 
     def __init__(self, clock: PlayedClock) -> None:
         self.lost_total = 0
-        self.told: list[Told] = []
+        self.events: list[ReplayEvent] = []
         self._clock = clock
         self._first: Frame | None = None
 
@@ -285,7 +285,7 @@ class _Journal:
             named.get("severity", "").upper(),
             next((s for s, most in _PRIORITIES if priority <= most), Severity.INFO),
         )
-        self._tell(_SECTIONS.get(kind, "others"), severity, {**named, "text": message})
+        self._record(_SECTIONS.get(kind, "others"), severity, {**named, "text": message})
 
     def pending(self, alert: Alert) -> None:
         device = alert.label("device")
@@ -296,12 +296,14 @@ class _Journal:
             "state": alert.state.value,
             "text": f"{text} {alert.annotation('summary')}",
         }
-        self._tell("alerts", alert.severity, fields | ({"device": device} if device else {}))
+        self._record("alerts", alert.severity, fields | ({"device": device} if device else {}))
 
-    def _tell(self, section: str, severity: Severity, fields: dict[str, str]) -> None:
+    def _record(self, section: str, severity: Severity, fields: dict[str, str]) -> None:
         words = [f"{k}: {fields[k]}" for k in ("alert", "device", "severity", "state", "text")
                  if k in fields]  # fmt: skip
-        self.told.append(Told(section, self.at_seconds(), severity, fields, ", ".join(words)))
+        self.events.append(
+            ReplayEvent(section, self.at_seconds(), severity, fields, ", ".join(words))
+        )
 
     def set_level(self, level: str) -> None:
         """All messages are collected."""

@@ -1,6 +1,6 @@
 """Self-test runner: starts SMART self-tests that are due or requested, and tracks their progress.
 
-For the loop's thread only; a drive is accessed in a thread, which posts its result as `Told`. The
+For the loop's thread only; a drive is accessed in a thread, which posts its result as `SelfTestAnswer`. The
 schedule, and what prevents a test, is in `rules.self_tests`.
 """
 
@@ -49,7 +49,7 @@ _PRIORITY = {Outcome.FAILED: 4, Outcome.PASSED: 6, Outcome.ABORTED: 6}
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SelfTestAnswer:
     """Result of starting a self-test on a drive or, for 'abort', of ending it.
 
     Fields: `drive` is its SMART data right before; `asleep`: it was in standby and not woken.
@@ -72,7 +72,7 @@ class SelfTests:
         telling: Telling,
         root: Callable[[], Machine] | None,
         ask_soon: Callable[[Collection[str]], object],
-        post: Callable[[Told], object],
+        post: Callable[[SelfTestAnswer], object],
         *,
         realtime: Callable[[float], float],
         zone: tzinfo,
@@ -132,14 +132,14 @@ class SelfTests:
             if not due.postponed:
                 self._begin(due.disk, due.kind, now, "", due.since_seconds)
 
-    def take(self, told: Told, now: float) -> None:
+    def take(self, told: SelfTestAnswer, now: float) -> None:
         """Handle the result of starting or aborting a test."""
         if told.action == "abort":
             self._aborted(told, now)
         else:
             self._answer_of(told, now)
 
-    def _answer_of(self, told: Told, now: float) -> None:
+    def _answer_of(self, told: SelfTestAnswer, now: float) -> None:
         run = self.runs.get(told.disk, {}).get(told.action)
         before = self._before.pop((told.disk, told.action), None)
         if run is None or run.outcome is not Outcome.STARTING:
@@ -156,7 +156,7 @@ class SelfTests:
             outcome = Outcome.REFUSED if refused else Outcome.NOT_BEGUN
             after = selftest_schedule.ended(run, outcome, reply.text, now)
         self._set(told.disk, told.action, after)
-        self._tell(told.disk, told.action, after)
+        self._report_outcome(told.disk, told.action, after)
         self._ask_soon([told.disk])
         self._asked[told.disk] = now
 
@@ -352,7 +352,7 @@ class SelfTests:
                 after = selftest_schedule.follow(run, kind, known, now)
                 if after is not run:
                     self._set(disk, kind, after)
-                    self._tell(disk, kind, after)
+                    self._report_outcome(disk, kind, after)
                     continue
                 short = run.minutes is not None and run.minutes <= _SHORT_MINUTES
                 every = SHORT_PROGRESS_SECONDS if short else PROGRESS_SECONDS
@@ -385,19 +385,19 @@ class SelfTests:
 
         threading.Thread(target=run, name="self-test", daemon=True).start()
 
-    def _aborted(self, told: Told, now: float) -> None:
+    def _aborted(self, told: SelfTestAnswer, now: float) -> None:
         for kind, run in self.runs.get(told.disk, {}).items():
             if run.outcome not in IN_PROGRESS:
                 continue
             if told.reply.said is Said.DONE:
                 after = selftest_schedule.ended(run, Outcome.ABORTED, f"aborted by {told.who}", now)
-                self._tell(told.disk, kind, after)
+                self._report_outcome(told.disk, kind, after)
             else:
                 after = replace(run, text=f"could not be aborted: {told.reply.text}")
             self._set(told.disk, kind, after)
         self._ask_soon([told.disk])
 
-    def _tell(self, disk: str, kind: str, run: Run) -> None:
+    def _report_outcome(self, disk: str, kind: str, run: Run) -> None:
         """Log the outcome of a test."""
         name = f"disk {disk}: {kind} self-test"
         by = f", requested by {run.who}" if run.who else ""
@@ -426,18 +426,18 @@ class SelfTests:
         return any(run.outcome in IN_PROGRESS for run in self.runs.get(disk, {}).values())
 
 
-def ask(root: Machine, disk: str, target: AccessMethod, action: str, who: str) -> Told:
+def ask(root: Machine, disk: str, target: AccessMethod, action: str, who: str) -> SelfTestAnswer:
     """Start or abort a self-test; scheduled tests do not wake a drive, requested ones do."""
     if action == "abort":
-        return Told(disk, action, selftest.abort(root, target), who)
+        return SelfTestAnswer(disk, action, selftest.abort(root, target), who)
     words = smartctl_runner.command(target, target.profile or "basic", wake=bool(who))
     found = smartctl_runner.ask(root, target, words, ASK_SECONDS)
     if found.status is not ReadStatus.READ:
         asleep = found.status is ReadStatus.ASLEEP
         reason = found.reason or found.status.value
-        return Told(disk, action, Reply(Said.FAILED, reason), who, asleep=asleep)
+        return SelfTestAnswer(disk, action, Reply(Said.FAILED, reason), who, asleep=asleep)
     if found.drive is not None and found.drive.self_test_remaining_ratio is not None:
-        return Told(
+        return SelfTestAnswer(
             disk, action, Reply(Said.RUNS, "another self-test is running"), who, found.drive
         )
-    return Told(disk, action, selftest.begin(root, target, action), who, found.drive)
+    return SelfTestAnswer(disk, action, selftest.begin(root, target, action), who, found.drive)

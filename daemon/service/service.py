@@ -382,7 +382,7 @@ class Service:
                     self._tracker.learn(event)
             case reload.Loaded() | reload.Refused():
                 self._reloader.take(event)
-            case self_test_runs.Told():
+            case self_test_runs.SelfTestAnswer():
                 self._self_tests.take(event, now)
             case _:
                 self._handle_request(event, now)

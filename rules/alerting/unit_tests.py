@@ -38,7 +38,7 @@ MAX_EVALUATIONS = 1_000_000
 FOREVER_SECONDS = 1e12
 """A test retains all samples: any expression may use them."""
 
-Told = tuple["Labels", tuple[tuple[str, str], ...]]
+LabelsAndAnnotations = tuple["Labels", tuple[tuple[str, str], ...]]
 """Labels and annotations of an alert."""
 Element = tuple["Labels", float]
 """Labels, with the name as `__name__`, and value."""
@@ -50,7 +50,7 @@ class AlertTest:
 
     at_seconds: float
     name: str
-    expected: tuple[Told, ...]
+    expected: tuple[LabelsAndAnnotations, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ _TEST_KEYS = (
     "external_labels",
     "external_url",
 )
-_TOLD_KEYS = ("exp_labels", "exp_annotations")
+_EXPECTED_KEYS = ("exp_labels", "exp_annotations")
 _Fields = dict[str, tuple[yaml.Node, yaml.Node]]
 _NOTHING = UnitTests((), DEFAULT_INTERVAL_SECONDS, (), fuzzy=False, tests=())
 
@@ -227,7 +227,7 @@ class _Reader:
             self._nodes.wrong(start(node), f"{what}: expected the alert's name; add 'alertname:'")
         expected = []
         for one in self._list(fields, "exp_alerts", what):
-            own = self._nodes.mapping(one, f"{what}: exp_alerts", _TOLD_KEYS)
+            own = self._nodes.mapping(one, f"{what}: exp_alerts", _EXPECTED_KEYS)
             labels = dict(self._pairs(own, "exp_labels", what))
             labels["alertname"] = name
             told = (tuple(sorted(labels.items())), self._pairs(own, "exp_annotations", what))
@@ -347,7 +347,7 @@ class _Machine:
         at = self._test.start_seconds + since_start
         for index, rule in enumerate(self._rules):
             try:
-                told = self._told(index, rule, at)
+                told = self._series_of(index, rule, at)
             except (EvaluationError, life.DuplicateAlertError) as error:
                 name = rule.alert if isinstance(rule, Rule) else rule.record
                 errors.append(f"    rule: {name}, time: {_go_duration(since_start)}, err: {error}")
@@ -355,7 +355,7 @@ class _Machine:
             self._store.write(f"rule_{index}", at, told)
         return errors
 
-    def _told(
+    def _series_of(
         self, index: int, rule: Rule | RecordingRule, at: float
     ) -> list[tuple[str, Labels, float]]:
         """Return the series of one rule's result."""
@@ -388,7 +388,7 @@ class _Machine:
 
     def _judged(self, test: AlertTest) -> list[str]:
         """Return the failures of an alert test."""
-        got: list[Told] = sorted(
+        got: list[LabelsAndAnnotations] = sorted(
             (alert.labels, tuple(sorted(alert.annotations)))
             for index, rule in enumerate(self._rules)
             if isinstance(rule, Rule) and rule.alert == test.name
@@ -440,7 +440,7 @@ def _named(name: str, labels: Labels) -> Labels:
 # --- showing
 
 
-def _shown(alerts: Iterable[Told]) -> str:
+def _shown(alerts: Iterable[LabelsAndAnnotations]) -> str:
     """Return alerts in promtool's format."""
     lines = []
     for number, (labels, texts) in enumerate(alerts):

@@ -115,7 +115,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ControllerReport:
     """A controller, and data for further queries.
 
     Fields: `address` is that of its PCI slot as in sysfs, '' if not reported; `clock_seconds` is
@@ -203,7 +203,7 @@ def uncounted(
     )
 
 
-def parse_controllers(text: str, prefix: str = "megaraid c") -> dict[int, Told]:
+def parse_controllers(text: str, prefix: str = "megaraid c") -> dict[int, ControllerReport]:
     """Parse the controllers of 'show all', or 'show', by number. Errors: ParseError.
 
     If a queried controller answers only with a failure, it is refused; of several such answers each
@@ -211,7 +211,7 @@ def parse_controllers(text: str, prefix: str = "megaraid c") -> dict[int, Told]:
     """
     answers = parse_answers(text)
     found = {
-        answer.number or 0: _told(answer, f"{prefix}{answer.number or 0}")
+        answer.number or 0: _controller_report(answer, f"{prefix}{answer.number or 0}")
         for answer in answers
         if text_of(answer.data, "product name") or isinstance(answer.data.get("basics"), dict)
     }
@@ -220,7 +220,7 @@ def parse_controllers(text: str, prefix: str = "megaraid c") -> dict[int, Told]:
     return found
 
 
-def _told(answer: Answer, name: str) -> Told:
+def _controller_report(answer: Answer, name: str) -> ControllerReport:
     data = answer.data
     flat = flattened({key: each for key, each in data.items() if not isinstance(each, list)})
 
@@ -270,7 +270,7 @@ def _told(answer: Answer, name: str) -> Told:
     )
     clocks = ("current controller date/time", "controller time")
     dates = (flat[key] for key in flat if key.startswith(clocks))
-    return Told(
+    return ControllerReport(
         own,
         pci_address(told("pci address")),
         next((at for each in dates if (at := clock_seconds(each)) is not None), None),

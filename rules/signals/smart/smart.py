@@ -141,7 +141,7 @@ PLAUSIBILITY_FAMILIES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CachedVerdict:
     """Cached result for a disk, and until when it is valid while the disk's data do not change."""
 
     disk: Disk
@@ -164,7 +164,7 @@ class SmartState:
 
     kept: Mapping[str, Pairs] = field(default_factory=dict)
     disks: Disks | None = None
-    told: Mapping[str, Told] = field(default_factory=dict)
+    verdicts: Mapping[str, CachedVerdict] = field(default_factory=dict)
     blocks: Mapping[str, BlockIo] = field(default_factory=dict)
     samples: list[Sample] | None = None
     until_seconds: float = math.inf
@@ -193,7 +193,7 @@ def step(state: SmartState, view: View) -> tuple[SmartState, list[Sample] | None
         topology,
         view.inputs.errors_logged or {},
     )
-    told = {key: look.told(key, disk) for key, disk in disks.by_key.items()}
+    told = {key: look.verdict(key, disk) for key, disk in disks.by_key.items()}
     samples = [sample for each in told.values() for sample in each.samples]
     until = min((each.until_seconds for each in told.values()), default=math.inf)
     return SmartState(_bounded(look.kept), disks, told, look.blocks, samples, until), samples
@@ -201,7 +201,7 @@ def step(state: SmartState, view: View) -> tuple[SmartState, list[Sample] | None
 
 def unreadable(state: SmartState) -> Iterator[tuple[Labels, str]]:
     """Yield the disks with implausible data: their alerts are unknown, not resolved."""
-    for key, told in state.told.items():
+    for key, told in state.verdicts.items():
         if told.rejected_because:
             yield (
                 (("disk", key),),
@@ -254,7 +254,7 @@ class _Look:
         self.kept = dict(state.kept)
         self.blocks = blocks
         self._disks = disks
-        self._before = state.told
+        self._before = state.verdicts
         self._now = now
         self._topology = topology
         self._kernel_errors = kernel_errors
@@ -265,21 +265,21 @@ class _Look:
             drive = disk.polled.drive
             if drive is None:
                 continue
-            before = state.told.get(key)
+            before = state.verdicts.get(key)
             same = before is not None and before.disk is disk
             signature = before.signature if before and same else plausibility.signature(drive)
             self._signatures[key] = signature
             self._serials.setdefault(drive.serial, []).append((key, drive.model))
             self._alike.setdefault(signature, []).append((key, drive.serial))
 
-    def told(self, key: str, disk: Disk) -> Told:
+    def verdict(self, key: str, disk: Disk) -> CachedVerdict:
         """Return the result for a disk."""
         before = self._before.get(key)
         if before is not None and before.disk is disk and self._now < before.until_seconds:
             return before
         drive = disk.polled.drive
         if drive is None:
-            return Told(disk, math.inf, (), None)
+            return CachedVerdict(disk, math.inf, (), None)
         at = self._now if disk.polled.read_seconds is None else disk.polled.read_seconds
         known = self.kept.get(key)
         fresh = known is None or at > known[0][0]
@@ -301,7 +301,7 @@ class _Look:
         if until > self._now:
             reasons = tuple(dict.fromkeys(doubt.text for doubt in doubts)) or (_IMPLAUSIBLE_BEFORE,)
             samples = tuple(_rejections(own, disk, reasons))
-            return Told(disk, until, samples, signature, doubts, reasons)
+            return CachedVerdict(disk, until, samples, signature, doubts, reasons)
         self._until = math.inf
         polled_at, met_before = at if fresh else None, polls > 0
         samples = (
@@ -311,7 +311,7 @@ class _Look:
             *self._temperature(key, drive, polled_at),
             *smart_health.samples(drive, own),
         )
-        return Told(disk, self._until, samples, signature, doubts)
+        return CachedVerdict(disk, self._until, samples, signature, doubts)
 
     def _around(
         self, key: str, disk: Disk, drive: Drive, known: Pairs | None

@@ -99,7 +99,7 @@ FAMILIES = (
 def samples(drive: Drive, own: Labels) -> Iterator[Sample]:
     """Yield the health samples of a drive; `own` is its label."""
     code = _warning(drive.scsi)
-    if _predicts_failure(drive.scsi) or (drive.passed is False and not _is_told(drive)):
+    if _predicts_failure(drive.scsi) or (drive.passed is False and not _is_minor_or_test(drive)):
         yield "iowarden_smart_failing", own, 1.0
     if code is not None:
         kind = "vendor" if code & 0xFF >= _VENDOR_CODES else "standard"
@@ -112,7 +112,7 @@ def _predicts_failure(scsi: Scsi | None) -> bool:
     return scsi is not None and scsi.asc == _FAILURE_PREDICTED and scsi.ascq != _FALSE_ALARM
 
 
-def _is_told(drive: Drive) -> bool:
+def _is_minor_or_test(drive: Drive) -> bool:
     """Whether a failed health status is only a warning of the drive, or a test."""
     scsi, nvme = drive.scsi, drive.nvme
     if nvme is not None and nvme.critical_warning:

@@ -36,7 +36,7 @@ def _arcconf(text: str) -> controller.Controller:
     return arcconf.parse_config(text + ARCCONF_DONE, "adaptec 1").controller
 
 
-def _storcli(**data: object) -> storcli.Told:
+def _storcli(**data: object) -> storcli.ControllerReport:
     status = {"Controller": 0, "Status": "Success", "Description": "None"}
     basics = {"Basics": {"Model": "ACME 9000"}, **data}
     answer = {"Controllers": [{"Command Status": status, "Response Data": basics}]}

@@ -28,7 +28,7 @@ from support.recordings import (
 from iowarden.collectors.recording.recorder import Recorder
 from iowarden.collectors.recording.recording import Recording
 from iowarden.daemon.cli.main import main
-from iowarden.daemon.replay.expectation import ExpectationError, Told, differences, parse
+from iowarden.daemon.replay.expectation import ExpectationError, ReplayEvent, differences, parse
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
@@ -338,9 +338,9 @@ def test_an_expectation_that_cannot_be_read_is_told(tmp_path: Path, capsys: Capt
     assert ("expected a file that can be read" in captured.err, captured.out) == (True, "")
 
 
-def told(at: float, severity: str, **fields: str) -> Told:
+def told(at: float, severity: str, **fields: str) -> ReplayEvent:
     """Return an alert of the timeline."""
-    return Told("alerts", at, Severity[severity.upper()], fields, str(fields))
+    return ReplayEvent("alerts", at, Severity[severity.upper()], fields, str(fields))
 
 
 def test_pending_alerts_count_only_where_one_is_expected() -> None:

@@ -101,8 +101,8 @@ def test_an_expectation_with_old_words_expects_the_new_ones_and_names_them() -> 
     )
     fields = {"alert": "WriteStall", "state": "firing"}
     told = [
-        expectation.Told("alerts", 43.0, Severity.WARNING, fields, "WriteStall"),
-        expectation.Told("incidents", 43.0, Severity.WARNING, {"state": "worse"}, "worse"),
+        expectation.ReplayEvent("alerts", 43.0, Severity.WARNING, fields, "WriteStall"),
+        expectation.ReplayEvent("incidents", 43.0, Severity.WARNING, {"state": "worse"}, "worse"),
     ]
     assert expectation.differences(found, told) == []
     assert found.notes == (

@@ -126,7 +126,7 @@ class FakeMachine:
         self.poller = smart.SmartPoller(Options(), lambda: self.now, lambda *_: Discovered(targets))
         self.looks = self.root("/")
         self.log = Lines()
-        self.events: queue.SimpleQueue[selftest_runner.Told] = queue.SimpleQueue()
+        self.events: queue.SimpleQueue[selftest_runner.SelfTestAnswer] = queue.SimpleQueue()
         self.kept = 0
         self.tests = self._start()
         self.tests.restore({}, self.now)

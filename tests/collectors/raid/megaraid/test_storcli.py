@@ -90,7 +90,7 @@ def shown(**more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     return data | more
 
 
-def told(data: dict[str, Any]) -> storcli.Told:
+def told(data: dict[str, Any]) -> storcli.ControllerReport:
     """Return the parsed '/c0 show all J' of a card."""
     return storcli.parse_controllers(answer(data))[0]
 
