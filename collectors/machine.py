@@ -201,7 +201,7 @@ class Machine:
             probe=self._probe,
         )
 
-    def tell(self, texts: Iterable[tuple[str, bytes]]) -> None:
+    def report_read(self, texts: Iterable[tuple[str, bytes]]) -> None:
         """Report to the watcher what another Root of this machine has read and still has open."""
         if self._watcher is not None:
             for path, content in texts:

@@ -91,7 +91,7 @@ class Log:
         """Choose the destination. `level`: the lowest priority logged, a key of `LEVELS`."""
         self._identifier = identifier
         self.lost_total = 0
-        self._lost_untold = 0
+        self._lost_unreported = 0
         self._level = LEVELS[level]
         self._path = socket_path
         self._socket: socket.socket | None = None
@@ -107,16 +107,16 @@ class Log:
         """Log a message. `fields` have their journal names; empty ones are left out."""
         if priority > self._level:
             return
-        if self._lost_untold:
-            lost = self._lost_untold
+        if self._lost_unreported:
+            lost = self._lost_unreported
             text = (
                 f"journal: {lost} log messages were lost: the journal or standard error accepted no"
                 " more"
             )
             if self._take(MESSAGES_LOST, LEVELS["warning"], text, {}):
-                self._lost_untold -= lost
+                self._lost_unreported -= lost
         if not self._take(kind, priority, message, fields):
-            self._lost_untold += 1
+            self._lost_unreported += 1
             self.lost_total += 1
 
     def set_level(self, level: str) -> None:

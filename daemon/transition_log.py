@@ -69,7 +69,7 @@ class Log(Protocol):
         """Write what waits."""
 
 
-class Telling:
+class TransitionLog:
     """The log, the errors already logged, and the latest events."""
 
     def __init__(self, log: Log, realtime: Callable[[], float], now: Callable[[], float]) -> None:
@@ -99,7 +99,7 @@ class Telling:
             )
         )
 
-    def happened(
+    def storage_event(
         self,
         event: EventLine,
         kind: journal.Kind,

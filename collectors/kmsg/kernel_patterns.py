@@ -573,9 +573,9 @@ def shape(text: str) -> KindAndFields | None:
     for pattern, kind in _RARE if lead is None else _SHAPES.get(lead[0], _RARE):
         if (found := pattern.match(text)) is not None:
             weighed = _weighed(text, lead) if kind == "hba_error" else kind
-            return _located(_told(weighed, found.groupdict()), text)
+            return _located(_with_fields(weighed, found.groupdict()), text)
     said = None if lead is None else kernel_drivers.read(lead[0], text)
-    return None if said is None else _located(_told(*said), text)
+    return None if said is None else _located(_with_fields(*said), text)
 
 
 def _located(found: KindAndFields | None, text: str) -> KindAndFields | None:
@@ -599,7 +599,7 @@ def _weighed(text: str, lead: re.Match[str] | None) -> str:
     return said[0] if said and said[0] in _STRONGER else "hba_error"
 
 
-def _told(kind: str, groups: dict[str, str | None]) -> KindAndFields | None:
+def _with_fields(kind: str, groups: dict[str, str | None]) -> KindAndFields | None:
     """Return an event with the captured fields of its line, as fields of Event."""
     if kind == _NOTHING:
         return None

@@ -28,9 +28,9 @@ LOOK_SECONDS = 1.0
 """Maximum time of a read even if lines continue: in a storm the lines read so far must be reported
 meanwhile. Not for the first read, because the contents of the ring at that time are the baseline.
 """
-MOST_TOLD_BYTES = 256 * 1024
+MAX_RECORDED_BYTES = 256 * 1024
 """Memory limit of the flight recorder: the records of the last read that had some."""
-_LAST_TOLD = 500
+_LAST_RECORDED = 500
 """Beyond these bytes this many more are stored, the last ones."""
 
 
@@ -45,7 +45,7 @@ class Ring:
         self._refused: tuple[float, AbsentError | ReadError] | None = None
         self.cut = False
         """Whether the last read ended before the records did."""
-        self.told = b""
+        self.last_records = b""
         """The records of the last read that had some, for the recorder."""
 
     def open(self, now: float) -> bool:
@@ -70,7 +70,7 @@ class Ring:
 
     def records(self, *, all_there: bool) -> Iterator[bytes]:
         """Yield the records, `all_there` or for LOOK_SECONDS. Errors: ReadError."""
-        first, last, size_bytes = [], deque[bytes](maxlen=_LAST_TOLD), 0
+        first, last, size_bytes = [], deque[bytes](maxlen=_LAST_RECORDED), 0
         end = math.inf if all_there else self._clock() + LOOK_SECONDS
         self.cut = True
         for _ in range(MAX_RECORDS):
@@ -89,14 +89,14 @@ class Ring:
             if not record:
                 self.close()
                 raise ReadError("'/dev/kmsg': expected records, got its end; will reopen it")
-            if size_bytes < MOST_TOLD_BYTES:
+            if size_bytes < MAX_RECORDED_BYTES:
                 first.append(record)
                 size_bytes += len(record)
             else:
                 last.append(record)
             yield record
         if first:
-            self.told = b"".join((*first, *last))
+            self.last_records = b"".join((*first, *last))
 
     def close(self) -> None:
         """Close the descriptor; the next read begins at the oldest record."""

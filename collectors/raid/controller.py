@@ -234,21 +234,21 @@ def scsi_address(host: str, address: str) -> str:
 LOG_PROBLEM = "its log: "
 """Prefix of the reason why a controller's log could not be read."""
 _MAX_REASON_CHARACTERS = 200
-_TOLD = "1; state, classified and in the vendor's term, of "
+_STATE_HELP = "1; state, classified and in the vendor's term, of "
 FAMILIES = (
     Family(
         "iowarden_controller_info",
         "gauge",
         "1; model, serial number and firmware of a controller in labels.",
     ),
-    Family("iowarden_controller_state", "gauge", _TOLD + "a controller."),
+    Family("iowarden_controller_state", "gauge", _STATE_HELP + "a controller."),
     Family("iowarden_controller_memory_bytes", "gauge", "Cache memory of a controller."),
     Family(
         "iowarden_controller_array_info",
         "gauge",
         "1; level, name and RAID set of an array in labels.",
     ),
-    Family("iowarden_controller_array_state", "gauge", _TOLD + "an array."),
+    Family("iowarden_controller_array_state", "gauge", _STATE_HELP + "an array."),
     Family(
         "iowarden_controller_array_done_ratio",
         "gauge",
@@ -281,7 +281,7 @@ FAMILIES = (
         "gauge",
         "1; model, serial number and use of a disk in labels.",
     ),
-    Family("iowarden_controller_disk_state", "gauge", _TOLD + "a disk behind a controller."),
+    Family("iowarden_controller_disk_state", "gauge", _STATE_HELP + "a disk behind a controller."),
     Family("iowarden_controller_disk_size_bytes", "gauge", "Size of a disk behind a controller."),
     Family("iowarden_controller_disk_temperature_celsius", "gauge", "Temperature of a disk."),
     Family(
@@ -289,7 +289,7 @@ FAMILIES = (
         "counter",
         "Errors that a controller counted for a disk, by the vendor's name of the counter.",
     ),
-    Family("iowarden_controller_battery_state", "gauge", _TOLD + "the battery of a cache."),
+    Family("iowarden_controller_battery_state", "gauge", _STATE_HELP + "the battery of a cache."),
     Family(
         "iowarden_controller_battery_ok",
         "gauge",
@@ -297,7 +297,7 @@ FAMILIES = (
     ),
     Family("iowarden_controller_battery_charge_ratio", "gauge", "Charge of a battery."),
     Family("iowarden_controller_battery_temperature_celsius", "gauge", "Temperature of a battery."),
-    Family("iowarden_controller_sensor_state", "gauge", _TOLD + "a sensor, fan or supply."),
+    Family("iowarden_controller_sensor_state", "gauge", _STATE_HELP + "a sensor, fan or supply."),
     Family(
         "iowarden_controller_temperature_celsius",
         "gauge",

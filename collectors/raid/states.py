@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.collectors.raid.controller import Health, State
-from iowarden.collectors.raid.output import UNTOLD, printable, ratio
+from iowarden.collectors.raid.output import EMPTY_WORDS, printable, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -91,7 +91,7 @@ def judged(word: str, meanings: Mapping[str, Health]) -> State:
     return State(health, bare or told, ratio(percent))
 
 
-_UNCOUNTED = UNTOLD | {"not available", "none"}
+_UNCOUNTED = EMPTY_WORDS | {"not available", "none"}
 
 
 def counts(told: Iterable[tuple[str, str]]) -> tuple[dict[str, int], list[str]]:
@@ -199,7 +199,7 @@ def unknown_caches(arrays: Iterable[Array]) -> tuple[str, ...]:
     told: dict[str, list[str]] = {}
     for each in arrays:
         policy = each.policy
-        if policy and policy.write_back is None and policy.word.casefold() not in UNTOLD:
+        if policy and policy.write_back is None and policy.word.casefold() not in EMPTY_WORDS:
             told.setdefault(policy.word, []).append(each.name)
     return tuple(
         f"write cache of {names[0]}{' and others' if len(names) > 1 else ''}: expected a known"

@@ -72,7 +72,7 @@ class RecordedMachine(Machine):
         if content is None:
             why = "not in the recording" if path in self._listed else "No such file or directory"
             raise AbsentError(f"'{path}': {why}")
-        return self._tell(path, content)
+        return self._report_read(path, content)
 
     def read_kept(self, path: str) -> str:
         """Return the text of a file. Errors: AbsentError."""
@@ -83,7 +83,7 @@ class RecordedMachine(Machine):
         listed = self._listed.get(path.rstrip("/"))
         if listed is None:
             raise AbsentError(f"'{path}': No such file or directory")
-        return self._tell_names(path, listed)
+        return self._report_names(path, listed)
 
     def another(self, seen: Callable[[str, bytes], None] | None = None) -> Self:
         """Return the same machine for another thread, with each step applied to this one."""
@@ -91,7 +91,7 @@ class RecordedMachine(Machine):
         found.watch(seen)
         return found
 
-    def _tell(self, path: str, content: bytes) -> bytes:
+    def _report_read(self, path: str, content: bytes) -> bytes:
         if len(content) > MAX_BYTES:
             raise ReadError(f"'{path}': expected at most {MAX_BYTES} bytes, got more")
         self.last = (path, content)
@@ -99,7 +99,7 @@ class RecordedMachine(Machine):
             self._watcher(path, content)
         return content
 
-    def _tell_names(self, path: str, listed: Iterable[str]) -> list[str]:
+    def _report_names(self, path: str, listed: Iterable[str]) -> list[str]:
         names = sorted(listed)
         if self._watcher is not None:
             self._watcher(path + "/", "\n".join(names).encode(errors="surrogateescape"))

@@ -50,7 +50,7 @@ class Changes:
         # By collector the texts of its last run; the one that ran last is at the end and takes
         # precedence.
         self._seen: dict[str, dict[str, bytes | None]] = {}
-        self._told: dict[str, bytes | None] = {}
+        self._recorded: dict[str, bytes | None] = {}
         self._touched: set[str] = set()
         self._read: set[str] = set()
 
@@ -67,7 +67,7 @@ class Changes:
         else:
             self._read.add(source)
         self._seen[source] = after
-        told = self._told
+        told = self._recorded
         self._touched |= before.keys() - after.keys()
         self._touched.update(p for p, c in after.items() if p not in told or told[p] != c)
 
@@ -75,7 +75,7 @@ class Changes:
         """Return the changes since the last step."""
         files: dict[str, bytes | None] = {}
         gone: list[str] = []
-        told = self._told
+        told = self._recorded
         for path in sorted(self._touched):
             known = [tree[path] for tree in self._seen.values() if path in tree]
             if not known:

@@ -90,7 +90,7 @@ def merge(ways: Iterable[IdentifiedPoll]) -> dict[str, Disk]:
             same.append(way)
     disks: dict[str, Disk] = {}
     for serial, groups in by_serial.items():
-        names = [serial] if len(groups) == 1 else _told_apart(serial, groups)
+        names = [serial] if len(groups) == 1 else _disambiguated(serial, groups)
         others = f"{len(groups) - 1} more with serial number {serial!r}: {_list(groups)}"
         for name, group in zip(names, groups, strict=True):
             _add(disks, name, group, others if len(groups) > 1 else "")
@@ -153,7 +153,7 @@ def _plain(model: str) -> str:
     return re.sub(r"[^a-z0-9]", "", model.strip().lower().removeprefix("ata "))
 
 
-def _told_apart(serial: str, groups: Sequence[Sequence[IdentifiedPoll]]) -> list[str]:
+def _disambiguated(serial: str, groups: Sequence[Sequence[IdentifiedPoll]]) -> list[str]:
     """Return names for disks with the same serial number: by WWN, model, or location."""
     candidates = (
         [next(filter(None, (world_wide_name(way.wwn) for way in g)), "") for g in groups],

@@ -56,15 +56,15 @@ class Reply:
 
 def begin(root: Machine, target: AccessMethod, kind: str) -> Reply:
     """Start a self-test: 'short', 'long', 'conveyance'; every outcome is a Reply."""
-    return _tell(root, target, ("-t", kind), _BEGUN)
+    return _run(root, target, ("-t", kind), _BEGUN)
 
 
 def abort(root: Machine, target: AccessMethod) -> Reply:
     """Abort the self-test of a drive; every outcome is a Reply."""
-    return _tell(root, target, ("-X",), _ABORTED)
+    return _run(root, target, ("-X",), _ABORTED)
 
 
-def _tell(
+def _run(
     root: Machine, target: AccessMethod, action: tuple[str, ...], done: re.Pattern[str]
 ) -> Reply:
     kind = ("-d", target.kind) if target.kind else ()

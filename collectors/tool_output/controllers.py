@@ -54,7 +54,7 @@ def parse_controllers(text: str, kind: Kind, *, log: bool) -> Parsed:
         for each in found.controllers
         for reason in (*each.read_errors, *states.unknown_caches(each.arrays), *_unexplained(each))
     ]
-    if found.outputs and not (log or found.events or _tells(found.controllers)):
+    if found.outputs and not (log or found.events or _has_content(found.controllers)):
         outputs = ", ".join(found.outputs)
         unread.append(UnparsedLine(f"'{outputs}' contains no state of an array, disk or battery"))
     return replace(found, unparsed=tuple(unread))
@@ -78,7 +78,7 @@ def _unexplained(told: Controller) -> Iterator[str]:
             )
 
 
-def _tells(controllers: Iterable[Controller]) -> bool:
+def _has_content(controllers: Iterable[Controller]) -> bool:
     return any(each.arrays or each.disks or each.batteries or each.sensors for each in controllers)
 
 

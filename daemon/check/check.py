@@ -39,7 +39,7 @@ STANDING_SECONDS = 2.0
 """A device without completions for this long is watched until its alert fires."""
 SETTLE_SECONDS = 2.0
 """How long a frame of a recording waits for reader threads, in real time."""
-_TOLD = (State.FIRING, State.PENDING, State.UNKNOWN)
+_REPORTED_STATES = (State.FIRING, State.PENDING, State.UNKNOWN)
 
 
 def look(
@@ -149,7 +149,7 @@ def examine(
         play(engine, readers, events, clock, player)  # type: ignore[arg-type]  # comes with it
     readers.close()
     alerts = last_copies.marked(engine.rules.alerts(), engine.devices.places())
-    own = [a for a in alerts if a.state in _TOLD and not findings.about_iowarden(a)]
+    own = [a for a in alerts if a.state in _REPORTED_STATES and not findings.about_iowarden(a)]
     found = [
         *findings.of_mail(settings),
         *findings.of_alerts(own, groups, _facts(engine, own)),

@@ -120,7 +120,7 @@ def _events(arguments: argparse.Namespace) -> int:
     if found.note:
         sys.stderr.write(f"{printable(found.note)}\n")
     # A service of an older version applies no filter but the number of events.
-    told = [event for event in found.events if wanted.tells(event)]
+    told = [event for event in found.events if wanted.matches(event)]
     for event in told:
         _say_event(event, arguments)
     if not told and not arguments.follow:
@@ -128,7 +128,7 @@ def _events(arguments: argparse.Namespace) -> int:
     sys.stdout.flush()
     for line in lines:
         for event in decoded(Events, {"events": [line["event"]]}).events:
-            if wanted.tells(event):
+            if wanted.matches(event):
                 _say_event(event, arguments)
         sys.stdout.flush()
     return 0

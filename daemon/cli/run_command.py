@@ -27,7 +27,7 @@ from iowarden.daemon.notify.message import recipients
 from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.polling import hotplug, pollers
 from iowarden.daemon.polling.scheduler import Readers
-from iowarden.daemon.polling.smart import MOST_TOLD_BYTES
+from iowarden.daemon.polling.smart import MAX_RECORDED_BYTES
 from iowarden.daemon.process_metrics import ProcessMetrics
 from iowarden.daemon.service import flight_recorder
 from iowarden.daemon.service.messages import Reload, Stop, Trouble
@@ -148,7 +148,7 @@ def assembled(
         settings.smart,
         clock,
         None if probe is None else probe.kernel_log,
-        most_told_bytes=MOST_TOLD_BYTES,
+        most_told_bytes=MAX_RECORDED_BYTES,
     )
     sources = asked.sources()
     flights = None

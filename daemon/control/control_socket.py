@@ -56,7 +56,7 @@ LINE_SECONDS = 10.0
 IDLE_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
 RETRY_INTERVAL_SECONDS = 1.0
-TELL_SECONDS = 3600.0
+LOG_REPEAT_SECONDS = 3600.0
 """Minimum time between two reports of the same problem."""
 CLOSE_SECONDS = 2.0
 Document = TypeVar("Document")
@@ -144,7 +144,7 @@ class Control:
         self._connections: dict[int, _Connection] = {}
         self._sequence = 0
         self._relisten = 0.0
-        self._told: dict[str, float] = {}
+        self._logged: dict[str, float] = {}
         self._names = Names(self._wake_up)
         listener.setblocking(False)  # noqa: FBT003 - the method takes no name
         self._selector.register(listener, selectors.EVENT_READ)
@@ -188,7 +188,7 @@ class Control:
                 try:
                     self._turn()
                 except Exception as error:  # noqa: BLE001 - no input may end the thread
-                    self._tell("bug", f"control: bug: {trace(error)}")
+                    self._log_trouble("bug", f"control: bug: {trace(error)}")
                     self._drop_all()
                     self._stopping.wait(RETRY_INTERVAL_SECONDS)
         finally:
@@ -258,7 +258,7 @@ class Control:
             except OSError as error:  # no descriptor, no memory: stop polling it, it stays readable
                 self._selector.unregister(self._listener)
                 self._relisten = time.monotonic() + RETRY_INTERVAL_SECONDS
-                self._tell(
+                self._log_trouble(
                     "accept", f"control: cannot accept connections: {error.strerror}; will retry"
                 )
                 return
@@ -275,7 +275,9 @@ class Control:
         if uid in (0, os.geteuid()) or self._group in (gid, *groups(accepted)):
             self._names.ask(uid)
         else:
-            self._tell("refused", f"control: refused uid {uid}: not in group '{self._group_name}'")
+            self._log_trouble(
+                "refused", f"control: refused uid {uid}: not in group '{self._group_name}'"
+            )
             self._refuse(
                 connection,
                 f"expected root or a member of group '{self._group_name}', got uid {uid};"
@@ -367,7 +369,7 @@ class Control:
         try:
             self._say(connection, reply)
         except (TypeError, ValueError, RecursionError) as error:
-            self._tell("answer", f"control: bug: {trace(error)}")
+            self._log_trouble("answer", f"control: bug: {trace(error)}")
             self._refuse(connection, "the answer cannot be encoded as JSON; please report this")
 
     def _show(self, event: object) -> None:
@@ -427,10 +429,10 @@ class Control:
         for connection in list(self._connections.values()):
             self._drop(connection)
 
-    def _tell(self, kind: str, text: str) -> None:
+    def _log_trouble(self, kind: str, text: str) -> None:
         now = time.monotonic()
-        if now - self._told.get(kind, float("-inf")) >= TELL_SECONDS:
-            self._told[kind] = now
+        if now - self._logged.get(kind, float("-inf")) >= LOG_REPEAT_SECONDS:
+            self._logged[kind] = now
             self._on_trouble(text)
 
 

@@ -75,7 +75,7 @@ class Exposition:
         self._text = b""
         self._rendered: dict[str, _Rendered] = {}
         self._failures_total = 0
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def publish(self, snapshot: Snapshot) -> None:
         """Show this snapshot from now on; it is rendered at the next scrape."""
@@ -123,8 +123,8 @@ class Exposition:
 
     def _fail(self, name: str, reason: str, chunk: Chunk) -> None:
         self._failures_total += 1
-        if name not in self._told:
-            self._told.add(name)
+        if name not in self._logged:
+            self._logged.add(name)
             self._on_error(
                 f"metrics: family '{name}' of chunk '{chunk.name}': expected samples that can be"
                 f" rendered, got {reason}; left out of /metrics, please report this"

@@ -33,7 +33,7 @@ MAX_BLOCKS = 240
 MAX_INODES = 60
 """Inodes of one query whose names are resolved."""
 MAX_SUBVOLUMES = 32
-MOST_TOLD = 16
+MAX_NAMES = 16
 """Names that are listed for one block."""
 MAX_TRIES = 3
 """Retries while chunks are added or removed, as on a file system that grows."""
@@ -292,7 +292,7 @@ class Btrfs:
                     f"or, if compressed, up to {MAX_COMPRESSED_BYTES} bytes from"
                     f" {reference.offset} on"
                 )
-        others = [path for _, path, _ in named if path != first][:MOST_TOLD]
+        others = [path for _, path, _ in named if path != first][:MAX_NAMES]
         texts += [text for _, text in unnamed[:2]]
         if len(unnamed) > 2:
             texts.append(f"and {len(unnamed) - 2} more without a known name")

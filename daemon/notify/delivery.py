@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from iowarden.collectors.model import Sample
-    from iowarden.daemon.transition_log import Telling
+    from iowarden.daemon.transition_log import TransitionLog
 
 RECEIVER = (("receiver", "mail"),)
 """Label of the metrics of notifications: mail is the only receiver today."""
@@ -64,7 +64,7 @@ class Delivery:
         self,
         state: Store,
         sender: Sender,
-        log: Telling,
+        log: TransitionLog,
     ) -> None:
         """Start with an empty outbox."""
         self.sender = sender

@@ -51,7 +51,7 @@ class _Entry:
     """Not sent before this time."""
     sequence: int | None = None
     """The batch that stores it, while its confirmation is awaited."""
-    told: bool = False
+    answered: bool = False
     """Whether the server has replied to this mail, or it failed often; then it delays no other."""
     maybe_taken: bool = False
     """Whether the server may have accepted it; the row's flag may be set before the attempt."""
@@ -113,7 +113,7 @@ class Outbox:
         self._server_due_seconds = float("-inf")
         self._marking: tuple[int, float] | None = None
         self._settling: tuple[int, float] | None = None
-        self._overdue_told_seconds: float | None = None
+        self._overdue_logged_seconds: float | None = None
 
     def __len__(self) -> int:
         """Return the number of undelivered mails, with those that are only kept."""
@@ -299,10 +299,10 @@ class Outbox:
         self._failures += 1
         self._server_due_seconds = now + backoff_seconds(self._failures)
         entry.maybe_taken = entry.maybe_taken or result.maybe_taken
-        entry.told = entry.row.attempts >= _PATIENCE
+        entry.answered = entry.row.attempts >= _PATIENCE
         entry.row = replace(entry.row, last_error=result.error)
         remove: tuple[str, ...] = ()
-        hopeless = entry.told and entry.overtaken and self._untouched(entry.row)
+        hopeless = entry.answered and entry.overtaken and self._untouched(entry.row)
         if entry.row.parts and (hopeless or not entry.maybe_taken):
             # Other mails are accepted, the digest is not: a duplicate is better than a lost mail.
             remove = self._dissolve(entry, alone=entry.maybe_taken)
@@ -342,7 +342,7 @@ class Outbox:
         problem = _problem(refused, result.deferred)
         if not row.recipients_pending and not row.recipients_refused:
             return Batch(sequence, remove=self._forget(entry)), problem
-        entry.told, entry.due_seconds = True, now + backoff_seconds(row.attempts)
+        entry.answered, entry.due_seconds = True, now + backoff_seconds(row.attempts)
         if row.parts and not (entry.maybe_taken or gone):
             for part in row.parts:
                 self._entries[part].due_seconds = entry.due_seconds
@@ -367,14 +367,14 @@ class Outbox:
         unsent = self._unsent()
         oldest = min(unsent, key=lambda entry: entry.since_seconds, default=None)
         waited = 0.0 if oldest is None else now - oldest.since_seconds
-        told = self._overdue_told_seconds
+        told = self._overdue_logged_seconds
         if oldest is None or waited < limit_seconds:
-            self._overdue_told_seconds = None
+            self._overdue_logged_seconds = None
             over = f"mail: backlog cleared, no mail waits for longer than {duration(limit_seconds)}"
             return None if told is None else (_NOTICE, over)
         if told is not None and now - told < _OVERDUE_REPEAT_SECONDS:
             return None
-        self._overdue_told_seconds = now
+        self._overdue_logged_seconds = now
         errors = [oldest.row.last_error, *(e.row.last_error for e in self._entries.values())]
         return _CRITICAL, (
             f"mail: {len(unsent)} not delivered, the oldest has waited for {duration(waited)};"
@@ -406,14 +406,16 @@ class Outbox:
         worst: dict[str, Severity] = {}
         for entry in waiting:
             row = entry.row
-            if entry.told or row.parts:
+            if entry.answered or row.parts:
                 continue
             worst[row.incident] = max(row.severity, worst.get(row.incident, Severity.INFO))
             if row.message_id not in merged:
                 head = heads.setdefault(row.incident, entry)
                 if row.number < head.row.number:
                     heads[row.incident] = entry
-        free = [e for e in waiting if (e.told or e.row.parts) and e.row.message_id not in merged]
+        free = [
+            e for e in waiting if (e.answered or e.row.parts) and e.row.message_id not in merged
+        ]
         found = [
             _Candidate(self._urgency((entry,), worst), entry.due_seconds, (entry,))
             for entry in (*heads.values(), *free)
@@ -456,7 +458,9 @@ class Outbox:
         """
         rows = [entry.row for entry in members]
         severity = max(
-            row.severity if entry.told else max(row.severity, worst.get(row.incident, row.severity))
+            row.severity
+            if entry.answered
+            else max(row.severity, worst.get(row.incident, row.severity))
             for entry, row in zip(members, rows, strict=True)
         )
         tried = min(row.attempts for row in rows) // _PATIENCE if self._failures else 0

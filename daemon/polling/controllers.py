@@ -98,7 +98,7 @@ class ControllerPoller:
         with self._lock:
             if not root.path:
                 for run, _ in there:
-                    root.tell(run.texts.items())
+                    root.report_read(run.texts.items())
             return self._result([run for run, _ in there])
 
     def ask_soon(self) -> None:

@@ -41,7 +41,7 @@ from iowarden.collectors.kmsg.kernel_log import (
     KernelLog,
     log_gap,
 )
-from iowarden.collectors.kmsg.ring import MOST_TOLD_BYTES, Ring
+from iowarden.collectors.kmsg.ring import MAX_RECORDED_BYTES, Ring
 from iowarden.collectors.model import AbsentError, ParseError, ReadError, trace
 from iowarden.collectors.procfs import stat
 
@@ -87,7 +87,7 @@ class _CatchUp:
                 self._ask(another, wanted)
             finally:
                 another.close()
-            if sum(map(len, seen.values())) <= MOST_TOLD_BYTES:
+            if sum(map(len, seen.values())) <= MAX_RECORDED_BYTES:
                 self.texts = seen
 
         threading.Thread(target=work, name="journal", daemon=True).start()
@@ -195,7 +195,7 @@ class KernelLogPoller:
         if not self._ring.cut:
             self._emptied = looked
         if not root.path:
-            root.tell([(PATH, self._ring.told), *self._catch_up.texts.items()])
+            root.report_read([(PATH, self._ring.last_records), *self._catch_up.texts.items()])
         return self._value
 
     def settled(self, timeout_seconds: float) -> bool:

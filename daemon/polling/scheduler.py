@@ -39,7 +39,7 @@ class _Worker:
     """Requests of runs; None ends the thread."""
     parts: _StuckParts
     started_seconds: float | None = None
-    told_stuck: bool = False
+    reported_stuck: bool = False
     patience_seconds: float = STUCK_SECONDS
     at: tuple[Hashable, float] | None = None
     """The part that is read now, and since when. Written under the lock of `parts`, like `left`."""
@@ -143,9 +143,9 @@ class Readers:
             return []
         at = worker.at  # its thread may continue meanwhile
         since = worker.started_seconds if at is None else at[1]
-        if since is None or now - since <= STUCK_SECONDS or worker.told_stuck:
+        if since is None or now - since <= STUCK_SECONDS or worker.reported_stuck:
             return []
-        worker.told_stuck = True
+        worker.reported_stuck = True
         return [_stuck(worker.source.name, since, now)]
 
     def _started(self, source: Source[Any], parts: _StuckParts) -> _Worker:
@@ -178,12 +178,14 @@ class Readers:
         """Note that a thread has delivered its reading."""
         worker = self._workers[reading.source]
         worker.started_seconds = None
-        worker.told_stuck = False
+        worker.reported_stuck = False
 
     def waiting(self, asked_before: float = float("inf")) -> bool:
         """Return whether a thread has not answered yet and is not known to be stuck."""
         return any(
-            w.started_seconds is not None and w.started_seconds < asked_before and not w.told_stuck
+            w.started_seconds is not None
+            and w.started_seconds < asked_before
+            and not w.reported_stuck
             for w in self._workers.values()
         )
 

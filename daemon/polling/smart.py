@@ -40,7 +40,7 @@ FIRST_SECONDS = 5.0
 MAX_THREADS = 16
 MIN_POLL_INTERVAL_SECONDS = 60.0
 """Minimum interval between two polls of a drive that events request."""
-MOST_TOLD_BYTES = 2 * 1024 * 1024
+MAX_RECORDED_BYTES = 2 * 1024 * 1024
 """Limit of drives' texts in the flight recorder: about 80 drives."""
 
 
@@ -59,7 +59,7 @@ class SmartPoller:
         `most_told_bytes`: limit of drives' texts for a recorder; failed and newest polls come
         first.
         """
-        self._most_told_bytes = most_told_bytes
+        self._max_recorded_bytes = most_told_bytes
         self._options = options
         self._clock = clock
         self._find = find
@@ -93,7 +93,7 @@ class SmartPoller:
                 self.settled(FIRST_SECONDS)
         with self._lock:
             if not root.path:
-                root.tell(self._texts())
+                root.report_read(self._texts())
             return self._result(self._clock())
 
     def ask_soon(self, names: Collection[str]) -> None:
@@ -255,7 +255,7 @@ class SmartPoller:
         for way in ways:
             texts = (*((way.text,) if way.text[0] else ()), *way.beside)
             size_bytes += sum(len(text) for _, text in texts)
-            if size_bytes <= self._most_told_bytes:
+            if size_bytes <= self._max_recorded_bytes:
                 yield from texts
             else:
                 way.text, way.beside = ("", b""), ()

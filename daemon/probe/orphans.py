@@ -34,7 +34,7 @@ class _Orphan:
     program: Stuck
     pidfd: int
     until: float
-    told: bool
+    reported: bool
 
 
 class Orphans:
@@ -59,7 +59,7 @@ class Orphans:
         self._selector = selector
         self._log = log
         self._running = running
-        self._tell = tell
+        self._report = tell
         self._freed = freed
         self._left: dict[int, _Orphan] = {}
         self._boot = stuck.boot_identifier()
@@ -70,7 +70,7 @@ class Orphans:
 
     def stuck(self) -> tuple[Stuck, ...]:
         """Return the programs that survived SIGKILL."""
-        return tuple(left.program for left in self._left.values() if left.told)
+        return tuple(left.program for left in self._left.values() if left.reported)
 
     def programs(self) -> list[Stuck]:
         """Return all of them."""
@@ -78,13 +78,15 @@ class Orphans:
 
     def next_at(self) -> float:
         """Return when the next one is considered stuck; inf: none is waited for."""
-        return min((left.until for left in self._left.values() if not left.told), default=math.inf)
+        return min(
+            (left.until for left in self._left.values() if not left.reported), default=math.inf
+        )
 
     def on_time(self, now: float) -> None:
         """Consider those stuck that were killed long ago."""
         for left in tuple(self._left.values()):
-            if now >= left.until and not left.told:
-                left.told = True
+            if now >= left.until and not left.reported:
+                left.reported = True
                 self.hang(left.program)
 
     def sweep(self, origin: Stuck) -> None:
@@ -129,16 +131,16 @@ class Orphans:
         del self._left[pid]
         self.sweep(left.program)
         self.register()
-        if left.told:
+        if left.reported:
             self._log.send(
                 "notice", f"probe: {stuck.name(left.program)}, which hung in the kernel, has ended"
             )
-            self._tell()
+            self._report()
         self._freed()
 
     def adopt(self, program: Stuck, pidfd: int) -> None:
         """Take over a program that survived SIGKILL, and whose pidfd is watched already."""
-        left = self._left[program.pid] = _Orphan(program, pidfd, 0.0, told=True)
+        left = self._left[program.pid] = _Orphan(program, pidfd, 0.0, reported=True)
         self._selector.modify(pidfd, selectors.EVENT_READ, partial(self._gone, left))
 
     def hang(self, program: Stuck) -> None:
@@ -149,13 +151,13 @@ class Orphans:
             f"probe: {stuck.hangs(program)}; no program is started"
             f" at {', '.join(program.controllers) or 'it'} until it ends",
         )
-        self._tell()
+        self._report()
         self._freed()
 
     def register(self) -> str:
         """Write the running and hung programs to the register; return '', or the error."""
         entries = [stuck.Entry(program) for program in self._running().values()]
-        entries += [stuck.Entry(left.program, left.told) for left in self._left.values()]
+        entries += [stuck.Entry(left.program, left.reported) for left in self._left.values()]
         try:
             stuck.write(self._directory, entries, self._boot)
         except OSError as error:
@@ -181,7 +183,7 @@ class Orphans:
                 "error", f"probe: {error}; programs left hanging by an earlier probe are not known"
             )
         for entry, pidfd in stuck.survivors(entries, self._directory):
-            self._leave(entry.program, pidfd, told=entry.told)
+            self._leave(entry.program, pidfd, told=entry.reported)
             self._log.say(
                 "warning",
                 f"probe: {stuck.name(entry.program)} was left by an earlier probe; killed",

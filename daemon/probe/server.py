@@ -73,7 +73,12 @@ class Server:
         self._waker.setblocking(False)  # noqa: FBT003 - as above
         self._watch(self._woken, self._wake)
         self._jobs = Jobs(
-            directory, self._selector, self.log, find=find, send=self._put, tell=self._tell
+            directory,
+            self._selector,
+            self.log,
+            find=find,
+            send=self._put,
+            tell=self._broadcast_stuck,
         )
         self._jobs.orphans.take_over()
         if listener is not None:
@@ -243,7 +248,7 @@ class Server:
             return
         self._send(each, Answer(request.identifier, Outcome.DONE), descriptor)
 
-    def _tell(self) -> None:
+    def _broadcast_stuck(self) -> None:
         """Send the stuck programs to all clients, because they changed."""
         for each in tuple(self._connections):
             if each.greeted:

@@ -33,7 +33,7 @@ class Entry:
     """A program that was started; `told`: it survived SIGKILL, and that was reported."""
 
     program: Stuck
-    told: bool = False
+    reported: bool = False
 
 
 def write(directory: str, entries: Iterable[Entry], boot: str) -> None:
@@ -41,7 +41,7 @@ def write(directory: str, entries: Iterable[Entry], boot: str) -> None:
     kept = tuple(entries)
     document = {
         "boot": boot,
-        "told": [each.program.pid for each in kept if each.told],
+        "told": [each.program.pid for each in kept if each.reported],
         "stuck": [dataclasses.asdict(each.program) for each in kept],
     }
     path = os.path.join(directory, NAME)

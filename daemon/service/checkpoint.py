@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.service.stored_documents import Schema
     from iowarden.daemon.service.summaries import Summaries
     from iowarden.daemon.storage.state_db import OutboxRow
-    from iowarden.daemon.transition_log import Telling
+    from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.engine.engine import Engine
 
 LEARNT_SECONDS = 600.0
@@ -53,7 +53,7 @@ class Checkpoint:
     store: Store
     mails: Delivery
     schema: Schema
-    log: Telling
+    log: TransitionLog
     clock: SystemClock
     engine: Engine
     tracker: IncidentTracker

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Topology
     from iowarden.collectors.model import Sample
     from iowarden.daemon.control.control_socket import Command
-    from iowarden.daemon.transition_log import Telling
+    from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.events.event_table import Table
     from iowarden.rules.promql import evaluator
@@ -56,7 +56,7 @@ class Desk:
     def __init__(  # noqa: PLR0913 - all but five are named where it is called
         self,
         engine: Engine,
-        telling: Telling,
+        telling: TransitionLog,
         known: Callable[[float], answers.Known],
         keep: Callable[[], object],
         topology: Callable[[], Topology | None],
@@ -75,7 +75,7 @@ class Desk:
         """Return the silence that matches an alert at a given time."""
         self._names = names
         self._engine = engine
-        self._telling = telling
+        self._transitions = telling
         self._known = known
         self._keep = keep
         self._topology = topology
@@ -108,7 +108,7 @@ class Desk:
         except Exception as error:  # noqa: BLE001 - the client gets the error, the loop continues
             text = f"command '{command.name}': bug: {trace(error)}"
             command.reply({"error": text})
-            self._telling.trouble("command", text)
+            self._transitions.trouble("command", text)
 
     def look(self, now: float) -> None:
         """Log silences that expired, and remove those that expired long ago."""
@@ -119,7 +119,7 @@ class Desk:
         for each in self.said.silences:
             if each.identifier in self._active_silences - held and each.expired_seconds is None:
                 text = f"silence {each.identifier} expired: {each.reason}"
-                self._telling.send(journal.SILENCE, 5, text)
+                self._transitions.send(journal.SILENCE, 5, text)
         self._active_silences = held
         while not self._later.empty():
             self._later.get()()
@@ -159,7 +159,7 @@ class Desk:
                 after, ended = silences.expire(self.said, wanted, now)
                 self._take(after)
                 text = f"silence {ended.identifier} expired by {command.who}"
-                self._telling.send(journal.SILENCE, 5, text)
+                self._transitions.send(journal.SILENCE, 5, text)
                 return answers.silence(ended, realtime)
             case "ack":
                 name = self._acknowledge(command, command.read(documents.Acknowledge), now)
@@ -197,7 +197,7 @@ class Desk:
         self._engine.devices.forget_disk(found.disk)
         self._keep_learnt()
         text = f"disk {found.disk} ({found.identity.object}) was marked as removed by {command.who}"
-        self._telling.send(journal.DEVICE_CHANGED, 5, text)
+        self._transitions.send(journal.DEVICE_CHANGED, 5, text)
         return disk_answers.line(self._known(now), found)
 
     def _history(self, command: Command) -> None:
@@ -244,21 +244,21 @@ class Desk:
         def later(rows: Sequence[documents.EventLine], why: str) -> None:
             # Events after the reply are streamed to a client that follows; none of them is sent
             # twice.
-            self._later.put(lambda: then(rows, why, tuple(self._telling.events)))
+            self._later.put(lambda: then(rows, why, tuple(self._transitions.events)))
 
         if asked.source == OWN or not wanted.asked.last:
-            then((), "", tuple(self._telling.events))
+            then((), "", tuple(self._transitions.events))
         elif asked.follow:
             self._past.look(partial(event_rows.read, wanted=wanted), later)
         else:
-            said = tuple(self._telling.events)
+            said = tuple(self._transitions.events)
             self._past.look(partial(event_rows.read, wanted=wanted), partial(then, said=said))
 
     def _incident(self, command: Command, now: float) -> None:
         """Return all data of an incident and its stored events. Errors: ValueError, CodecError."""
         known = self._known(now)
         found = incident_answers.find(known, json_codec.text(command.arguments, "incident"))
-        whole = incident_answers.detail(known, found, self._telling.events)
+        whole = incident_answers.detail(known, found, self._transitions.events)
         wanted = Wanted(
             documents.AskEvents(incident_answers.SHOWN_EVENTS, incident=found.identifier)
         )
@@ -292,7 +292,7 @@ class Desk:
         )
         self._take(after)
         shown = " ".join(written(each) for each in added.matchers)
-        self._telling.send(
+        self._transitions.send(
             journal.SILENCE,
             5,
             f"silence {added.identifier} added by {command.who} for"
@@ -332,7 +332,7 @@ class Desk:
             words = f"incident {name} acknowledged by {command.who}"
             words += f": {said.reason}" if said.reason else ""
         self._take(after)
-        self._telling.send(journal.ACKNOWLEDGED, 5, words, IOWARDEN_INCIDENT=name)
+        self._transitions.send(journal.ACKNOWLEDGED, 5, words, IOWARDEN_INCIDENT=name)
         return name
 
     def _take(self, said: silences.Silences) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.locate.affected_files import AffectedFiles
     from iowarden.daemon.polling.scheduler import Readers
     from iowarden.daemon.service.flight_recorder import Flight
-    from iowarden.daemon.transition_log import Telling
+    from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.engine.engine import Engine
 
 _NEW = {"add", "remove"}
@@ -27,7 +27,7 @@ class DeviceWatch:
 
     engine: Engine
     readers: Readers
-    log: Telling
+    log: TransitionLog
     files: AffectedFiles | None
     flight: Flight | None
     _announced_total: int = 0

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.polling.controllers import ControllerPoller
     from iowarden.daemon.polling.kernel_log import KernelLogPoller
     from iowarden.daemon.service.sample_persistence import Store
-    from iowarden.daemon.transition_log import Telling
+    from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.alerting.alerts import Alert, Transition
     from iowarden.rules.engine.engine import Engine
     from iowarden.rules.events.event_table import Table
@@ -62,7 +62,7 @@ SOURCES = (KERNEL, CONTROLLERS, MD)
 LEARN_SECONDS = 15.0
 MAX_DEFERRED = 10_000
 """Limit of events of a first poll that wait for state.db, which holds whether it was the first."""
-TOLD_SOURCES = ("kernel", "md", "areca", "3ware", "megaraid")
+EVENT_SOURCES = ("kernel", "md", "areca", "3ware", "megaraid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Happenings:
     def __init__(
         self,
         engine: Engine,
-        telling: Telling,
+        telling: TransitionLog,
         table: Table,
         realtime: Callable[[float], float],
         *,
@@ -106,7 +106,7 @@ class Happenings:
         self.changed = False
         """Whether events arrived since the last commit."""
         self._engine = engine
-        self._telling = telling
+        self._transitions = telling
         self._table = table
         self._realtime = realtime
         self._kernel_log = asked.kernel_log
@@ -118,7 +118,7 @@ class Happenings:
         self._news: list[News] = []
         self._seen: dict[str, Any] = {}
         """The last value taken from each data source."""
-        self._totals = event_counters.no_totals(TOLD_SOURCES)
+        self._totals = event_counters.no_totals(EVENT_SOURCES)
         self._of_disks: dict[tuple[str, str], int] = {}
         self._restored = False
         self._waiting: list[Batch] = []
@@ -310,7 +310,7 @@ class Happenings:
 
     # --- reporting
 
-    def tell(
+    def log_and_store(
         self, incidents: Mapping[str, Incident], around: Around, now: float
     ) -> list[Transition]:
         """Log new events, each with its incident, and store them for `iowarden events`.
@@ -327,7 +327,7 @@ class Happenings:
             if event_correlation.to_be_stored(each):
                 rows.append(row)
         if rows and self._store is not None:
-            self._store.tell(rows)
+            self._store.store_events(rows)
         if not self._unnamed:  # Otherwise a kill now would read these lines again.
             self.kept = self.state, self.cursors
         return event_alerts.lesser(self.state, news)
@@ -338,7 +338,7 @@ class Happenings:
         twin = " (already reported from another log)" if news.twin else ""
         # Existing events of the baseline raise no alert, and an event in two logs raises one.
         quiet = happening is None or happening.baseline
-        self._telling.happened(
+        self._transitions.storage_event(
             row,
             journal.EVENT,
             6 if quiet else PRIORITY[news.severity],

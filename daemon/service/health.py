@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from iowarden.daemon.clock import SystemClock
-    from iowarden.daemon.transition_log import Telling
+    from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.engine.engine import Engine
 
 HEALTHY_SECONDS = 30.0
@@ -28,7 +28,7 @@ class Health:
 
     engine: Engine
     clock: SystemClock
-    log: Telling
+    log: TransitionLog
     notify: Callable[[str], object]
     """sd_notify: takes the text of the datagram."""
     is_ready: bool = False

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.service.situation import Situation
     from iowarden.daemon.service.summaries import Summaries
     from iowarden.daemon.storage.state_db import OutboxRow
-    from iowarden.daemon.transition_log import Telling
+    from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.engine.engine import Engine
 
@@ -72,7 +72,7 @@ class IncidentTracker:
     notifier: Notifier
     summaries: Summaries
     mails: Delivery
-    log: Telling
+    log: TransitionLog
     clock: SystemClock
     config: Callable[[], Config]
     flights: Keeper | None
@@ -127,7 +127,7 @@ class IncidentTracker:
         for event in events:
             self.log.incident(event)
             self._save_flight(event, now)
-        lesser = self.happenings.tell(self.incidents.by_key, around, now)
+        lesser = self.happenings.log_and_store(self.incidents.by_key, around, now)
         seen = self.engine.devices.events()
         for seen_event in seen:
             self.log.device(seen_event, self._taken_back(seen_event, now))
@@ -143,7 +143,7 @@ class IncidentTracker:
         if summary is not None:
             together = replace(summary, advice=advice.together(summary.advice))
             rows.append(self.notifier.row(together))
-        self._tell_problems()
+        self._log_rule_failures()
         happened, self.happenings.changed = self.happenings.changed, False
         return Step(
             rows,
@@ -158,7 +158,7 @@ class IncidentTracker:
     def _usual(self, alert: Alert, now: float) -> str:
         return recurring.usual(self.habits, alert, now, self.clock.wall_seconds)
 
-    def _tell_problems(self) -> None:
+    def _log_rule_failures(self) -> None:
         """Log which rules cannot be evaluated, and which can be evaluated again."""
         problems = {f"rule {rule}": text for rule, text in self.engine.rules.problems.items()}
         for key, text in problems.items():
@@ -180,7 +180,7 @@ class IncidentTracker:
         if (
             news
             and due.reason is Reason.WORSE
-            and all(m.told_seconds != now for m in incident.members)
+            and all(m.notified_seconds != now for m in incident.members)
         ):
             notice = replace(notice, reason=Reason.OPENED, summary=news)  # Nothing has escalated.
         # An incident with a mail due may have been closed in the same step.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.recording.recording import Frame
     from iowarden.daemon.clock import PlayedClock, SystemClock
-    from iowarden.daemon.transition_log import Telling
+    from iowarden.daemon.transition_log import TransitionLog
 
     Duty = Callable[[float], object]
     """Gets the time of the program's clock."""
@@ -44,7 +44,7 @@ class Loop:
 
     events: queue.SimpleQueue[object]
     clock: SystemClock
-    log: Telling
+    log: TransitionLog
     handle: Callable[[object, float], object]
     """Handles an event other than Stop; gets the time."""
     duties: Mapping[str, Duty]

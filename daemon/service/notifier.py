@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.locate.affected_files import AffectedFiles
     from iowarden.daemon.service.flight_recorder import Keeper
     from iowarden.daemon.service.situation import Situation
-    from iowarden.daemon.transition_log import Telling
+    from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.incidents.model import Due
     from iowarden.rules.notice import Notice
     from iowarden.rules.selftest_schedule import Runs
@@ -36,7 +36,7 @@ class Notifier:
     """Describes incidents in text; when a mail is due is decided elsewhere."""
 
     situation: Situation
-    log: Telling
+    log: TransitionLog
     clock: SystemClock
     config: Callable[[], Config]
     self_tests: Callable[[], Runs]

@@ -236,7 +236,7 @@ def _renamed(kept: Kept, names: Renames) -> Kept:
                 names.entry(key): replace(each, name=names.alert(each.name))
                 for key, each in kept.digest.entries.items()
             },
-            told=tuple(map(names.entry, kept.digest.told)),
+            advised=tuple(map(names.entry, kept.digest.advised)),
         ),
         silences=replace(
             kept.silences,

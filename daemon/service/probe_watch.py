@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.daemon.probe_client.client import Client
-    from iowarden.daemon.transition_log import Telling
+    from iowarden.daemon.transition_log import TransitionLog
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class ProbeWatch:
     """State of the probe. For the loop's thread only. Without a probe there is nothing to watch."""
 
     client: Client | None
-    log: Telling
+    log: TransitionLog
     keep: Callable[[], object]
     """Persists `stuck`."""
     stuck: tuple[Stuck, ...] = ()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.notify.delivery import Sender
-    from iowarden.daemon.transition_log import Telling
+    from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
 NEEDS_RESTART = (
@@ -61,7 +61,7 @@ class Reloader:
         self,
         config: Config,
         clock: SystemClock,
-        log: Telling,
+        log: TransitionLog,
         notify: Callable[[str], object],
         post: Callable[[Loaded | Refused], object],
         *,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import Disks
     from iowarden.daemon.control.documents import EventLine
     from iowarden.daemon.storage.history_db import Value
-    from iowarden.daemon.transition_log import Telling
+    from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.engine.engine import Engine
 
 SAVE_SECONDS = 240.0
@@ -44,10 +44,10 @@ class Store(Protocol):
     def save(self, tail: Tail) -> None:
         """Queue samples for writing."""
 
-    def note(self, realtime_seconds: float, values: Sequence[Value]) -> None:
+    def store_drives(self, realtime_seconds: float, values: Sequence[Value]) -> None:
         """Queue drive values for writing."""
 
-    def tell(self, rows: Sequence[EventLine]) -> None:
+    def store_events(self, rows: Sequence[EventLine]) -> None:
         """Queue storage events for writing."""
 
     def busy(self) -> bool:
@@ -60,13 +60,13 @@ class Store(Protocol):
 class Tails:
     """Tracks which samples are stored in history.db."""
 
-    def __init__(self, store: Store | None, engine: Engine, telling: Telling) -> None:
+    def __init__(self, store: Store | None, engine: Engine, telling: TransitionLog) -> None:
         """Start idle; without a store nothing is stored."""
         self.known = store is None
         """Whether the stored samples are loaded, or there are none to load."""
         self._store = store
         self._engine = engine
-        self._telling = telling
+        self._transitions = telling
         self._loaded: TailLoaded | None = None
         self._saved = -math.inf
         self._tried: float | None = None
@@ -90,8 +90,8 @@ class Tails:
             self.known = True
             return
         if event.said:
-            self._telling.send(journal.STATE_TROUBLE, 4, event.said)
-        self._telling.trouble("history", event.error, journal.STATE_TROUBLE)
+            self._transitions.send(journal.STATE_TROUBLE, 4, event.said)
+        self._transitions.trouble("history", event.error, journal.STATE_TROUBLE)
         if event.anew:
             self._saved = self._tried = -math.inf
         elif event.until_seconds is not None and not event.error:
@@ -122,7 +122,7 @@ class Tails:
             self._drives = smart
             rows, self._figures = history_fields.fresh(smart, self._figures)
             if rows:
-                self._store.note(realtime_seconds, rows)
+                self._store.store_drives(realtime_seconds, rows)
 
     def step(self, now: float, wall_ahead_seconds: float) -> None:
         """Hand over new samples when it is time."""
@@ -150,7 +150,7 @@ class Tails:
 
     def look(self) -> None:
         """Log when the history thread hangs on a disk."""
-        self._telling.hung(
+        self._transitions.hung(
             "history.db",
             None if self._store is None else self._store.working_since,
             HUNG_SECONDS,

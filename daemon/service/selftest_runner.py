@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Sample
     from iowarden.collectors.smart.drive import AccessMethod, Drive
     from iowarden.daemon.control.control_socket import Command
-    from iowarden.daemon.transition_log import Telling
+    from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.engine.engine import Engine
 
 COMMANDS = frozenset({"selftest start", "selftest status", "selftest abort"})
@@ -69,7 +69,7 @@ class SelfTests:
     def __init__(
         self,
         engine: Engine,
-        telling: Telling,
+        telling: TransitionLog,
         root: Callable[[], Machine] | None,
         ask_soon: Callable[[Collection[str]], object],
         post: Callable[[SelfTestAnswer], object],
@@ -86,7 +86,7 @@ class SelfTests:
         self.runs: Runs = {}
         self.groups: tuple[selftest_schedule.Group, ...] = ()
         self._engine = engine
-        self._telling = telling
+        self._transitions = telling
         self._machine = root
         self._ask_soon = ask_soon
         self._post = post
@@ -415,7 +415,7 @@ class SelfTests:
             case _:
                 return
         priority = 6 if run.outcome is Outcome.RUNNING else _PRIORITY.get(run.outcome, 5)
-        self._telling.send(journal.SELF_TEST, priority, text)
+        self._transitions.send(journal.SELF_TEST, priority, text)
 
     def _set(self, disk: str, kind: str, run: Run) -> None:
         self.runs = selftest_schedule.with_run(self.runs, disk, kind, run)

@@ -40,7 +40,7 @@ from iowarden.daemon.storage.state_db import (
     StateLoaded,
     Texts,
 )
-from iowarden.daemon.transition_log import Log, Telling
+from iowarden.daemon.transition_log import Log, TransitionLog
 from iowarden.daemon.views import answers
 from iowarden.rules.events.event_table import Table
 
@@ -147,7 +147,7 @@ class Service:
         """Make the parts that hold state, and connect them."""
         clock, engine, drives = parts.clock, parts.engine, parts.pollers.drives
         self._clock, self._engine = clock, engine
-        self._log = log = Telling(parts.log, lambda: clock.realtime(clock.now()), clock.now)
+        self._log = log = TransitionLog(parts.log, lambda: clock.realtime(clock.now()), clock.now)
         if parts.control is not None:
             log.follow = parts.control.publish
         self._mails = delivery.Delivery(parts.state, parts.sender, log)

@@ -128,6 +128,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             " known_value count urgent redundancy usual",
             program="since_seconds missed_seconds cleared_seconds told_seconds heard_seconds"
             " last_seconds joined_seconds unknown_seconds",
+            attributes={"told_seconds": "notified_seconds"},
         ),
         _record(Evidence, "source text", wall="realtime_seconds"),
         # The numbers in 'best_rates' are minutes of the program's clock: after a clock step they do
@@ -153,9 +154,14 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             Digest,
             "arrived number entries events events_total told",
             program="begun_seconds arrived_seconds",
+            attributes={"told": "advised"},
         ),
         _record(Entry, "name severity object summary advice times firing", program="first_seconds"),
-        _record(Habit, "occurrences told"),
+        _record(
+            Habit,
+            "occurrences told",
+            attributes={"told": "notified"},
+        ),
         _record(
             Occurrence,
             "severity",
@@ -200,7 +206,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             "serial way matches told reason",
             source="errors power_on",
             duration="offset drift",
-            attributes={"way": "method"},
+            attributes={"told": "reported", "way": "method"},
         ),
         _record(Slotted, "serial model array"),
         _record(Cursors, "kernel controllers listed"),

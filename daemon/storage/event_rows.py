@@ -70,7 +70,7 @@ class Wanted:
     asked: AskEvents
     devices: tuple[str, ...] | None = None
 
-    def tells(self, event: EventLine) -> bool:
+    def matches(self, event: EventLine) -> bool:
         """Return whether an event matches, wherever it is stored."""
         asked, at = self.asked, event.at_seconds
         return (
@@ -177,7 +177,7 @@ def read(path: str, wanted: Wanted, names: Renames = NAMES) -> list[EventLine]:
         if connection.execute(known).fetchone() is None:  # a version that stored no events
             return []
         rows = connection.execute(_OF_INCIDENT if asked.incident else _OF_ANY, values)
-        found = (row for row in starmap(EventLine, rows) if wanted.tells(row))
+        found = (row for row in starmap(EventLine, rows) if wanted.matches(row))
         told = list(islice(found, asked.last))[::-1]
     return [replace(row, kind=names.current(Kind.EVENT, row.kind)) for row in told]
 

@@ -226,7 +226,7 @@ class History:
             self._asked.tail = tail
             self._changed.notify()
 
-    def note(self, realtime_seconds: float, values: Sequence[Value]) -> None:
+    def store_drives(self, realtime_seconds: float, values: Sequence[Value]) -> None:
         """Queue drive values of a Unix time for writing.
 
         Limits: NaN and infinity are not stored, nor values from before the clock was set.
@@ -240,7 +240,7 @@ class History:
                 self.lost_total += len(waiting.pop(0)[1])
             self._changed.notify()
 
-    def tell(self, rows: Sequence[EventLine]) -> None:
+    def store_events(self, rows: Sequence[EventLine]) -> None:
         """Queue storage events for writing; a row replaces the one with its key."""
         if not rows:
             return

@@ -201,7 +201,7 @@ class State:
         self._wanted = False
         self._closing = False
         self._memory = _Memory()
-        self._told_trouble = False
+        self._reported_trouble = False
         self._loaded = False
         self._versions = versions or {}
         self._texts: tuple[str, ...] = ()
@@ -260,8 +260,8 @@ class State:
     def _work(self) -> str:
         """Open the file if needed, write changes, post the outcome; return the error."""
         with self._changed:
-            sequence, untold = self._memory.sequence, self._memory.untold
-            self._memory.untold = False
+            sequence, untold = self._memory.sequence, self._memory.unconfirmed
+            self._memory.unconfirmed = False
         changes: list[_Change] = []
         error = ""
         try:
@@ -278,11 +278,11 @@ class State:
             with self._changed:
                 self._memory.keep(changes)
             error = self._trouble(problem)
-            if not self._loaded and not self._told_trouble:
+            if not self._loaded and not self._reported_trouble:
                 self._post(StateLoaded({}, (), error, readable=False))
-        if untold or error or self._told_trouble:
+        if untold or error or self._reported_trouble:
             self._post(Committed(sequence, error))
-        self._told_trouble = bool(error)
+        self._reported_trouble = bool(error)
         return error
 
     def _keep_texts(self, asides: Mapping[str, str]) -> None:
@@ -404,7 +404,7 @@ class _Memory:
 
     def __init__(self) -> None:
         self.sequence = 0
-        self.untold = False
+        self.unconfirmed = False
         self.dirty: set[tuple[bool, str]] = set()
         self.asides: dict[str, str] = {}
         """Texts to be saved next to the file."""
@@ -412,7 +412,7 @@ class _Memory:
 
     def take(self, batch: Batch) -> None:
         self.sequence = max(self.sequence, batch.sequence)
-        self.untold = True
+        self.unconfirmed = True
         for name, text in batch.put.items():
             self._set((False, name), text)
         for row in batch.add:

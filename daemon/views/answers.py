@@ -102,7 +102,7 @@ def alerts(known: Known, wanted: Callable[[Alert], bool]) -> tuple[documents.Ale
     return _alerts(known, filter(wanted, _shown(known, kept_back)), kept_back)
 
 
-def told(known: Known) -> list[Alert]:
+def notices(known: Known) -> list[Alert]:
     """Return the alerts without events below warning: those are no present fault."""
     return [a for a in known.alerts if not a.count or a.severity >= Severity.WARNING]
 
@@ -115,7 +115,7 @@ def _shown(known: Known, kept_back: Mapping[Key, str]) -> list[Alert]:
     """
     shown = (State.PENDING, State.FIRING, State.UNKNOWN)
     found = sorted(  # silenced alerts must not displace others
-        (a for a in told(known) if a.state in shown),
+        (a for a in notices(known) if a.state in shown),
         key=lambda a: (
             a.state is State.PENDING,
             a.key in kept_back,

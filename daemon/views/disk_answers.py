@@ -77,7 +77,7 @@ def detail(known: Known, found: InventoryDisk) -> documents.DiskDetail:
 def _alerts(known: Known) -> Mapping[str, list[str]]:
     """Return the names of the firing alerts by their subject."""
     found: dict[str, list[str]] = defaultdict(list)
-    for alert in sorted(answers.told(known), key=lambda a: (-a.severity, a.name)):
+    for alert in sorted(answers.notices(known), key=lambda a: (-a.severity, a.name)):
         if alert.active:
             for subject in {alert.subject, f"label {alert.label('disk')}"}:
                 found[subject].append(alert.name)

@@ -59,7 +59,7 @@ def _merged(
 ) -> tuple[documents.EventLine, ...]:
     lines = [*rows]
     kept = {line.key for line in lines}
-    lines += [e for e in said if e.key not in kept and wanted.tells(e)]
+    lines += [e for e in said if e.key not in kept and wanted.matches(e)]
     lines.sort(key=lambda line: line.at_seconds)
     return tuple(lines[-wanted.asked.last :] if wanted.asked.last else ())
 

@@ -45,7 +45,7 @@ if unknown. No rule can set it: it is not a valid label name.
 """
 MAX_SHOWN_LABELS = 3
 """Shown in place of a summary if the rule has none."""
-_TOLD_ELSEWHERE = frozenset({"alertname", "condition", "instance", "job", "severity"})
+_SHOWN_ELSEWHERE = frozenset({"alertname", "condition", "instance", "job", "severity"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Alert:
         own = [
             f"{name} {text}"
             for name, text in self.labels
-            if name not in _TOLD_ELSEWHERE and text not in self.object.split()
+            if name not in _SHOWN_ELSEWHERE and text not in self.object.split()
         ]
         shown = ", ".join(own[:MAX_SHOWN_LABELS]) + (", ..." if own[MAX_SHOWN_LABELS:] else "")
         return self.annotation("summary").strip() or self.name + (f" ({shown})" if shown else "")

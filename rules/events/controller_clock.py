@@ -55,7 +55,7 @@ class Offset:
     """Offset of a controller's clock: its time minus UTC.
 
     Fields: `seconds` is time zone plus drift, None if unknown; `drift_seconds` is the deviation
-    from a quarter of an hour; `matches` of the `told` errors of the controller match an error of
+    from a quarter of an hour; `matches` of the `describe` errors of the controller match an error of
     the kernel log, `runner_up` at the second best offset; `reason`: why it is not verified.
     """
 
@@ -63,7 +63,7 @@ class Offset:
     method: OffsetMethod
     drift_seconds: float = 0.0
     matches: int = 0
-    told: int = 0
+    reported: int = 0
     runner_up: int = 0
     reason: str = ""
 
@@ -97,13 +97,13 @@ class Clock:
     method: OffsetMethod = OffsetMethod.NONE
     drift: float = 0.0
     matches: int = 0
-    told: int = 0
+    reported: int = 0
     reason: str = ""
 
     def known(self) -> Offset:
         """Return the current offset."""
         return Offset(
-            self.offset, self.method, self.drift, self.matches, self.told, reason=self.reason
+            self.offset, self.method, self.drift, self.matches, self.reported, reason=self.reason
         )
 
 
@@ -189,7 +189,7 @@ def moved(before: Offset, now: Offset) -> str:
     return f"its clock was set {way} by {abs(change):.0f} s"
 
 
-def told(offset: Offset, clock: str = "its clock") -> str:
+def describe(offset: Offset, clock: str = "its clock") -> str:
     """Return an offset as a text, for a person who compares times."""
     if offset.seconds is None:
         return f"{clock} is unverified: {offset.reason}"
@@ -201,7 +201,7 @@ def told(offset: Offset, clock: str = "its clock") -> str:
     shown = size if minutes or seconds else "UTC"
     if not offset.verified:
         return f"{clock} is perhaps {shown}, unverified: {offset.reason}"
-    matches = f" ({offset.matches} of {offset.told} errors match the kernel log)"
+    matches = f" ({offset.matches} of {offset.reported} errors match the kernel log)"
     fit = matches if offset.method is OffsetMethod.ERRORS else ""
     return f"{clock} is {shown}{fit}"
 
@@ -291,6 +291,6 @@ def estimated(
         method=best.method,
         drift=best.drift_seconds,
         matches=best.matches,
-        told=best.told,
+        reported=best.reported,
         reason=best.reason,
     )

@@ -110,7 +110,10 @@ def _alert(state: Happened, h: Happening, row: Row, now: float) -> Alert:
     }
     doubts = h.note, _failed_by_hand(state, h), _unseen(state, h), _unlogged(state, h, now)
     unknown = "; ".join(filter(None, doubts))
-    meaning, task = hung.summary(h.burst.last.text) or (_told(h.burst.last) or row.meaning, "")
+    meaning, task = hung.summary(h.burst.last.text) or (
+        _event_text(h.burst.last) or row.meaning,
+        "",
+    )
     annotations = {
         "summary": f"{meaning}{times}",
         "advice": row.advice,
@@ -141,7 +144,7 @@ _SENT = re.compile(r".*?(?:/\w+\) - |\(0x\w+:0x\w+\): ?)(?P<words>\S.*)", re.ASC
 """Kernel line of a firmware event, by the drivers megaraid_sas, 3w-9xxx and 3w-sas."""
 
 
-def _told(event: Event) -> str:
+def _event_text(event: Event) -> str:
     """Return a summary from the event itself where it is more precise than its row's, else ''.
 
     It is the text of a controller's event that the driver passes on, or array and member.
@@ -183,7 +186,7 @@ def _unseen(state: Happened, h: Happening) -> str:
         return ""
     offset = controller_clock.known(state.clocks, h.controller)
     if not offset.verified:
-        clock = controller_clock.told(offset, f"the clock of {h.controller}")
+        clock = controller_clock.describe(offset, f"the clock of {h.controller}")
         when = f"the exact time of the event: {clock}"
         return (
             f"{when}; {_log_not_read('at all')}"

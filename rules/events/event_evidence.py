@@ -90,6 +90,6 @@ def _line(
     at, text = event.realtime_seconds, event.text
     if h.source not in OWN:
         offset = controller_clock.known(state.clocks, h.controller)
-        told = "" if not first else f" ({controller_clock.told(offset)})"
+        told = "" if not first else f" ({controller_clock.describe(offset)})"
         text += told if offset.verified else " (time unverified)"
     return Evidence(realtime if at is None else at, source, text)

@@ -113,7 +113,7 @@ def _rebuilt(incident: Incident, now: float) -> bool:
     return any(
         m.name in SHORT
         and not m.count
-        and m.told_seconds is not None
+        and m.notified_seconds is not None
         and m.subject not in short
         and m.state is State.RESOLVED
         and m.cleared_seconds is not None
@@ -190,9 +190,9 @@ def _is_worse(incident: Incident, now: float) -> bool:
     mailed = incident.mailed_seconds or 0.0
     told: dict[object, tuple[float, Severity]] = {}
     for m in incident.members:
-        if m.told_seconds is not None:
+        if m.notified_seconds is not None:
             at, worst = told.get(m.fact, (-NEW_SECONDS, Severity.INFO))
-            told[m.fact] = max(at, m.told_seconds), max(worst, m.severity)
+            told[m.fact] = max(at, m.notified_seconds), max(worst, m.severity)
     new = incident.object != incident.mailed_object
     for member in reportable(incident, now):
         if member.missed_seconds is not None:
@@ -220,7 +220,7 @@ def _brings_more(member: Member, now: float) -> bool:
 
 
 def _is_new(member: Member) -> bool:
-    told = member.told_seconds
+    told = member.notified_seconds
     return told is None or _began(member) - told >= NEW_SECONDS
 
 
@@ -235,7 +235,7 @@ def reported(incident: Incident, now: float) -> tuple[Member, ...]:
         if m.silenced
         else replace(
             m,
-            told_seconds=now if m.doubled or _is_new(m) else m.told_seconds,
+            notified_seconds=now if m.doubled or _is_new(m) else m.notified_seconds,
             known_value=m.value if m.state is State.FIRING else m.known_value,
         )
         for m in incident.members
@@ -280,7 +280,9 @@ def _has_changed(incident: Incident, since: float) -> bool:
 def _after_rebuild(members: tuple[Member, ...]) -> tuple[Member, ...]:
     """Return the members after a mail about a rebuilt array: its next loss is news."""
     return tuple(
-        replace(m, told_seconds=None) if m.name in SHORT and m.cleared_seconds is not None else m
+        replace(m, notified_seconds=None)
+        if m.name in SHORT and m.cleared_seconds is not None
+        else m
         for m in members
     )
 

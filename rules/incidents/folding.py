@@ -109,7 +109,7 @@ class Targets:
         there = _open_members(incidents)
         self._home = {key: home for key, (home, _) in there.items()}
         """The incident's key of each alert in an open incident."""
-        self._told = {key for key, (_, m) in there.items() if m.told_seconds is not None}
+        self._notified = {key for key, (_, m) in there.items() if m.notified_seconds is not None}
         self._subjects = {
             m.subject: home
             for _, (home, m) in there.items()
@@ -174,7 +174,7 @@ class Targets:
             self._home |= {k: target.key for k, own in self._home.items() if own == home}
             self._subjects |= {s: target.key for s, own in self._subjects.items() if own == home}
             return target.key
-        gone = moves.keys() - self._told
+        gone = moves.keys() - self._notified
         left = tuple(m for m in incident.members if m.key not in gone)
         self._incidents[home] = replace(incident, members=left)
         self._home = {k: own for k, own in self._home.items() if k not in gone}

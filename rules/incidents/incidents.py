@@ -99,8 +99,8 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
             book.events.append(Event(Change.AGAIN, after))
         if after.severity > incident.severity and incident.members:
             book.events.append(Event(Change.WORSE, after))
-        if arrival is not None and all(arrival.tells(alert) for alert in by_key.get(key, ())):
-            after = _told(after, by_key.get(key, ()), arrival, now)
+        if arrival is not None and all(arrival.covers(alert) for alert in by_key.get(key, ())):
+            after = _counted_as_mailed(after, by_key.get(key, ()), arrival, now)
         acknowledgement = known.get(after.identifier)
         if acknowledgement is not None:
             after = replace(after, members=tuple(map(with_known_value, after.members)))
@@ -266,7 +266,9 @@ def _known_to_the_end(incident: Incident) -> Incident:
     )
 
 
-def _told(incident: Incident, alerts: Iterable[Alert], arrival: Arrival, now: float) -> Incident:
+def _counted_as_mailed(
+    incident: Incident, alerts: Iterable[Alert], arrival: Arrival, now: float
+) -> Incident:
     """Return an incident counted as mailed, because the initial report contains it.
 
     Once that is sent, what joins counts: an escalation is news, and mails that followed the report

@@ -177,7 +177,7 @@ def _member(
         evidence=measured,
         missed_seconds=alert.missed_seconds,
         subject=alert.subject,
-        told_seconds=None if before is None or exhausted else before.told_seconds,
+        notified_seconds=None if before is None or exhausted else before.notified_seconds,
         silenced=before is not None and not again and before.silenced,
         usual="" if before is None or again else before.usual,
         heard_seconds=None if before is None else before.heard_seconds,
@@ -207,5 +207,5 @@ def _heard(member: Member, now: float, quiet: Mapping[Key, str]) -> Member:
         usual=quiet.get(member.key, ""),
         heard_seconds=now if ends else member.heard_seconds,
         # No mail has reported yet that it is no longer usual.
-        told_seconds=None if ends and member.usual else member.told_seconds,
+        notified_seconds=None if ends and member.usual else member.notified_seconds,
     )

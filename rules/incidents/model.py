@@ -63,7 +63,7 @@ class Member:
     cleared_seconds: float | None = None
     subject: str = ""
     """As that of the alert."""
-    told_seconds: float | None = None
+    notified_seconds: float | None = None
     """When a mail first reported it, or that its value had doubled."""
     silenced: bool = False
     """Whether no mail is due for it, or was while it lasted."""
@@ -235,7 +235,7 @@ class Arrival:
     identifier: str
     seconds: float | None = None
 
-    def tells(self, alert: Alert) -> bool:
+    def covers(self, alert: Alert) -> bool:
         """Whether the initial report contains an alert: a lasting one that fired before it."""
         before = self.seconds is None or alert.active_seconds <= self.seconds
         return before and lasting(alert)

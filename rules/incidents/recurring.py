@@ -66,7 +66,7 @@ class Habit:
     """The last occurrences of one fault of one object, the oldest first."""
 
     occurrences: tuple[Occurrence, ...]
-    told: bool = False
+    notified: bool = False
     """Whether a mail has reported that it is usual."""
 
 
@@ -97,7 +97,7 @@ def step(
             new = Occurrence(began, began, until, 0.0, alert.severity)
             times = tuple(o for o in habit.occurrences if began - o.began_seconds < _KEPT_SECONDS)
             habit = replace(habit, occurrences=(*times, new)[-MAX_OCCURRENCES:])
-        found[key] = habit if _like(habit, local) else replace(habit, told=False)
+        found[key] = habit if _like(habit, local) else replace(habit, notified=False)
     return dict(list(found.items())[-MAX_HABITS:])
 
 
@@ -109,7 +109,11 @@ def usual(
 ) -> str:
     """Return a phrase if an alert is as usual and a mail has reported that, else ''."""
     habit = habits.get(_key(alert))
-    if habit is None or not habit.told or now - habit.occurrences[-1].until_seconds > NEAR_SECONDS:
+    if (
+        habit is None
+        or not habit.notified
+        or now - habit.occurrences[-1].until_seconds > NEAR_SECONDS
+    ):
         return ""
     like = _like(habit, local)
     return f"as on {len(like)} of the last {OF_DAYS} days {_hour(habit, local)}" if like else ""
@@ -124,7 +128,11 @@ def sentences(
     for member in incident.members:
         key = _name(member.subject, member.what.fault)
         habit = after.get(key)
-        if habit is None or habit.told or now - habit.occurrences[-1].until_seconds > NEAR_SECONDS:
+        if (
+            habit is None
+            or habit.notified
+            or now - habit.occurrences[-1].until_seconds > NEAR_SECONDS
+        ):
             continue
         like = _like(habit, local)
         if like:
@@ -135,7 +143,7 @@ def sentences(
                 " From now on only the weekly digest reports it; it is mailed again if it lasts"
                 f" longer than {duration(WORSE_RATIO * worst)}, is more severe, or threatens data."
             )
-            after[key] = replace(habit, told=True)
+            after[key] = replace(habit, notified=True)
     return tuple(said), after
 
 

@@ -31,7 +31,7 @@ MAX_ENTRIES = 500
 MAX_EVENTS = 50
 MAX_OBJECTS = 12
 """Objects listed for one alert; the others are counted."""
-MOST_TOLD = 2000
+MAX_ADVISED = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Digest:
     entries: dict[str, Entry] = field(default_factory=dict)
     events: tuple[str, ...] = ()
     events_total: int = 0
-    told: tuple[str, ...] = ()
+    advised: tuple[str, ...] = ()
     """Findings whose advice has been given."""
 
 
@@ -169,7 +169,7 @@ def arrival(
         entries={},
         events=(),
         events_total=0,
-        told=_told(state, (entry_key(alert) for alert in found)),
+        advised=_advised(state, (entry_key(alert) for alert in found)),
     )
     number = _counted(len(entries), "finding") if entries else "no finding"
     first = next((e.summary for e in entries if e.severity >= Severity.WARNING), "")
@@ -223,7 +223,7 @@ def weekly(
     told = [
         (key, entry)
         for key, entry in entries
-        if entry.times or (entry.firing and key not in state.told)
+        if entry.times or (entry.firing and key not in state.advised)
     ]
     news = [(key, entry) for key, entry in told if key not in silenced]
     kept = {
@@ -237,7 +237,7 @@ def weekly(
         entries=kept,
         events=(),
         events_total=0,
-        told=_told(state, (key for key, _ in news)),
+        advised=_advised(state, (key for key, _ in news)),
     )
     if not news and not state.events and not heartbeat:
         return after, None
@@ -267,7 +267,7 @@ def weekly(
         happened=(*lines, *state.events),
         evidence=(),
         affected=(),
-        advice=_advice([entry for key, entry in news if key not in state.told]),
+        advice=_advice([entry for key, entry in news if key not in state.advised]),
         unknown=(),
     )
 
@@ -369,5 +369,5 @@ def entry_key(alert: Alert) -> str:
     return " ".join((alert.subject, *(f"{name}={value}" for name, value in alert.labels)))
 
 
-def _told(state: Digest, keys: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*state.told, *keys)))[-MOST_TOLD:]
+def _advised(state: Digest, keys: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*state.advised, *keys)))[-MAX_ADVISED:]

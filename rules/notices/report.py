@@ -202,7 +202,7 @@ def _severity(reason: Reason, incident: Incident) -> Severity:
 def _has_become_critical(member: Member, incident: Incident) -> bool:
     """Whether this mail is the first to report it as critical: it repeats the advice."""
     rose = member.severity is Severity.CRITICAL and not member.count
-    return rose and member.told_seconds == incident.mailed_seconds is not None
+    return rose and member.notified_seconds == incident.mailed_seconds is not None
 
 
 def _advising(members: Sequence[Member]) -> list[Member]:
@@ -286,7 +286,7 @@ def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> t
             active,
             key=lambda m: (
                 m.silenced,
-                m.told_seconds != incident.mailed_seconds,
+                m.notified_seconds != incident.mailed_seconds,
                 m.what.fault is not Fault.STOPPED,
                 not m.what.threatens,
                 _order(m),

@@ -215,10 +215,10 @@ def _scalar(node: Node) -> ScalarFunction:
                 return items[0][2] if len(items) == 1 else math.nan
 
             return only
-    _refuse(node, f"expected a scalar, got {_told(node)}")
+    _refuse(node, f"expected a scalar, got {_describe(node)}")
 
 
-def _told(node: Node) -> str:
+def _describe(node: Node) -> str:
     return f"the function '{node.function}'" if isinstance(node, Call) else result_type(node)
 
 
@@ -254,7 +254,7 @@ def _operation(node: Node) -> VectorFunction:
                 return _with_scalar(node, scalar_left=scalar_left)
             left, right, join = _vector(node.left), _vector(node.right), joined(node)
             return lambda run, at: join(left(run, at), right(run, at))
-    _refuse(node, f"expected an instant vector, got {_told(node)}")
+    _refuse(node, f"expected an instant vector, got {_describe(node)}")
 
 
 def _timestamp(argument: Node) -> VectorFunction:
@@ -292,7 +292,7 @@ def _rows(node: Node) -> RowsFunction:
             return select
         case Subquery():
             return _subquery(node)
-    _refuse(node, f"expected a range vector, got {_told(node)}")
+    _refuse(node, f"expected a range vector, got {_describe(node)}")
 
 
 def _subquery(node: Subquery) -> RowsFunction:
@@ -352,7 +352,7 @@ def _over_range(
 def _window(node: Node) -> tuple[ScalarFunction, float]:
     """Return the end of a range, and its length."""
     if not isinstance(node, Selector | Subquery) or node.range_seconds is None:
-        _refuse(node, f"expected a range vector, got {_told(node)}")
+        _refuse(node, f"expected a range vector, got {_describe(node)}")
     return moment_of(node), node.range_seconds
 
 
@@ -497,7 +497,7 @@ def _call_with_more(node: Call) -> VectorFunction:
             return _clamped(node)
         case "label_replace" | "label_join":
             return _labelled(node)
-    _refuse(node, f"expected an instant vector, got {_told(node)}")
+    _refuse(node, f"expected an instant vector, got {_describe(node)}")
 
 
 def _sorted(argument: Node, *, descending: bool) -> VectorFunction:
@@ -549,7 +549,7 @@ def _labelled(node: Call) -> VectorFunction:
             return lambda run, at: label_join(
                 vector(run, at), destination, separator, sources, run.relabel
             )
-    _refuse(node, f"expected an instant vector, got {_told(node)}")
+    _refuse(node, f"expected an instant vector, got {_describe(node)}")
 
 
 def _aggregation(node: Aggregation) -> VectorFunction:

@@ -113,9 +113,11 @@ class _Parser:
 
     def _unexpected(self, context: str, expected: str) -> NoReturn:
         where = f" in {context}" if context else ""
-        self._fail(self._token.position, f"unexpected {self._told()}{where}, expected {expected}")
+        self._fail(
+            self._token.position, f"unexpected {self._token_text()}{where}, expected {expected}"
+        )
 
-    def _told(self) -> str:
+    def _token_text(self) -> str:
         """Return the current token as Prometheus names it."""
         kind, text = self._token.kind, self._token.text
         word = text.lower()

@@ -109,7 +109,7 @@ def step(state: ActivityState, view: View) -> tuple[ActivityState, list[Sample] 
     return ActivityState(looks, now, samples, topology, names), samples
 
 
-def told(samples: Sequence[Sample]) -> dict[str, Activity]:
+def activities(samples: Sequence[Sample]) -> dict[str, Activity]:
     """Return the activity by device from the samples that `step` returned."""
     return {
         samples[at][1][0][1]: Activity(*(value for _, _, value in samples[at : at + _EACH]))

@@ -65,7 +65,7 @@ class View:
     inputs: Inputs
     derived: Derived | None
     """None while the topology has not been read."""
-    told: Mapping[str, list[Sample]] = field(default_factory=dict)
+    earlier: Mapping[str, list[Sample]] = field(default_factory=dict)
     """Samples of the groups before this one in this second; of a slow group its last ones."""
     states: Mapping[str, Any] = field(default_factory=dict)
     """The states of the groups; those before this one are already those of this second."""

@@ -83,7 +83,7 @@ class State:
     """The states of all groups."""
 
     groups: Mapping[str, Any] = field(default_factory=_initial)
-    told: Mapping[str, list[Sample]] = field(default_factory=dict)
+    slow_samples: Mapping[str, list[Sample]] = field(default_factory=dict)
     """The last samples of the slow groups."""
 
 
@@ -137,7 +137,7 @@ def step(
     concluded from a second without observation.
     """
     states = dict(state.groups)
-    told = dict(state.told)
+    told = dict(state.slow_samples)
     result: dict[str, list[Sample]] = {}
     view = View(inputs, derived, told, states)
     for group in GROUPS:

@@ -175,7 +175,7 @@ def look(
             read = known.read_seconds if own.read_seconds is None else own.read_seconds
             if (physical, read) != (own.physical, own.read_seconds):
                 found[key] = replace(own, physical=physical, read_seconds=read)
-        elif known.identity.key not in identities and not _told_apart(key, disks):
+        elif known.identity.key not in identities and not _is_ambiguous(key, disks):
             found[key] = _is_overdue(key, known)
     return dict(sorted(found.items(), key=lambda item: _order(item[1])))
 
@@ -200,7 +200,7 @@ def vanished(gone: Mapping[str, Gone]) -> dict[str, InventoryDisk]:
     }
 
 
-def _told_apart(key: str, disks: Disks | None) -> bool:
+def _is_ambiguous(key: str, disks: Disks | None) -> bool:
     """Whether another disk reports the same serial number, so that this one has a longer name."""
     each = () if disks is None else disks.by_key.values()
     return any(disk.duplicate and disk.key.startswith(f"{key} ") for disk in each)

@@ -475,7 +475,7 @@ def bench_smart(rounds: int) -> None:
     said: queue.SimpleQueue[object] = queue.SimpleQueue()
     kept = history_db.History(str(Path(directory, "history.db")), said.put)
     began = time.process_time()
-    kept.note(time.time(), values)
+    kept.store_drives(time.time(), values)
     kept.close(60)
     stored = time.process_time() - began
     shutil.rmtree(directory)

@@ -118,7 +118,7 @@ def test_who_watches_is_told_what_was_asked_for(made: Made) -> None:
     assert seen == {"/sys/block/sda/size": b"8\n", "/sys/block/": b"sda\nx\xff"}
     made.watch(None)
     made.read_kept("/sys/block/sda/size")
-    made.tell([("/told", b"")])
+    made.report_read([("/told", b"")])
     assert "/told" not in seen
 
 

@@ -106,7 +106,7 @@ class Memory(RecordedMachine):
         # What is a key is a file, and no link is on the way to it.
         quick = path in self._contents and not self._faults
         place = path if quick else self._place(path, path, self._listed, errno.EISDIR)
-        return self._tell(path, self._contents[place])
+        return self._report_read(path, self._contents[place])
 
     def read_kept(self, path: str) -> str:
         """Return the text of a file, as through a descriptor that stays open.
@@ -118,7 +118,7 @@ class Memory(RecordedMachine):
             raise translated(path, OSError(errno.ENODEV, ""))
         found = path if held is None else held[0]
         place = self._place(path, found, self._listed, errno.EISDIR)
-        content = self._tell(path, self._contents[place])
+        content = self._report_read(path, self._contents[place])
         if content:
             self._held[path] = place, self._vanished[place]
         return content.decode(errors="backslashreplace")
@@ -126,7 +126,7 @@ class Memory(RecordedMachine):
     def names(self, path: str) -> list[str]:
         """Return the sorted names in a directory. Errors: AbsentError, ReadError."""
         place = self._place(path, path, self._contents, errno.ENOTDIR)
-        return self._tell_names(path, self._listed[place])
+        return self._report_names(path, self._listed[place])
 
     def another(self, seen: Callable[[str, bytes], None] | None = None) -> Self:
         """Return the same machine for another thread, which opens its own files."""

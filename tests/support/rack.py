@@ -158,7 +158,7 @@ class Rack:
             if event.change is model.Change.LIFTED:
                 self.said = silences.lift(self.said, event.incident.identifier)
         for due in dues:
-            worst = max(due.incident.members, key=lambda m: (m.severity, m.told_seconds or 0.0))
+            worst = max(due.incident.members, key=lambda m: (m.severity, m.notified_seconds or 0.0))
             self.mails.append((due.reason.value, due.incident.severity.name.lower(), worst.name))
 
     def acknowledge(self) -> None:

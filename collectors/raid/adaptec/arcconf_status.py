@@ -136,7 +136,7 @@ def parse_device_log(text: str) -> DeviceLog:
         else:
             shown = " ".join(f"{name}={value}" for name, value in entry.items())
             raise output.refused("arcconf GETLOGS", "a serial number or a channel", shown)
-    if not rest and not head and _told_else(plain):
+    if not rest and not head and _has_content(plain):
         raise output.refused("arcconf GETLOGS", "a log of errors of disks", text)
     full = head.get("tableFull", "").casefold()
     return DeviceLog(by_serial, by_channel, frozenset(failing), full == "true", full == "false")
@@ -167,7 +167,7 @@ def with_errors(found: Controller, log: DeviceLog, config: Config) -> Controller
     return replace(found, disks=tuple(map(disk, found.disks)))
 
 
-def _told_else(plain: str) -> bool:
+def _has_content(plain: str) -> bool:
     """Return whether an output has more than the number of controllers and the completion line."""
     return any(
         COMPLETED.sub("", CONTROLLERS_FOUND.sub("", line)).strip() for line in plain.splitlines()

@@ -120,7 +120,7 @@ def parse_volume_status(text: str) -> tuple[Controller, ...]:
         elif found := _REFUSED.fullmatch(line):
             unread.append(output.printable(found[1]))
         elif found := _VOLUME.fullmatch(line) or _ENCLOSURE.fullmatch(line):
-            _told(_card(cards, found["file"], found["model"]), found)
+            _read_line(_card(cards, found["file"], found["model"]), found)
         elif cards:
             _line(cards[-1], line)
         elif " connector " in line:
@@ -160,7 +160,7 @@ def _name(file: str) -> str:
     return "cciss " + re.sub(r"d\d{1,4}$", "", file.removeprefix("/dev/").removeprefix("cciss/"))
 
 
-def _told(card: _Card, found: re.Match[str]) -> None:
+def _read_line(card: _Card, found: re.Match[str]) -> None:
     word = found["state"]
     if found.re is _ENCLOSURE:
         name = output.shown(

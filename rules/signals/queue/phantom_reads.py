@@ -72,7 +72,7 @@ def step(state: PhantomState, view: View) -> tuple[PhantomState, list[Sample] | 
         entry = (now, vmstat.major_faults_total, vmstat.refaulted_file_pages_total)
         memory = (*(e for e in state.memory if e[0] >= least), entry)
         state = replace(state, memory=memory)
-    means = view.told.get("activity")
+    means = view.earlier.get("activity")
     if means is None:
         held = state.sustained.lasting(ACTIVE_SECONDS)
         samples = held.samples(SECONDS, now, state.identities) or None
@@ -80,7 +80,7 @@ def step(state: PhantomState, view: View) -> tuple[PhantomState, list[Sample] | 
     if means is state.means:
         return state, state.samples
     checked = volume.checked(topology, view.inputs.snapshot.md or {})
-    devices = activity.told(means)
+    devices = activity.activities(means)
     judged = {
         name: devices[name] for name in state.identities if name in devices and name not in checked
     }

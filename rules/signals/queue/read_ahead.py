@@ -87,7 +87,7 @@ def step(state: ReadAheadState, view: View) -> tuple[ReadAheadState, list[Sample
             identities=volume.identities(topology),
             means=None,
         )
-    means, phantoms = view.told.get("activity"), view.told.get("phantom_reads")
+    means, phantoms = view.earlier.get("activity"), view.earlier.get("phantom_reads")
     if means is None or phantoms is None:
         held = state.sustained.lasting(ACTIVE_SECONDS)
         samples = held.samples(SECONDS, now, state.identities) or None
@@ -100,7 +100,7 @@ def step(state: ReadAheadState, view: View) -> tuple[ReadAheadState, list[Sample
         **{keys[s[1][0][1]]: now for s in phantoms if s[0] == phantom_reads.SECONDS},
     }
     state = replace(state, phantoms=reading)
-    devices = activity.told(means) if state.volumes else {}
+    devices = activity.activities(means) if state.volumes else {}
     best = dict(state.best)
     capped = set()
     for each in state.volumes:

@@ -45,14 +45,14 @@ EMPTY = SplitState()
 
 def split_step(state: SplitState, view: View) -> tuple[SplitState, list[Sample] | None]:
     """Return the state and for how long each device's requests were split (requests_split)."""
-    means, queues = view.told.get("activity"), view.inputs.snapshot.queue
+    means, queues = view.earlier.get("activity"), view.inputs.snapshot.queue
     if means is None or queues is None:
         return EMPTY, None
     if means is state.means:
         return state, state.samples
     now = view.inputs.now_seconds
     limited = {name: queue for name, queue in queues.items() if _limited(queue)}
-    devices = activity.told(means) if limited else {}
+    devices = activity.activities(means) if limited else {}
     names = {n for n, q in limited.items() if n in devices and _full(devices[n], q)}
     held = state.sustained.step(names, now, STEP_SECONDS)
     samples = held.samples(SPLIT, now, {name: name for name in names})
@@ -63,16 +63,16 @@ def split_step(state: SplitState, view: View) -> tuple[SplitState, list[Sample] 
 class ChunkState:
     """Last samples of read-ahead and their result: the same list is not evaluated twice."""
 
-    told: list[Sample] | None = None
+    source_samples: list[Sample] | None = None
     samples: list[Sample] | None = None
 
 
 def chunk_step(state: ChunkState, view: View) -> tuple[ChunkState, list[Sample] | None]:
     """Return the RAID volumes limited by read-ahead that get requests above their chunk."""
-    told, queues = view.told.get("read_ahead"), view.inputs.snapshot.queue
+    told, queues = view.earlier.get("read_ahead"), view.inputs.snapshot.queue
     if told is None or queues is None or view.derived is None:
         return ChunkState(), None
-    if told is state.told:
+    if told is state.source_samples:
         return state, state.samples
     capped = [sample for sample in told if sample[0] == read_ahead.SECONDS]
     topology = view.derived.topology

@@ -150,7 +150,7 @@ def recall(state: State, kept: Mapping[str, Pairs]) -> State:
 def _implausible(view: View) -> dict[str, str]:
     """Return the disks whose data are implausible, with the first reason (rules/smart)."""
     reasons: dict[str, str] = {}
-    told = view.told.get("smart", ())
+    told = view.earlier.get("smart", ())
     for metric, labels, value in told:
         own = dict(labels)
         if metric == "iowarden_smart_trusted" and value == 0.0:

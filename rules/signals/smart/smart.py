@@ -296,7 +296,7 @@ class _Look:
         if fresh:
             hours = math.nan if drive.power_on_hours is None else float(drive.power_on_hours)
             hours = hours if math.isfinite(hours) else -1.0
-            counted = smart_counts.tells(drive) and until <= self._now
+            counted = smart_counts.has_counts(drive) and until <= self._now
             self.kept[key] = ((at, hours), (met, min(polls + counted, 2.0)))
         if until > self._now:
             reasons = tuple(dict.fromkeys(doubt.text for doubt in doubts)) or (_IMPLAUSIBLE_BEFORE,)

@@ -83,7 +83,7 @@ def lifetime(attribute: Attribute) -> bool:
     return bool(_LIFETIME.search(attribute.name))
 
 
-def tells(drive: Drive) -> bool:
+def has_counts(drive: Drive) -> bool:
     """Whether a drive reports error counts; one that reports only its health status does not."""
     scsi = drive.scsi
     return bool(

@@ -91,7 +91,7 @@ class FakeMachine(Machine):
         """Return the same machine for another thread."""
         return Machine("/", seen=seen, probe=self.answer)
 
-    def tell(self, texts: object) -> None:
+    def report_read(self, texts: object) -> None:
         """Store what a recorder would get."""
         self.told.update(texts)  # type: ignore[call-overload]
 

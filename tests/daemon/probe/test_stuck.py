@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 BOOT = "0f70219b-9a6f-44d1-99ad-824270d0ef01"
 ENTRY = stuck.Entry(
-    Stuck(4711, 123456, ("smartctl", "-a", "/dev/sda"), ("host0",), ("sda",), 1.7e9), told=True
+    Stuck(4711, 123456, ("smartctl", "-a", "/dev/sda"), ("host0",), ("sda",), 1.7e9), reported=True
 )
 DAMAGED = [
     b"",
@@ -47,7 +47,7 @@ def sleeper() -> Iterator[Stuck]:
 
 def test_what_was_written_is_read_by_nobody_else(tmp_path: Path) -> None:
     """Programs with all their fields; the file is private to its owner; no draft is left."""
-    stuck.write(str(tmp_path), [ENTRY, dataclasses.replace(ENTRY, told=False)][:1], BOOT)
+    stuck.write(str(tmp_path), [ENTRY, dataclasses.replace(ENTRY, reported=False)][:1], BOOT)
     assert stuck.read(str(tmp_path), BOOT) == [ENTRY]
     assert os.listdir(tmp_path) == [stuck.NAME]
     assert (tmp_path / stuck.NAME).stat().st_mode & 0o777 == 0o600

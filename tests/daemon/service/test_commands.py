@@ -20,7 +20,7 @@ from iowarden.daemon.control.documents import EventLine
 from iowarden.daemon.service.commands import Desk
 from iowarden.daemon.storage import event_rows, history_reader
 from iowarden.daemon.storage.history_db import History
-from iowarden.daemon.transition_log import Telling
+from iowarden.daemon.transition_log import TransitionLog
 from iowarden.daemon.views import answers
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.engine.engine import Engine
@@ -124,7 +124,7 @@ class Office:
         """Open it at second 500."""
         self.now = 500.0
         self.engine = Engine([], (), 0.0)
-        self.telling = Telling(Quiet(), lambda: START + self.now, lambda: self.now)
+        self.telling = TransitionLog(Quiet(), lambda: START + self.now, lambda: self.now)
         self.kept: list[str] = []
         self.replies: queue.Queue[dict[str, Any]] = queue.Queue()
         self.incidents = {i.key: i for i in (OPEN, CLOSED)}
@@ -186,7 +186,7 @@ def kept(directory: Path, *rows: EventLine) -> str:
     """Store events; return the file."""
     path = str(directory / "history.db")
     history = History(path, lambda _: None)
-    history.tell(rows)
+    history.store_events(rows)
     assert history.close(DEADLINE_SECONDS)
     return path
 
@@ -233,7 +233,7 @@ def test_what_is_kept_and_what_was_said_is_one_list_by_time(tmp_path: Path) -> N
     office.now = 499.0
     office.telling.send(journal.TROUBLE, 4, "smart: sda does not answer", IOWARDEN_DEVICE="sda")
     for each in (row(498), row(500)):
-        office.telling.happened(each, journal.EVENT, 4, "event block_io_error: sda: ...")
+        office.telling.storage_event(each, journal.EVENT, 4, "event block_io_error: sda: ...")
     found = office.answer("events", last=4)
     said = "smart: sda does not answer"
     assert texts(found) == [row(1).text, row(498).text, said, row(500).text]
@@ -446,9 +446,9 @@ def test_an_incident_is_told_in_the_words_of_its_mails(tmp_path: Path) -> None:
     other = row(3, incident="3fff000000", key="other")
     rows = [row(number) for number in range(30)]
     office = Office(kept(tmp_path, other, *rows))
-    office.telling.happened(rows[29], journal.EVENT, 4, "event ...")
-    office.telling.happened(row(31), journal.EVENT, 4, "event ...")
-    office.telling.happened(replace(other, key="third"), journal.EVENT, 4, "event ...")
+    office.telling.storage_event(rows[29], journal.EVENT, 4, "event ...")
+    office.telling.storage_event(row(31), journal.EVENT, 4, "event ...")
+    office.telling.storage_event(replace(other, key="third"), journal.EVENT, 4, "event ...")
     office.answer("ack", incident="3f2", reason="ordered")
     found = office.answer("incident show", incident="3f2")
     assert found.happened == (

@@ -14,7 +14,7 @@ from iowarden.collectors.raid.log_alignment import Cursor as LogCursor
 from iowarden.daemon.polling.controllers import ControllerPoller
 from iowarden.daemon.service import persisted_state
 from iowarden.daemon.service.event_pipeline import Asked, Cursors, Happenings
-from iowarden.daemon.transition_log import Telling
+from iowarden.daemon.transition_log import TransitionLog
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events.event_state import Happened
 from iowarden.rules.events.event_table import parse_events_file
@@ -47,7 +47,7 @@ class Quiet:
 def started() -> Happenings:
     """A program that has just started, without the state of the previous run."""
     engine = Engine([], (), START)
-    telling = Telling(Quiet(), lambda: START, lambda: START)
+    telling = TransitionLog(Quiet(), lambda: START, lambda: START)
     return Happenings(engine, telling, TABLE, lambda now: now, asked=Asked())
 
 
@@ -112,7 +112,7 @@ def test_what_controllers_listed_is_expected_after_a_restart_also_where_state_db
     """The poller expects the stored list also for controllers that it has read already."""
     poller = ControllerPoller((), lambda: START)
     engine = Engine([], (), START)
-    telling = Telling(Quiet(), lambda: START, lambda: START)
+    telling = TransitionLog(Quiet(), lambda: START, lambda: START)
     asked = Asked(controllers=poller)
     happenings = Happenings(engine, telling, TABLE, lambda now: now, asked=asked)
     now, before = Listed(1, 2, START), Listed(3, 4, START - 60.0)
@@ -176,7 +176,7 @@ def test_files_are_looked_up_for_errors_of_this_boot_alone() -> None:
     """Names in the journal of the previous boot refer to the disks of that time."""
     asked: list[Wanted] = []
     engine = Engine([], (), START)
-    telling = Telling(Quiet(), lambda: START, lambda: START)
+    telling = TransitionLog(Quiet(), lambda: START, lambda: START)
     locate = Asked(locate=asked.append)
     happenings = Happenings(engine, telling, TABLE, lambda now: now, asked=locate)
     lines = (replace(medium_error(10), boot_id="before"), medium_error(90))

@@ -21,7 +21,7 @@ from iowarden.daemon.service.probe_watch import ProbeWatch
 from iowarden.daemon.service.reload import HUNG_SECONDS, Loaded, Refused, Reloader
 from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.storage.state_db import State
-from iowarden.daemon.transition_log import Telling
+from iowarden.daemon.transition_log import TransitionLog
 from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Reloads:
         self.reloader = Reloader(
             parse_config("", "test"),
             self.clock,
-            Telling(self.journal, lambda: 0.0, self.clock.now),
+            TransitionLog(self.journal, lambda: 0.0, self.clock.now),
             self.notified.append,
             self.came.put,
             load=lambda: (parse_config(self.path.read_text(), "test"), []),
@@ -187,7 +187,9 @@ def test_ready_does_not_wait_for_a_source_that_hangs(clock: PlayedClock) -> None
     notified: list[str] = []
     asked = pollers.make(parse_config("", "test").smart, clock)
     engine = Engine([], asked.sources(), clock.now())
-    health = Health(engine, clock, Telling(Journal(), lambda: 0.0, clock.now), notified.append)
+    health = Health(
+        engine, clock, TransitionLog(Journal(), lambda: 0.0, clock.now), notified.append
+    )
     began = clock.now()
     health.turns(began)
     health.turned(began + FIRST_ROUND_SECONDS, 0, "")
@@ -218,7 +220,7 @@ def test_a_program_that_hangs_is_kept_and_said_once(clock: PlayedClock) -> None:
     probe = Probe()
     watch = ProbeWatch(
         probe,  # type: ignore[arg-type]
-        Telling(log, lambda: 0.0, clock.now),
+        TransitionLog(log, lambda: 0.0, clock.now),
         lambda: kept.append(1),
     )
     watch.restore((Stuck(7, 1, ("smartctl",), (), ("sda",), 0.0),))

@@ -33,7 +33,7 @@ from iowarden.daemon.polling import smart
 from iowarden.daemon.probe_client.client import Client
 from iowarden.daemon.probe_client.connect import at
 from iowarden.daemon.service import selftest_runner
-from iowarden.daemon.transition_log import Telling
+from iowarden.daemon.transition_log import TransitionLog
 from iowarden.rules import calendar
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.selftest_schedule import Group, refused
@@ -135,7 +135,7 @@ class FakeMachine:
         names = {"smart", "block", "md", "diskstats"}
         sources = [source for source in registry.SOURCES if source.name in names]
         self.engine = Engine([], sources, self.now)
-        telling = Telling(self.log, lambda: self.now, lambda: self.now)  # type: ignore[arg-type]
+        telling = TransitionLog(self.log, lambda: self.now, lambda: self.now)  # type: ignore[arg-type]
         return selftest_runner.SelfTests(
             self.engine,
             telling,

@@ -64,7 +64,7 @@ def opened(path: Path, **options: float) -> Iterator[tuple[History, queue.Queue[
 def keep(path: Path, *rows: EventLine, **options: float) -> None:
     """Store events, and end."""
     with opened(path, **options) as (kept, _):
-        kept.tell(rows)
+        kept.store_events(rows)
 
 
 def found(path: Path, wanted: Wanted = ALL) -> list[EventLine]:
@@ -160,7 +160,7 @@ def test_whatever_a_controller_sends_is_kept(
     """Surrogates, controls, quotes, invalid times, huge counts: a row each, and no error."""
     path = tmp_path_factory.mktemp("any") / "history.db"
     with opened(path) as (kept, answers):
-        kept.tell(rows)
+        kept.store_events(rows)
         assert kept.close(DEADLINE_SECONDS)
         assert not [a for a in list(answers.queue) if isinstance(a, Written)], "an error is told"
     if rows:
@@ -223,10 +223,10 @@ def test_a_file_that_is_too_large_loses_events_before_what_drives_said(
     """The events of a storm are deleted first; the newest of them stay while days can go."""
     monkeypatch.setattr(event_rows, "MIN_EVENTS", 50)
     with opened(path, most_bytes=16_000_000 + 400_000) as (kept, _):
-        kept.note(START, [("WD-1", "pending", 1.0, True)])
-        kept.note(START, [("WD-1", "hours", 1.0, False)])
+        kept.store_drives(START, [("WD-1", "pending", 1.0, True)])
+        kept.store_drives(START, [("WD-1", "hours", 1.0, False)])
         for begin in range(0, 4000, 500):
-            kept.tell([row(number, text="x" * 900) for number in range(begin, begin + 500)])
+            kept.store_events([row(number, text="x" * 900) for number in range(begin, begin + 500)])
     rows = found(path)
     assert 50 <= len(rows) < 1000
     assert rows[-1].key == "k3999"
@@ -238,7 +238,7 @@ def test_a_tiny_allowance_is_kept_even_by_the_last_events(
 ) -> None:
     """Nothing but the newest events is left, and they are too many: they are deleted as well."""
     with opened(path, most_bytes=16_000_000 + 100_000) as (kept, _):
-        kept.tell([row(number, text="x" * 900) for number in range(1000)])
+        kept.store_events([row(number, text="x" * 900) for number in range(1000)])
     assert 0 < len(found(path)) < 200
 
 
@@ -302,7 +302,7 @@ def test_a_value_converts_an_old_file_as_well(path: Path) -> None:
     """Whichever comes first: drives are polled each half hour, events may not occur for years."""
     version_1(path)
     with opened(path) as (kept, _):
-        kept.note(START + 1, [("WD-1", "197 raw", 9.0, True)])
+        kept.store_drives(START + 1, [("WD-1", "197 raw", 9.0, True)])
     assert user_version(path) == 2
     assert [value for _, value in history_db.read(str(path), "WD-1", "197 raw")] == [8.0, 9.0]
 
@@ -316,7 +316,7 @@ def test_an_old_file_on_a_read_only_disk_is_read_and_converted_when_it_can_be(
         version_1(path)
         subprocess.run(["mount", "-o", "remount,ro", str(mount)], check=True)
         with opened(path, retry_seconds=0.05) as (kept, answers):
-            kept.tell([row()])
+            kept.store_events([row()])
             answer = answers.get(timeout=DEADLINE_SECONDS)
             assert isinstance(answer, Written)
             assert "readonly" in answer.error
@@ -343,11 +343,11 @@ def test_what_waits_is_bounded_and_the_oldest_is_given_up_and_counted(
     monkeypatch.setattr(sqlite, "opened", hang)
     monkeypatch.setattr(history_db, "MAX_WAITING_EVENTS", 100)
     with opened(path) as (kept, _):
-        kept.tell([row()])
+        kept.store_events([row()])
         assert hung.wait(DEADLINE_SECONDS)
         for begin in range(1, 301, 50):
-            kept.tell([row(number) for number in range(begin, begin + 50)])
-        kept.tell([row(250, count=9)])  # reported again: it is one of those that wait
+            kept.store_events([row(number) for number in range(begin, begin + 50)])
+        kept.store_events([row(250, count=9)])  # reported again: it is one of those that wait
         assert kept.lost_total == 200
         release.set()
     kept_rows = found(path)
@@ -360,11 +360,11 @@ def test_events_of_a_write_that_failed_are_kept_with_the_next(tmp_path: Path) ->
     blocked = tmp_path / "state"
     blocked.write_text("")
     with opened(blocked / "history.db", retry_seconds=0.01) as (kept, answers):
-        kept.tell([row(0), row(1)])
+        kept.store_events([row(0), row(1)])
         answer = answers.get(timeout=DEADLINE_SECONDS)
         assert isinstance(answer, Written)
         assert "history cannot be written: " in answer.error
-        kept.tell([row(1, count=5), row(2)])
+        kept.store_events([row(1, count=5), row(2)])
         blocked.unlink()
     assert found(blocked / "history.db") == [row(0), row(1, count=5), row(2)]
 
@@ -380,5 +380,5 @@ def test_the_words_for_less_bad_are_those_of_the_rules(severity: str) -> None:
     """The requested severity is not below itself."""
     assert severity not in event_rows.lesser(severity) or severity == ""
     asked = wanted(severity=severity)
-    assert asked.tells(row(severity=severity or "info"))
-    assert asked.tells(row(severity="critical"))
+    assert asked.matches(row(severity=severity or "info"))
+    assert asked.matches(row(severity="critical"))

@@ -343,8 +343,8 @@ def test_tables_of_a_newer_version_are_used_as_far_as_they_are_known(path: Path)
     event = EventLine(START, "info", "text", "sda", "", "kernel", "x", "sda", "S", key="k")
     with opened(path) as asked:
         assert asked.load().rows == [row(START, 10)]
-        asked.history.note(START, [("S", "raw", 1.0, True), ("S", "hours", 2.0, False)])
-        asked.history.tell([event])
+        asked.history.store_drives(START, [("S", "raw", 1.0, True), ("S", "hours", 2.0, False)])
+        asked.history.store_events([event])
         assert asked.save(tail(row(START + 10, 5), until=START + 14)).error == ""
     assert kept(path).rows == [row(START, 15)]
     assert read(str(path), "S", "raw") == [(START, 1.0)]
@@ -468,7 +468,7 @@ def test_a_full_disk_is_said_and_forgives(tmp_path: Path) -> None:
             answer = asked.save(tail(*large, until=START + 109))
             assert "full" in answer.error
             many = [("a" * 50 + str(number), "raw", 1.0, True) for number in range(1500)]
-            asked.history.note(START, many)
+            asked.history.store_drives(START, many)
             assert "full" in asked.save(tail(row(START + 10, 10), until=START + 19)).error
             (mount / "other").unlink()
             assert asked.save(tail(row(START + 10, 10), until=START + 19)).error == ""
@@ -506,7 +506,7 @@ def test_nobody_waits_while_the_disk_hangs(path: Path, monkeypatch: pytest.Monke
         assert hung.wait(DEADLINE_SECONDS)
         assert asked.history.busy()
         assert asked.history.working_since is not None
-        asked.history.note(START, [("a", "raw", 1.0, True)])
+        asked.history.store_drives(START, [("a", "raw", 1.0, True)])
         assert not asked.history.close(0.0)
         assert asked.silent()
         release.set()
@@ -538,8 +538,8 @@ def test_a_change_is_a_row_and_the_rest_is_one_a_day(path: Path) -> None:
         for half_hour in range(96):
             at = START + half_hour * 1800
             pending = 0.0 if half_hour < 50 else 8.0
-            asked.history.note(at, said(("pending", pending)))
-            asked.history.note(at, said(("hours", half_hour / 2), every=False))
+            asked.history.store_drives(at, said(("pending", pending)))
+            asked.history.store_drives(at, said(("hours", half_hour / 2), every=False))
     where = str(path)
     assert read(where, "WD-1", "pending") == [(START, 0.0), (START + 50 * 1800, 8.0)]
     hours = read(where, "WD-1", "hours")
@@ -554,18 +554,18 @@ def test_a_restart_is_no_change(path: Path) -> None:
     """The same value after a start adds no row; it does when it returns after another one."""
     for value in (5.0, 5.0, 6.0, 5.0):
         with opened(path) as asked:
-            asked.history.note(START + 100 * value, said(("pending", value)))
+            asked.history.store_drives(START + 100 * value, said(("pending", value)))
     assert [value for _, value in read(str(path), "WD-1", "pending")] == [5.0, 6.0]
     with opened(path) as asked:
-        asked.history.note(START + 700, said(("pending", 5.0)))
+        asked.history.store_drives(START + 700, said(("pending", 5.0)))
     assert [value for _, value in read(str(path), "WD-1", "pending")] == [5.0, 6.0, 5.0]
 
 
 def test_what_nobody_said_is_nothing(path: Path) -> None:
     """A missing drive or attribute, no file, no number, no clock: no rows."""
     with opened(path) as asked:
-        asked.history.note(START, said(("pending", math.nan), ("total", 2.0**64)))
-        asked.history.note(100.0, said(("pending", 7.0)))
+        asked.history.store_drives(START, said(("pending", math.nan), ("total", 2.0**64)))
+        asked.history.store_drives(100.0, said(("pending", 7.0)))
     where = str(path)
     assert identities(where) == ["WD-1"]
     assert read(where, "WD-1", "pending") == read(where, "other", "total") == []
@@ -579,7 +579,7 @@ def test_any_identity_is_kept_apart(path: Path) -> None:
     drives = ["WD'1", "", 'a"b', "\udcff\x01", "ä" * 300]
     with opened(path) as asked:
         for number, drive in enumerate(drives):
-            asked.history.note(START, said(("pending", float(number)), drive=drive))
+            asked.history.store_drives(START, said(("pending", float(number)), drive=drive))
     found = [read(str(path), drive, "pending") for drive in drives]
     assert found == [[(START, float(number))] for number in range(len(drives))]
     assert len(identities(str(path))) == len(drives)
@@ -592,7 +592,9 @@ def test_a_batch_that_failed_is_written_later_with_its_drives(tmp_path: Path) ->
     path = blocked / "history.db"
     with opened(path, retry_seconds=0.01) as asked:
         for number in range(3):
-            asked.history.note(START + number, said(("pending", float(number)), drive=f"D{number}"))
+            asked.history.store_drives(
+                START + number, said(("pending", float(number)), drive=f"D{number}")
+            )
             assert asked.written().error
         blocked.unlink()
         while asked.written().error:
@@ -610,7 +612,7 @@ def test_what_waits_is_bounded_and_what_is_lost_counted(tmp_path: Path) -> None:
         size = MAX_WAITING // 4
         batch = said(*((f"a{n}", 1.0) for n in range(size)))
         for number in range(6):
-            asked.history.note(START + number, batch)
+            asked.history.store_drives(START + number, batch)
         assert asked.history.lost_total in (size, 2 * size)  # one may be in progress
         blocked.unlink()
         assert asked.history.close(DEADLINE_SECONDS)
@@ -624,8 +626,10 @@ def test_a_file_that_is_too_large_loses_the_oldest_days_first(path: Path) -> Non
     with opened(path, most_bytes=most) as asked:
         for day in range(200):
             at = START + day * DAY
-            asked.history.note(at, said(*((name, float(day)) for name in names), every=False))
-            asked.history.note(at, said(("pending", float(day))))
+            asked.history.store_drives(
+                at, said(*((name, float(day)) for name in names), every=False)
+            )
+            asked.history.store_drives(at, said(("pending", float(day))))
     where = str(path)
     days = [value for _, value in read(where, "WD-1", "attribute_7")]
     assert days == [float(day) for day in range(int(days[0]), 200)]
@@ -638,10 +642,10 @@ def test_what_matters_goes_only_when_nothing_else_is_left(path: Path) -> None:
     """Values that change with each poll: the oldest changes are deleted, never each newest one."""
     most = 16_000_000 + 200_000
     with opened(path, most_bytes=most) as asked:
-        asked.history.note(START, said(("steady", 3.0)))
+        asked.history.store_drives(START, said(("steady", 3.0)))
         for number in range(1, 300):
             at = START + 1800 * number
-            asked.history.note(at, said(*((f"a{n}", float(number)) for n in range(100))))
+            asked.history.store_drives(at, said(*((f"a{n}", float(number)) for n in range(100))))
     where = str(path)
     values = [value for _, value in read(where, "WD-1", "a5")]
     assert values[-1] == 299.0
@@ -653,7 +657,7 @@ def test_it_can_be_read_while_it_is_written(path: Path) -> None:
     """`iowarden disk history` reads next to the service, which may lock the file for a moment."""
     with opened(path) as asked:
         for number in range(30):
-            asked.history.note(START + number, said(("pending", float(number))))
+            asked.history.store_drives(START + number, said(("pending", float(number))))
             asked.save(tail(row(START + number, 1), until=START + number))
             values = [value for _, value in read(str(path), "WD-1", "pending")]
             assert values == [float(at) for at in range(number + 1)]

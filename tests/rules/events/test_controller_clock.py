@@ -18,11 +18,11 @@ from iowarden.rules.events.controller_clock import (
     Offset,
     OffsetMethod,
     asked,
+    describe,
     from_errors,
     from_power_on,
     moved,
     surest,
-    told,
     utc,
 )
 
@@ -43,15 +43,18 @@ def test_a_controller_at_utc_whose_errors_are_the_kernels() -> None:
     """All five errors match at this offset, none at any other."""
     found = from_errors(ERRORS, ERRORS)
     assert (found.seconds, found.method, found.verified) == (0.0, OffsetMethod.ERRORS, True)
-    assert (found.matches, found.told, found.runner_up) == (5, 5, 0)
-    assert told(found) == "its clock is UTC (5 of 5 errors match the kernel log)"
+    assert (found.matches, found.reported, found.runner_up) == (5, 5, 0)
+    assert describe(found) == "its clock is UTC (5 of 5 errors match the kernel log)"
 
 
 def test_a_controller_four_hours_ahead_of_what_the_kernel_logs() -> None:
     """The kernel log had Eastern Daylight Time."""
     found = from_errors(ERRORS, [each - 4 * HOUR for each in ERRORS])
     assert (found.seconds, found.matches, found.runner_up) == (14_400.0, 5, 0)
-    assert told(found) == "its clock is 4:00:00 h ahead of UTC (5 of 5 errors match the kernel log)"
+    assert (
+        describe(found)
+        == "its clock is 4:00:00 h ahead of UTC (5 of 5 errors match the kernel log)"
+    )
 
 
 @pytest.mark.parametrize("noise", [(-50.0, 12.0), (100.0, 300.0), (-4000.0, 2.0)])
@@ -75,12 +78,12 @@ def test_fewer_than_three_matches_are_unverified(count: int) -> None:
     """Two errors match at some offset by coincidence too often."""
     found = from_errors(ERRORS, ERRORS[:count])
     assert (found.seconds, found.verified, found.matches) == (None, False, count)
-    assert "unverified" in told(found)
+    assert "unverified" in describe(found)
 
 
 def test_a_kernel_that_saw_nothing_says_nothing_of_the_clock() -> None:
     """A controller that corrects its errors by itself is no evidence for its clock."""
-    assert from_errors(ERRORS, []) == Offset(None, OffsetMethod.NONE, told=5, reason=_few(0))
+    assert from_errors(ERRORS, []) == Offset(None, OffsetMethod.NONE, reported=5, reason=_few(0))
     assert from_errors([], ERRORS).reason.startswith("0 of its 0 errors match")
 
 
@@ -146,7 +149,7 @@ def test_a_clock_of_the_year_2000_fits_no_start() -> None:
     """The battery was empty: only a query of the controller helps."""
     found = from_power_on(946_684_800.0, at("06:23:58"))
     assert found.seconds is None
-    assert "unverified" in told(found)
+    assert "unverified" in describe(found)
 
 
 def test_a_controller_that_tells_its_time_is_believed() -> None:

@@ -104,7 +104,7 @@ class FakeMachine:
     def means(self) -> dict[str, activity.Activity] | None:
         """Return the means of the last minute."""
         told = self.told.get("activity")
-        return None if told is None else activity.told(told)
+        return None if told is None else activity.activities(told)
 
 
 def queue(**changes: object) -> Queue:
@@ -183,7 +183,7 @@ class TestActivity:
         assert all(value >= 0 for value in dataclasses.astuple(means))
         assert means.utilization_ratio <= 1
         told = [(f.name, (("device", "sda"),), getattr(means, f.name)) for f in FIELDS]
-        assert activity.told(told) == {"sda": means}
+        assert activity.activities(told) == {"sda": means}
 
 
 FIELDS = dataclasses.fields(activity.Activity)

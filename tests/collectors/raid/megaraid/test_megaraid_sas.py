@@ -154,7 +154,7 @@ class FakeMachine(Machine):
         found.there = self.there
         return found
 
-    def tell(self, texts: object) -> None:
+    def report_read(self, texts: object) -> None:
         """Store what a recorder would get."""
         self.told.update(texts)  # type: ignore[call-overload]
 
