@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.rules.topology import device_changes
 
-_NO_NEWS = frozenset({model.Change.CLOSED, model.Change.LIFTED})
+_NOT_WORSE = frozenset({model.Change.CLOSED, model.Change.LIFTED})
 """Changes that are no escalation, whatever the severity."""
 MAX_EVENTS = 1000
 """Limit of events held for 'iowarden events'; the journal has them all."""
@@ -166,7 +166,7 @@ class TransitionLog:
         quietly = incident.closed_quietly and event.change is model.Change.CLOSED
         self.send(
             _INCIDENT[event.change],
-            5 if event.change in _NO_NEWS else PRIORITY[incident.severity],
+            5 if event.change in _NOT_WORSE else PRIORITY[incident.severity],
             f"incident {incident.identifier} ({incident.object}): {event.change}"
             + (f"; {model.CLOSED_QUIETLY}" if quietly else ""),
             IOWARDEN_INCIDENT=incident.identifier,

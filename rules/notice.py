@@ -58,7 +58,7 @@ class Notice:
     opened_seconds: float
     realtime_seconds: float
     recurrences: int
-    happened: tuple[str, ...]
+    sentences: tuple[str, ...]
     """What happened, one sentence per line, most severe first."""
     evidence: tuple[Evidence, ...]
     affected: tuple[str, ...]

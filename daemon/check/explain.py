@@ -196,7 +196,9 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explan
         engine.rules.evaluate(at)
     now = _NOW + LOOKS - 1
     batch = event_state.Batch(now, now, tuple(each.event for each in parsed.events))
-    state, _ = event_correlation.step(event_state.Happened(), batch, engine.devices.places(), table)
+    state, _ = event_correlation.step(
+        event_state.CorrelationState(), batch, engine.devices.places(), table
+    )
     happen = event_alerts.alerts(state, table, now)
     alerts = last_copies.marked([*engine.rules.alerts(), *happen], engine.devices.places())
     waits = findings.required_seconds(groups)

@@ -75,7 +75,7 @@ def test_notice(now: float) -> Notice:
         opened_seconds=now,
         realtime_seconds=now,
         recurrences=0,
-        happened=("'iowarden test-mail' was run",),
+        sentences=("'iowarden test-mail' was run",),
         evidence=(Evidence(now, "test", "this mail"),),
         affected=(),
         advice=(

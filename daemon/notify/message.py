@@ -196,7 +196,7 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
         if found := list(lines):
             page.sections.append((title, found))
 
-    add("What happened", _prose(notice.happened))
+    add("What happened", _prose(notice.sentences))
     add("What it means", _prose(notice.meaning))
     add("Evidence", [_evidence(line, opened, zone) for line in notice.evidence])
     if notice.reason not in (Reason.ALL_CLEAR, Reason.ARRIVAL, Reason.DIGEST):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.locate.affected_files import AffectedFiles
     from iowarden.daemon.notify.delivery import Delivery, Store
     from iowarden.daemon.service.commands import Desk
-    from iowarden.daemon.service.event_pipeline import Happenings
+    from iowarden.daemon.service.event_pipeline import EventPipeline
     from iowarden.daemon.service.incident_tracker import IncidentTracker
     from iowarden.daemon.service.probe_watch import ProbeWatch
     from iowarden.daemon.service.selftest_runner import SelfTests
@@ -58,7 +58,7 @@ class Checkpoint:
     engine: Engine
     tracker: IncidentTracker
     summaries: Summaries
-    happenings: Happenings
+    events: EventPipeline
     desk: Desk
     self_tests: SelfTests
     probe: ProbeWatch
@@ -122,7 +122,7 @@ class Checkpoint:
         if self.files is not None:
             self.files.restore(before.lookups)
         tracker.habits = {**before.recurring, **tracker.habits}
-        self.happenings.restore(before.happened, before.cursors, before.devices.names)
+        self.events.restore(before.correlation, before.cursors, before.devices.names)
         self.probe.restore(before.stuck)
         tracker.part_with(gone, now)
         # State collected before the file could be read must be written to it.
@@ -161,7 +161,7 @@ class Checkpoint:
         if self.restored:  # otherwise it would overwrite data that may become readable later
             standing = self.engine.devices.standing
             stands, self._stood = standing != self._stood, standing
-            happened, cursors = self.happenings.kept
+            happened, cursors = self.events.stored
             incidents = self.tracker.incidents
             texts = persisted_state.documents(
                 persisted_state.Kept(
@@ -176,7 +176,7 @@ class Checkpoint:
                     silences=self.desk.said,
                     self_tests=self.self_tests.runs,
                     stuck=self.probe.stuck,
-                    happened=happened,
+                    correlation=happened,
                     cursors=cursors,
                     lookups=() if self.files is None else self.files.kept,
                     recurring=self.tracker.habits,

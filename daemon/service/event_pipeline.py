@@ -29,7 +29,7 @@ from iowarden.rules.events import (
     event_evidence,
     event_state,
 )
-from iowarden.rules.events.event_state import Batch, Happened, News
+from iowarden.rules.events.event_state import Batch, CorrelationState, EventUpdate
 from iowarden.rules.events.event_table import WINDOW_SECONDS
 from iowarden.rules.incidents.causes import Around
 from iowarden.rules.severity import Severity
@@ -85,7 +85,7 @@ class Asked:
     locate: Callable[[Wanted], object] = lambda _: None
 
 
-class Happenings:
+class EventPipeline:
     """Correlates the storage events of this machine, and tracks how far the logs were read."""
 
     def __init__(
@@ -99,9 +99,9 @@ class Happenings:
         store: Store | None = None,
     ) -> None:
         """Start without events. `realtime` converts the program's clock to Unix time."""
-        self.state = Happened()
+        self.state = CorrelationState()
         self.cursors = Cursors()
-        self.kept = self.state, self.cursors
+        self.stored = self.state, self.cursors
         """What may be persisted: incidents reflect all events in it."""
         self.changed = False
         """Whether events arrived since the last commit."""
@@ -115,7 +115,7 @@ class Happenings:
         self._ask_arrays = asked.arrays
         self._locate = asked.locate
         self._store = store
-        self._news: list[News] = []
+        self._updates: list[EventUpdate] = []
         self._seen: dict[str, Any] = {}
         """The last value taken from each data source."""
         self._totals = event_counters.no_totals(EVENT_SOURCES)
@@ -126,7 +126,7 @@ class Happenings:
         self._boot_id = ""
         self._before: Mapping[str, Identity] = {}
         self._around = Around()
-        self._around_of: tuple[Standing | None, Happened, tuple[Controller, ...]]
+        self._around_of: tuple[Standing | None, CorrelationState, tuple[Controller, ...]]
         self._around_of = None, self.state, ()
         self._unnamed: tuple[Event, ...] = ()
         """Log lines without a device name, which wait for the lines that follow them."""
@@ -134,7 +134,9 @@ class Happenings:
 
     # --- before the first poll
 
-    def restore(self, kept: Happened, cursors: Cursors, names: Mapping[str, Identity]) -> None:
+    def restore(
+        self, kept: CorrelationState, cursors: Cursors, names: Mapping[str, Identity]
+    ) -> None:
         """Restore the events of the previous run, and set the cursors of the pollers.
 
         `names` maps device names to the disks that had them then: log entries of an earlier boot
@@ -150,9 +152,9 @@ class Happenings:
             {**cursors.listed, **own.listed},
         )
         self.state, self._restored = _merged(self.state, kept), True
-        self.kept = self.state, self.cursors
+        self.stored = self.state, self.cursors
         self.changed = True
-        self._learnt()
+        self._share_with_engine()
         if self._kernel_log is not None and KERNEL not in self._seen:
             self._kernel_log.recall(cursors.kernel)
         if self._controllers is not None:
@@ -225,22 +227,22 @@ class Happenings:
         )
         self.state, news = event_correlation.step(self.state, batch, known, self._table)
         self.changed = True
-        self._news += news
+        self._updates += news
         self._totals = event_counters.counted(self._totals, news)
         self._of_disks = event_counters.counted_disks(self._of_disks, news)
-        self._learnt()
+        self._share_with_engine()
         self._ask(news)
 
-    def _ask(self, news: Iterable[News]) -> None:
+    def _ask(self, news: Iterable[EventUpdate]) -> None:
         """Poll the disk that an event names, its array, and the controller that knows more."""
         told = [n for n in news if n.severity >= Severity.WARNING]
-        disks = list(dict.fromkeys(n.disk for n in told if n.disk and n.happening is not None))
+        disks = list(dict.fromkeys(n.disk for n in told if n.disk and n.group is not None))
         if disks:
             self._ask_drives(disks)
         if any(n.event.source == "kernel" and n.event.kind.startswith("md_") for n in told):
             self._ask_arrays()
         for each in told:
-            subject = "" if each.happening is None else each.happening.subject
+            subject = "" if each.group is None else each.group.subject
             # The sdb of another boot may be a different disk now, with other files.
             here = each.event.boot_id == self._boot_id
             if here and (question := wanted(each.event, subject)):
@@ -255,9 +257,9 @@ class Happenings:
         if now - self._learnt_seconds >= LEARN_SECONDS:
             self._learnt_seconds = now
             self.state = event_correlation.learn(self.state, self._engine.devices.places(), now)
-            self._learnt()
+            self._share_with_engine()
 
-    def _learnt(self) -> None:
+    def _share_with_engine(self) -> None:
         """Publish to the rules what the logs reported."""
         self._engine.signals.errors_logged = self.state.media
         self._engine.devices.slots = self.state.slots
@@ -317,23 +319,23 @@ class Happenings:
 
         Returns the events that cause no mail, for the digest.
         """
-        news, self._news = self._news, []
+        news, self._updates = self._updates, []
         rows = []
         for each in news:
             incident = _incident(each, incidents, around)
             row = self._row(each, incident, now)
             if each.announced:
-                self._say(each, row)
+                self._log(each, row)
             if event_correlation.to_be_stored(each):
                 rows.append(row)
         if rows and self._store is not None:
             self._store.store_events(rows)
         if not self._unnamed:  # Otherwise a kill now would read these lines again.
-            self.kept = self.state, self.cursors
+            self.stored = self.state, self.cursors
         return event_alerts.lesser(self.state, news)
 
-    def _say(self, news: News, row: EventLine) -> None:
-        event, happening = news.event, news.happening
+    def _log(self, news: EventUpdate, row: EventLine) -> None:
+        event, happening = news.event, news.group
         times = f" ({row.count} times)" if row.count > 1 else ""
         twin = " (already reported from another log)" if news.twin else ""
         # Existing events of the baseline raise no alert, and an event in two logs raises one.
@@ -349,7 +351,7 @@ class Happenings:
             IOWARDEN_EVENT=event.kind,
         )
 
-    def _row(self, news: News, incident: str, now: float) -> EventLine:
+    def _row(self, news: EventUpdate, incident: str, now: float) -> EventLine:
         event = news.event
         at = event.realtime_seconds
         return EventLine(
@@ -363,15 +365,15 @@ class Happenings:
             object=news.object,
             incident=incident,
             text=event.text,
-            count=1 if news.happening is None else news.happening.count,
+            count=1 if news.group is None else news.group.count,
         )
 
 
-def _incident(news: News, incidents: Mapping[str, Incident], around: Around) -> str:
+def _incident(news: EventUpdate, incidents: Mapping[str, Incident], around: Around) -> str:
     """Return the identifier of the open incident that an event belongs to, '' for none."""
-    if news.happening is None:
+    if news.group is None:
         return ""
-    subject = news.happening.subject
+    subject = news.group.subject
     now = [each for each in incidents.values() if each.closed_seconds is None]
     below = (each for each in now if subject in around.above.get(each.key, ()))
     mine = (each for each in now if any(m.subject == subject for m in each.members))
@@ -379,11 +381,11 @@ def _incident(news: News, incidents: Mapping[str, Incident], around: Around) -> 
     return next((each.identifier for each in chain(mine, own, below)), "")
 
 
-def _merged(ours: Happened, kept: Happened) -> Happened:
+def _merged(ours: CorrelationState, kept: CorrelationState) -> CorrelationState:
     """Return the restored events merged with those that arrived before the restore."""
     return replace(
         kept,
-        happenings=(*kept.happenings, *ours.happenings),
+        groups=(*kept.groups, *ours.groups),
         recent=(*kept.recent, *ours.recent),
         clocks={**kept.clocks, **ours.clocks},
         slots={**kept.slots, **ours.slots},

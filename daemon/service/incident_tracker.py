@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.locate.affected_files import SectorLookup
     from iowarden.daemon.notify.delivery import Delivery
     from iowarden.daemon.service.commands import Desk
-    from iowarden.daemon.service.event_pipeline import Happenings
+    from iowarden.daemon.service.event_pipeline import EventPipeline
     from iowarden.daemon.service.flight_recorder import Keeper
     from iowarden.daemon.service.notifier import Notifier
     from iowarden.daemon.service.situation import Situation
@@ -57,7 +57,7 @@ class Step:
     fired: bool
     """Whether an alert started to fire: the signals' state is then written as well."""
     changed: bool
-    happened: bool
+    had_events: bool
     """Whether storage events were reported."""
 
 
@@ -66,7 +66,7 @@ class IncidentTracker:
     """The incidents, and which alerts recur regularly. For the loop's thread only."""
 
     engine: Engine
-    happenings: Happenings
+    events: EventPipeline
     situation: Situation
     desk: Desk
     notifier: Notifier
@@ -94,7 +94,7 @@ class IncidentTracker:
             self.incidents = replace(self.incidents, by_key=by_key)
         self.desk.look(now)
         changes = self.engine.rules.evaluate(now)
-        around = self.happenings.around(now)
+        around = self.events.around(now)
         alerts = self.situation.alerts(now)
         self.habits = recurring.step(self.habits, alerts, now, self.clock.wall_seconds)
         self.incidents, dues, events = incidents.step(
@@ -127,7 +127,7 @@ class IncidentTracker:
         for event in events:
             self.log.incident(event)
             self._save_flight(event, now)
-        lesser = self.happenings.log_and_store(self.incidents.by_key, around, now)
+        lesser = self.events.log_and_store(self.incidents.by_key, around, now)
         seen = self.engine.devices.events()
         for seen_event in seen:
             self.log.device(seen_event, self._taken_back(seen_event, now))
@@ -144,7 +144,7 @@ class IncidentTracker:
             together = replace(summary, advice=advice.together(summary.advice))
             rows.append(self.notifier.row(together))
         self._log_rule_failures()
-        happened, self.happenings.changed = self.happenings.changed, False
+        happened, self.events.changed = self.events.changed, False
         return Step(
             rows,
             replaced,
@@ -152,7 +152,7 @@ class IncidentTracker:
             fired=any(change.alert.state is State.FIRING for change in changes),
             changed=bool(changes or rows or lifted or self.incidents.changed)
             or self.summaries.state != digest,
-            happened=happened,
+            had_events=happened,
         )
 
     def _usual(self, alert: Alert, now: float) -> str:
@@ -175,7 +175,7 @@ class IncidentTracker:
             recurs, self.habits = recurring.sentences(
                 self.habits, incident, now, self.clock.wall_seconds
             )
-            notice = replace(notice, happened=(*recurs, *notice.happened))
+            notice = replace(notice, sentences=(*recurs, *notice.sentences))
         news = self._came_back.pop(incident.identifier, "")
         if (
             news

@@ -53,7 +53,7 @@ class Notifier:
             realtime,
             now,
             (
-                *situation.happenings.evidence(incident, now),
+                *situation.events.evidence(incident, now),
                 *situation.measured(alerts, now),
             ),
             engine.last.block,
@@ -67,8 +67,8 @@ class Notifier:
             hits = self.files.lookups(subjects, incident.started_seconds)
             notice = replace(
                 notice,
-                happened=(
-                    *notice.happened,
+                sentences=(
+                    *notice.sentences,
                     *affected_files.seen_during(hits, incident.members, date),
                 ),
                 evidence=(*notice.evidence, *affected_files.evidence(hits, realtime)),
@@ -83,7 +83,7 @@ class Notifier:
         steps = [step for each in back if known for step in advice.taking_back(each, known)]
         notice = replace(
             notice,
-            happened=(*notice.happened, *during, *said),
+            sentences=(*notice.sentences, *during, *said),
             advice=(*notice.advice, *steps),
         )
         if self.flights is not None and (saved := self.flights.saved(incident.identifier)):

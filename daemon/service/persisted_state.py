@@ -15,7 +15,7 @@ from iowarden.daemon.service.event_pipeline import Cursors
 from iowarden.daemon.service.stored_documents import SCHEMA, Reader
 from iowarden.daemon.storage.state_db import version_of, versioned
 from iowarden.rules.alerting.alerts import Alert
-from iowarden.rules.events.event_state import Happened
+from iowarden.rules.events.event_state import CorrelationState
 from iowarden.rules.incidents import silences
 from iowarden.rules.incidents.incidents import unwatched
 from iowarden.rules.incidents.model import Incident, Incidents, Member
@@ -58,7 +58,7 @@ class Kept:
     silences: Silences = field(default_factory=Silences)
     self_tests: Runs = field(default_factory=dict)
     stuck: tuple[Stuck, ...] = ()
-    happened: Happened = field(default_factory=Happened)
+    correlation: CorrelationState = field(default_factory=CorrelationState)
     cursors: Cursors = field(default_factory=Cursors)
     lookups: tuple[SectorLookup, ...] = ()
     recurring: Habits = field(default_factory=dict)
@@ -224,7 +224,7 @@ def _renamed(kept: Kept, names: Renames) -> Kept:
     if not names:
         return kept
     incidents = [_incident(each, names) for each in kept.incidents.values()]
-    happened = kept.happened
+    happened = kept.correlation
     return replace(
         kept,
         alerts=tuple(_labelled(each, names) for each in kept.alerts),
@@ -249,10 +249,10 @@ def _renamed(kept: Kept, names: Renames) -> Kept:
                 for each in kept.silences.acknowledgements
             ),
         ),
-        happened=replace(
+        correlation=replace(
             happened,
-            happenings=tuple(
-                replace(each, burst=_burst(each.burst, names)) for each in happened.happenings
+            groups=tuple(
+                replace(each, burst=_burst(each.burst, names)) for each in happened.groups
             ),
             recent=tuple(_event(each, names) for each in happened.recent),
         ),

@@ -21,7 +21,7 @@ from iowarden.daemon.service import selftest_runner as self_test_runs
 from iowarden.daemon.service.checkpoint import Checkpoint
 from iowarden.daemon.service.commands import Desk
 from iowarden.daemon.service.device_watch import DeviceWatch
-from iowarden.daemon.service.event_pipeline import CONTROLLERS, KERNEL, Asked, Happenings
+from iowarden.daemon.service.event_pipeline import CONTROLLERS, KERNEL, Asked, EventPipeline
 from iowarden.daemon.service.health import Health
 from iowarden.daemon.service.incident_tracker import IncidentTracker
 from iowarden.daemon.service.loop import Loop
@@ -168,7 +168,7 @@ class Service:
             if parts.make_locate_machine is None
             else AffectedFiles(parts.make_locate_machine, clock.now, parts.events.put)
         )
-        self._happenings = Happenings(
+        self._happenings = EventPipeline(
             engine,
             log,
             parts.table or Table({}),
@@ -475,7 +475,7 @@ class Service:
         if not self._is_known() and running <= STATE_WAIT_SECONDS:
             return
         step = self._tracker.step(now, now - self.health.turned_seconds, running)
-        happened = step.happened or self._checkpoint.restacked()
+        happened = step.had_events or self._checkpoint.restacked()
         if happened or step.changed:
             self._checkpoint.commit(step.rows, learnt=step.fired, replaced=step.replaced)
 

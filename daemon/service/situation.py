@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.config.schema import Config
-    from iowarden.daemon.service.event_pipeline import Happenings
+    from iowarden.daemon.service.event_pipeline import EventPipeline
     from iowarden.rules.advice.facts import Facts
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.engine.engine import Engine
@@ -29,7 +29,7 @@ class Situation:
     """Reads state and changes nothing."""
 
     engine: Engine
-    happenings: Happenings
+    events: EventPipeline
     clock: SystemClock
     config: Callable[[], Config]
     _busy: tuple[Mapping[str, BlockIo] | None, list[str]] = field(default=(None, []))
@@ -37,7 +37,7 @@ class Situation:
 
     def alerts(self, now: float) -> list[Alert]:
         """Return the alerts of rules and of events."""
-        happen = self.happenings.alerts(now, self.config().all_clear_after_seconds)
+        happen = self.events.alerts(now, self.config().all_clear_after_seconds)
         own = last_copies.marked(
             [*self.engine.rules.alerts(), *happen], self.engine.devices.places()
         )

@@ -33,7 +33,7 @@ from iowarden.daemon.probe.protocol import Stuck
 from iowarden.daemon.service.event_pipeline import Cursors
 from iowarden.rules.alerting.alerts import Alert
 from iowarden.rules.events.controller_clock import Clock
-from iowarden.rules.events.event_state import Happened, Happening
+from iowarden.rules.events.event_state import CorrelationState, EventGroup
 from iowarden.rules.events.event_table import Burst
 from iowarden.rules.incidents.model import Incident, Member
 from iowarden.rules.incidents.recurring import Habit, Habits, Occurrence
@@ -185,9 +185,14 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             program="seen_seconds begun_seconds ended_seconds passed_seconds",
         ),
         _record(Stuck, "pid start_ticks arguments controllers devices", program="since_seconds"),
-        _record(Happened, "happenings recent clocks slots media", wall="errors"),
         _record(
-            Happening,
+            CorrelationState,
+            "happenings recent clocks slots media",
+            wall="errors",
+            attributes={"happenings": "groups"},
+        ),
+        _record(
+            EventGroup,
             "source burst subject object adapter disk device controller slot volumes baseline note"
             " smart repeats places",
             program="began_seconds last_seconds heard_seconds ended_seconds",
@@ -344,7 +349,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "silences": Document(Silences, ("dfb8f090becbd06b",)),
     "self_tests": Document(Runs, ("d7fbbcd729447f4e",)),
     "stuck": Document(tuple[Stuck, ...], ("5f36e306e81c77a8",)),
-    "happened": Document(Happened, ("34304c00c797d5ca", "ee81739f9249d8e3"), (_not_ended,)),
+    "happened": Document(CorrelationState, ("34304c00c797d5ca", "ee81739f9249d8e3"), (_not_ended,)),
     "cursors": Document(Cursors, ("5b7b1163f2b646f1",)),
     "hits": Document(tuple[SectorLookup, ...], ("965d8f3852d7c7d4",)),
     "recurring": Document(Habits, ("f129b604f7421345",)),

@@ -155,7 +155,7 @@ day"""
 
 
 @dataclass(slots=True)
-class _Work:
+class _Request:
     """A request to the thread."""
 
     load: Mapping[str, float] | None = None
@@ -198,7 +198,7 @@ class History:
         self._max_bytes = most_bytes
         self._names = names
         self._changed = threading.Condition()
-        self._asked = _Work()
+        self._asked = _Request()
         self._closing = False
         self._loaded = False
         self._troubled = False
@@ -280,7 +280,7 @@ class History:
                     )
                 else:
                     self._changed.wait_for(lambda: self._closing or self._asked)
-                asked, self._asked = self._asked, _Work()
+                asked, self._asked = self._asked, _Request()
                 ends = self._closing
                 self.working_since = time.monotonic()
             failed = not self._work(asked)
@@ -294,7 +294,7 @@ class History:
                 self._close()
                 return
 
-    def _work(self, asked: _Work) -> bool:
+    def _work(self, asked: _Request) -> bool:
         """Execute a request and post the outcome; return whether it succeeded."""
         said = error = ""
         self._anew = False
@@ -310,7 +310,7 @@ class History:
         self._troubled = bool(error)
         return not error
 
-    def _do(self, asked: _Work) -> str:
+    def _do(self, asked: _Request) -> str:
         """Read and write; return a message about a file that could not be used."""
         said = self._open(create=asked.writes)
         if self._file is None:  # There is no file yet; its disk may be mounted later.
@@ -327,7 +327,7 @@ class History:
             copied = self._use(self._file, asked)
         return said or copied
 
-    def _use(self, file: _File, asked: _Work) -> str:
+    def _use(self, file: _File, asked: _Request) -> str:
         """Read and write; return a message about a copy."""
         copied = ""
         retention = self._retention or (asked.tail and asked.tail.retention_seconds)
@@ -445,7 +445,7 @@ class _File:
             return f"history: '{path}' is converted without a backup: '{problem}'"
         return f"history: '{path}' is converted; the previous version is '{copied}'"
 
-    def write(self, run: int, asked: _Work) -> None:
+    def write(self, run: int, asked: _Request) -> None:
         """Write everything or nothing."""
         try:
             with self.database.transaction():

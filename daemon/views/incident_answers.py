@@ -121,9 +121,9 @@ def detail(
         ),
         members=tuple(_member(known, each) for each in found.members),
         happened=(
-            (*notice.happened, f"closed: {CLOSED_QUIETLY}")
+            (*notice.sentences, f"closed: {CLOSED_QUIETLY}")
             if found.closed_quietly
-            else notice.happened
+            else notice.sentences
         ),
         meaning=notice.meaning,
         evidence=tuple(

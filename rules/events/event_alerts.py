@@ -18,9 +18,9 @@ from iowarden.rules.events.event_state import (
     DAY_SECONDS,
     KICKED,
     OWN,
-    Happened,
-    Happening,
-    News,
+    CorrelationState,
+    EventGroup,
+    EventUpdate,
 )
 from iowarden.rules.events.event_table import BLAME_SECONDS, WINDOW_SECONDS
 from iowarden.rules.incidents.model import FIRST_SIGHT
@@ -62,7 +62,7 @@ SMART = (
 
 
 def alerts(
-    state: Happened, table: Table, now: float, for_seconds: float = WINDOW_SECONDS
+    state: CorrelationState, table: Table, now: float, for_seconds: float = WINDOW_SECONDS
 ) -> list[Alert]:
     """Return each burst of at least warning severity as an alert.
 
@@ -71,22 +71,22 @@ def alerts(
     """
     lasting = table.lasting
 
-    def fires(h: Happening) -> bool:
+    def fires(h: EventGroup) -> bool:
         lasts = h.burst.kind in lasting and h.ended_seconds is None
         return now - h.heard_seconds <= (DAY_SECONDS if lasts else for_seconds)
 
     return [
         _alert(state, h, table.row(h.burst.kind), now)
-        for h in state.happenings
+        for h in state.groups
         if h.severity >= Severity.WARNING and fires(h)
     ]
 
 
-def lesser(state: Happened, news: Iterable[News]) -> list[Transition]:
+def lesser(state: CorrelationState, news: Iterable[EventUpdate]) -> list[Transition]:
     """Return bursts below warning that began now: no mail of their own, only the weekly digest."""
     found = []
     for each in news:
-        h = each.happening
+        h = each.group
         if h is None or h.count > 1 or h.baseline or each.row.consequence:
             continue
         if each.severity < Severity.WARNING:
@@ -96,7 +96,7 @@ def lesser(state: Happened, news: Iterable[News]) -> list[Transition]:
     return found
 
 
-def _alert(state: Happened, h: Happening, row: Row, now: float) -> Alert:
+def _alert(state: CorrelationState, h: EventGroup, row: Row, now: float) -> Alert:
     times = "" if h.count == 1 else f" ({h.count} times)"
     labels = {
         "alertname": row.kind,
@@ -157,7 +157,7 @@ def _event_text(event: Event) -> str:
     return "" if found is None else found["words"]
 
 
-def _failed_by_hand(state: Happened, h: Happening) -> str:
+def _failed_by_hand(state: CorrelationState, h: EventGroup) -> str:
     """Return a sentence if a member became faulty without a preceding error, else ''.
 
     'mdadm --fail' looks the same in the kernel log, but no error precedes it: of the member, its
@@ -168,7 +168,7 @@ def _failed_by_hand(state: Happened, h: Happening) -> str:
         return ""
     own = {"", h.subject, f"device {h.burst.last.place}", f"{ADAPTER}{h.adapter}"}
     first, last = h.began_seconds - BLAME_SECONDS, h.last_seconds + AMID_SECONDS
-    for each in state.happenings:
+    for each in state.groups:
         about = each.subject in own or _UNPLACED.match(each.subject)
         near = first <= each.last_seconds and each.began_seconds <= last
         if about and near and each.burst.kind not in _NO_ERROR:
@@ -180,7 +180,7 @@ def _failed_by_hand(state: Happened, h: Happening) -> str:
     )
 
 
-def _unseen(state: Happened, h: Happening) -> str:
+def _unseen(state: CorrelationState, h: EventGroup) -> str:
     """Return what is unknown of a controller's event: its exact time, and whether data are lost."""
     if h.source in OWN:
         return ""
@@ -208,7 +208,7 @@ def _log_not_read(when: str) -> str:
     )
 
 
-def _unlogged(state: Happened, h: Happening, now: float) -> str:
+def _unlogged(state: CorrelationState, h: EventGroup, now: float) -> str:
     """Return that the controller's log has no entry for a disk error of the kernel log, else ''."""
     if h.source != "kernel" or h.controller not in state.clocks:
         return ""
@@ -216,7 +216,7 @@ def _unlogged(state: Happened, h: Happening, now: float) -> str:
         each.source not in OWN
         and each.controller == h.controller
         and now - each.heard_seconds <= WINDOW_SECONDS
-        for each in state.happenings
+        for each in state.groups
     )
     if told or now - h.began_seconds < LOGGED_SECONDS:
         return ""

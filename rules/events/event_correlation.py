@@ -29,9 +29,9 @@ from iowarden.rules.events.event_state import (
     KICKED,
     OWN,
     Batch,
-    Happened,
-    Happening,
-    News,
+    CorrelationState,
+    EventGroup,
+    EventUpdate,
 )
 from iowarden.rules.events.event_table import BLAME_SECONDS, WINDOW_SECONDS
 from iowarden.rules.faults import Layer
@@ -53,7 +53,7 @@ ERRORS_SECONDS = DAY_SECONDS + ZONE_SECONDS
 """Older errors of the kernel log are not compared with a controller's."""
 SHARED_SECONDS = 60.0
 """Within this time of a fault of the controller, its errors of disks are that fault."""
-MOST_HAPPENINGS = 400
+MAX_GROUPS = 400
 MAX_RECENT = 100
 MAX_PLACES = 16
 MAX_TIMES = controller_clock.MAX_TIMES
@@ -92,38 +92,38 @@ KINDS = {
 
 
 def step(
-    state: Happened, batch: Batch, known: Map, table: Table
-) -> tuple[Happened, tuple[News, ...]]:
+    state: CorrelationState, batch: Batch, known: Map, table: Table
+) -> tuple[CorrelationState, tuple[EventUpdate, ...]]:
     """Return the state after a batch of events, and the updates to report.
 
     Events are in the order of their data source.
     """
     slots = remember(state.slots, known.controllers, known.topology)
-    return _Work(state, batch, replace(known, slots=slots), table).run()
+    return _Correlation(state, batch, replace(known, slots=slots), table).run()
 
 
-def learn(state: Happened, known: Map, now: float) -> Happened:
+def learn(state: CorrelationState, known: Map, now: float) -> CorrelationState:
     """Return the state with the controllers' present slots, without bursts older than a day."""
     slots = remember(state.slots, known.controllers, known.topology)
-    live = tuple(h for h in state.happenings if now - h.heard_seconds <= DAY_SECONDS)
-    if slots is state.slots and len(live) == len(state.happenings):
+    live = tuple(h for h in state.groups if now - h.heard_seconds <= DAY_SECONDS)
+    if slots is state.slots and len(live) == len(state.groups):
         return state
-    return replace(state, slots=dict(slots), happenings=live)
+    return replace(state, slots=dict(slots), groups=live)
 
 
-class _Work:
+class _Correlation:
     """One correlation step and its working state."""
 
-    def __init__(self, state: Happened, batch: Batch, known: Map, table: Table) -> None:
+    def __init__(self, state: CorrelationState, batch: Batch, known: Map, table: Table) -> None:
         self.batch, self.known, self.table = batch, known, table
         self.before = state
-        self.happenings = {(h.source, h.burst.kind, h.subject): h for h in state.happenings}
+        self.groups = {(h.source, h.burst.kind, h.subject): h for h in state.groups}
         self.recent = list(state.recent)
         since = batch.realtime_seconds - ERRORS_SECONDS
         self.errors = {host: [t for t in ts if t >= since] for host, ts in state.errors.items()}
         self.clocks = dict(state.clocks)
         self.media = Counter(state.media)
-        self.news: list[News] = []
+        self.updates: list[EventUpdate] = []
         self.concluded: list[Event] = []
         self.places: dict[tuple[str | int, ...], Place] = {}
         self.hosts = {each.name: each.host for each in known.controllers if each.host}
@@ -135,7 +135,7 @@ class _Work:
             if event.clock_seconds is not None:
                 self.latest[event.controller] = event.clock_seconds
 
-    def run(self) -> tuple[Happened, tuple[News, ...]]:
+    def run(self) -> tuple[CorrelationState, tuple[EventUpdate, ...]]:
         batch = self.batch
         self._compare()
         told = event_table.twins(
@@ -155,17 +155,17 @@ class _Work:
             self._take(self._dated(event), shared, baseline=baseline, twin=twice)
         for (kind, device), count in batch.left_out.items():
             self._count(kind, device, count)
-        live = sorted(self.happenings.values(), key=lambda h: h.heard_seconds)
+        live = sorted(self.groups.values(), key=lambda h: h.heard_seconds)
         after = replace(
             self.before,
-            happenings=tuple(live[-MOST_HAPPENINGS:]),
+            groups=tuple(live[-MAX_GROUPS:]),
             recent=_recent(self.recent, batch.realtime_seconds),
             errors={host: tuple(ts[-MAX_TIMES:]) for host, ts in self.errors.items() if ts},
             clocks=self.clocks,
             slots=dict(self.known.slots),
             media=dict(list(self.media.items())[-MAX_DISKS:]),
         )
-        return after, tuple(self.news)
+        return after, tuple(self.updates)
 
     # --- clocks
 
@@ -264,7 +264,7 @@ class _Work:
         for (controller, at), disks in seconds.items():
             if len(disks) > 1:
                 found.setdefault(controller, []).append(at)
-        for happening in self.happenings.values():
+        for happening in self.groups.values():
             if happening.source not in OWN and self.table.row(happening.burst.kind).controller:
                 times = found.setdefault(happening.controller, [])
                 last = happening.burst.last
@@ -299,17 +299,17 @@ class _Work:
             home = self._place(replace(event, place="", device="")).identity
             own = home if home.key else own
         if twin or self._old(event, baseline=baseline):
-            self.news.append(
-                News(event, row, None, severity, own.object, where.disk, not baseline, twin)
+            self.updates.append(
+                EventUpdate(event, row, None, severity, own.object, where.disk, not baseline, twin)
             )
             return
         key = event.source, row.kind, own.key
-        before = self.happenings.get(key)
+        before = self.groups.get(key)
         burst = event_table.grown(before.burst if before else None, row, event)
         same = before is not None and burst.count > 1
         now = self.batch.now_seconds
         if not same or before is None:
-            happening = Happening(
+            happening = EventGroup(
                 source=event.source,
                 burst=burst,
                 subject=own.key,
@@ -340,11 +340,11 @@ class _Work:
                 ended_seconds=None,
                 places=(*_without(before.places, event.place), event.place)[-MAX_PLACES:],
             )
-        self.happenings[key] = happening
+        self.groups[key] = happening
         for kind in row.ends:
             self._end((event.source, kind, own.key), event.place, at)
         worse = same and before is not None and happening.severity > before.severity
-        news = News(
+        news = EventUpdate(
             event,
             row,
             happening,
@@ -353,18 +353,18 @@ class _Work:
             where.disk,
             not same or worse or _is_power_of_ten(happening.count),
         )
-        self.news.append(news)
+        self.updates.append(news)
 
     def _end(self, key: tuple[str, str, str], place: str, at: float) -> None:
         """End a burst at a place; if that was its last place, the burst has ended."""
-        h = self.happenings.get(key)
+        h = self.groups.get(key)
         if h is None or place not in h.places or h.last_seconds > at:
             return
         left = _without(h.places, place)
         h = replace(h, places=left)
         if not left:
             h = replace(h, ended_seconds=at, heard_seconds=self.batch.now_seconds)
-        self.happenings[key] = h
+        self.groups[key] = h
 
     def _place(self, event: Event) -> Place:
         """Return the location of an event; in a storm each is looked up once."""
@@ -408,7 +408,7 @@ class _Work:
         """Return the disk of a line without a disk name: the only one with errors at that time."""
         near = {
             h.subject: h
-            for h in self.happenings.values()
+            for h in self.groups.values()
             if h.source == "kernel"
             and h.severity >= Severity.WARNING
             and h.device
@@ -485,9 +485,9 @@ class _Work:
         event = Event("kernel", kind, "", device=device)
         row = self.table.find(event)
         key = "kernel", row.kind, self._place(event).identity.key
-        happening = self.happenings.get(key)
+        happening = self.groups.get(key)
         if happening is not None:
-            self.happenings[key] = replace(happening, repeats=happening.repeats + count)
+            self.groups[key] = replace(happening, repeats=happening.repeats + count)
 
 
 def _without(places: Iterable[str], place: str) -> tuple[str, ...]:
@@ -495,14 +495,14 @@ def _without(places: Iterable[str], place: str) -> tuple[str, ...]:
 
 
 def carries(
-    state: Happened, standing: Standing, now: float, behind: Iterable[Place] = ()
+    state: CorrelationState, standing: Standing, now: float, behind: Iterable[Place] = ()
 ) -> dict[str, frozenset[str]]:
     """Return the objects on top of each object, by its key; with RAID volumes of controllers.
 
     `behind` are disks of controllers that have a fault.
     """
     above = standing.above(now)
-    late = (h for h in state.happenings if now - h.heard_seconds <= WINDOW_SECONDS)
+    late = (h for h in state.groups if now - h.heard_seconds <= WINDOW_SECONDS)
     made = [(h.subject, h.volumes) for h in late]
     made += [(each.identity.key, each.volumes) for each in behind]
     for subject, volumes in made:
@@ -513,9 +513,9 @@ def carries(
     return above
 
 
-def to_be_stored(news: News) -> bool:
+def to_be_stored(news: EventUpdate) -> bool:
     """Whether an event is stored for 'iowarden events': of a storm the first ones, then a few."""
-    return news.announced or news.happening is None or news.happening.count <= STORED_EVENTS
+    return news.announced or news.group is None or news.group.count <= STORED_EVENTS
 
 
 def _is_redundant(row: Row, own: frozenset[str]) -> bool:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from iowarden.collectors.model import Sample
-    from iowarden.rules.events.event_state import Happened, News
+    from iowarden.rules.events.event_state import CorrelationState, EventUpdate
     from iowarden.rules.events.event_table import Row
 
 MAX_DISKS = 2000
@@ -64,7 +64,7 @@ FAMILIES = (TOTAL, DISK_TOTAL, CLOCK, CLOCK_DRIFT)
 
 
 def samples(
-    state: Happened,
+    state: CorrelationState,
     totals: Mapping[tuple[str, str], int],
     of_disks: Mapping[tuple[str, str], int],
     disks: Iterable[str],
@@ -100,23 +100,23 @@ def samples(
 
 
 def counted(
-    totals: Mapping[tuple[str, str], int], news: Iterable[News]
+    totals: Mapping[tuple[str, str], int], news: Iterable[EventUpdate]
 ) -> dict[tuple[str, str], int]:
     """Return the totals with the new events."""
     after = Counter(totals)
     for each in news:
-        if each.happening is not None and not each.happening.baseline:
+        if each.group is not None and not each.group.baseline:
             after[each.event.source, each.severity.name.lower()] += 1
     return dict(after)
 
 
 def counted_disks(
-    totals: Mapping[tuple[str, str], int], news: Iterable[News]
+    totals: Mapping[tuple[str, str], int], news: Iterable[EventUpdate]
 ) -> dict[tuple[str, str], int]:
     """Return the totals of disks with the new events; an event in two logs counts once."""
     after = Counter(totals)
     for each in news:
-        if each.disk and not each.twin and each.happening and not each.happening.baseline:
+        if each.disk and not each.twin and each.group and not each.group.baseline:
             key = each.disk, _class(each.row)
             if key in after or len(after) < MAX_DISKS:
                 after[key] += 1

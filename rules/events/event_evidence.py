@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules.events import controller_clock
-from iowarden.rules.events.event_state import OWN, Happened, Happening
+from iowarden.rules.events.event_state import OWN, CorrelationState, EventGroup
 from iowarden.rules.notice import Evidence
 from iowarden.rules.severity import Severity
 
@@ -25,7 +25,7 @@ SET_SECONDS = 2.0
 
 
 def evidence(
-    state: Happened,
+    state: CorrelationState,
     subjects: Iterable[str],
     since: float,
     realtime: float,
@@ -38,7 +38,7 @@ def evidence(
     wall clock was set are converted to the present wall clock.
     """
     wanted = frozenset(subjects)
-    bursts = [h for h in state.happenings if h.subject in wanted and h.heard_seconds >= since]
+    bursts = [h for h in state.groups if h.subject in wanted and h.heard_seconds >= since]
     bursts.sort(key=lambda h: (-h.severity, h.began_seconds))
     lesser = [h for h in bursts if h.severity < Severity.WARNING][:MAX_SHOWN]
     lines = [
@@ -59,7 +59,9 @@ def evidence(
     return tuple(sorted(dict.fromkeys(lines), key=lambda line: line.realtime_seconds))
 
 
-def _lines(state: Happened, h: Happening, realtime: float, ahead: float | None) -> list[Evidence]:
+def _lines(
+    state: CorrelationState, h: EventGroup, realtime: float, ahead: float | None
+) -> list[Evidence]:
     first, last = (
         _by_clock(event, at, ahead)
         for event, at in ((h.burst.first, h.began_seconds), (h.burst.last, h.last_seconds))
@@ -84,7 +86,7 @@ def _by_clock(event: Event, at: float, ahead: float | None) -> Event:
 
 
 def _line(
-    state: Happened, h: Happening, event: Event, realtime: float, *, first: bool = False
+    state: CorrelationState, h: EventGroup, event: Event, realtime: float, *, first: bool = False
 ) -> Evidence:
     source = event.controller if h.source not in OWN and event.controller else h.source
     at, text = event.realtime_seconds, event.text

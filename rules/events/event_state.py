@@ -35,7 +35,7 @@ Source: Linux 6.12, drivers/md: md.c, md_analyze_sbs; raid1.c, raid5.c, raid10.c
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class EventGroup:
     """A burst of events (event group) and its location.
 
     Fields: `subject` and `object` are those of its incident; `disk` is the label of the disk's
@@ -81,10 +81,10 @@ class Happening:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class CorrelationState:
     """State of event correlation. Persisted over restarts."""
 
-    happenings: tuple[Happening, ...] = ()
+    groups: tuple[EventGroup, ...] = ()
     recent: tuple[Event, ...] = ()
     """Events of the kernel log and of controllers: for duplicates and members failed by hand."""
     errors: dict[str, tuple[float, ...]] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Happened:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class EventUpdate:
     """An update: an event to report.
 
     Fields: `happening` is its burst, this event included, None if the event is a duplicate or older
@@ -107,7 +107,7 @@ class News:
 
     event: Event
     row: Row
-    happening: Happening | None
+    group: EventGroup | None
     severity: Severity
     object: str
     disk: str

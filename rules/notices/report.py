@@ -117,11 +117,11 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
         members = [_of_many(m) for m in members]
     facts = _facts(members)
     several = len({_disk(m) for m in facts}) > 1
-    happened = [(_named(m) if several else "") + _happened(m, now) for m in facts]
+    happened = [(_named(m) if several else "") + _sentences(m, now) for m in facts]
     summary, disk = _summary(reason, members, incident)
     if incident.key.startswith(ADAPTER):  # one of many disks represents all
         fresh = list({m.name: m for m in reversed(fresh)}.values())[::-1]
-        happened = _happened_together(facts, now)
+        happened = _adapter_sentences(facts, now)
         disks = _distinct(_disk(m) for m in members if m.layer <= Layer.DISK)
         maps = _distinct(_disk(m) for m in members if fabric and m.layer > Layer.DISK)
         what = f"{len(maps)} multipath maps" if maps else f"{len(disks)} disks"
@@ -149,7 +149,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
         opened_seconds=realtime(_begun(incident)),
         realtime_seconds=realtime(now),
         recurrences=incident.recurrences,
-        happened=tuple(happened),
+        sentences=tuple(happened),
         meaning=_distinct(each.description.strip() for each in texts),
         evidence=_in_order(
             (
@@ -311,7 +311,7 @@ def _named(member: Member) -> str:
     return "" if not device or device in member.summary else f"{device}: "
 
 
-def _happened(member: Member, now: float) -> str:
+def _sentences(member: Member, now: float) -> str:
     since = f"{quantity('_seconds', now - member.since_seconds)} ago"
     if member.count:
         last = now - (member.last_seconds or now)
@@ -343,7 +343,7 @@ def _quiet(member: Member) -> str:
     return f"{member.usual}: no mail" if member.usual else "silenced"
 
 
-def _happened_together(members: Sequence[Member], now: float) -> list[str]:
+def _adapter_sentences(members: Sequence[Member], now: float) -> list[str]:
     """Return one line for all disks of an adapter that have the same fault."""
     same: dict[tuple[str, Severity, State, bool], list[Member]] = {}
     for member in members:
@@ -356,7 +356,7 @@ def _happened_together(members: Sequence[Member], now: float) -> list[str]:
         what = "disks" if group[0].layer is Layer.DISK else "devices"  # maps, paths
         of = f"{shown}: " if shown else ""
         of = f"{len(names)} {what} ({shown}): " if len(names) > 1 else of
-        lines.append(of + _happened(group[0], now))
+        lines.append(of + _sentences(group[0], now))
     return lines
 
 

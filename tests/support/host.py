@@ -125,7 +125,7 @@ class Host:
         here = Facts(facts.known(places, self.engine.devices.mounts(), alerts, slow))
         said = advice.said_of(alerts, lambda: here)
         notice = report.notice(due, float, now, (), places.topology, said=said)
-        texts = (*notice.happened, *notice.meaning, *notice.unknown, notice.summary)
+        texts = (*notice.sentences, *notice.meaning, *notice.unknown, notice.summary)
         told = "\n".join(advice.together(notice.advice))
         found = [fault for text in (told, *texts) for fault in wrong(text, here)]
         assert not found, found

@@ -44,7 +44,7 @@ NOTICE = Notice(
     opened_seconds=1795266000.0,
     realtime_seconds=1795266034.0,
     recurrences=0,
-    happened=("critical DeviceStall, since 34 s ago: sda has answered nothing for 34 s",),
+    sentences=("critical DeviceStall, since 34 s ago: sda has answered nothing for 34 s",),
     evidence=(
         Evidence(1795266002.0, "iowarden_device_stalled_seconds", "device sda: 34 s"),
         Evidence(
@@ -129,7 +129,7 @@ def test_a_mail_about_the_whole_host_says_nothing_of_what_it_hits() -> None:
 
 def test_a_line_of_10000_characters_is_cut_and_says_so() -> None:
     """An endless name or log line is cut, the rest of the mail is unchanged."""
-    words = body(replace(NOTICE, happened=("x" * 10_000,))).split()
+    words = body(replace(NOTICE, sentences=("x" * 10_000,))).split()
     assert "x" * 2000 + "... (8000 more characters)" in " ".join(words)
 
 
@@ -280,7 +280,7 @@ def test_nothing_a_machine_is_called_can_make_a_header(
         summary=text,
         reason=reason,
         references=(f"{incident}.1",),
-        happened=(text,),
+        sentences=(text,),
         evidence=(Evidence(0.0, name, text),),
         affected=(name,),
         advice=(text,),
@@ -328,7 +328,7 @@ class _Visible(html.parser.HTMLParser):
 @given(text=NASTY)
 def test_the_page_says_what_the_text_says_and_nothing_in_it_is_markup(text: str) -> None:
     """A device's name stays text: no tag, no attribute, nothing loaded from elsewhere."""
-    notice = replace(NOTICE, summary=text, happened=(text,), evidence=(Evidence(0.0, text, text),))
+    notice = replace(NOTICE, summary=text, sentences=(text,), evidence=(Evidence(0.0, text, text),))
     page = _Visible()
     page.feed(body(notice, "html"))
     known = {"html", "head", "meta", "title", "body", "p", "strong", "br", "h3", "span", "code"}

@@ -453,7 +453,7 @@ def test_an_incident_is_told_in_the_words_of_its_mails(tmp_path: Path) -> None:
     found = office.answer("incident show", incident="3f2")
     assert found.happened == (
         "critical DiskHung, since 6 min 40 s ago: sda completes nothing",
-        *office.notice(Due(Reason.WORSE, OPEN)).happened[1:],
+        *office.notice(Due(Reason.WORSE, OPEN)).sentences[1:],
     )
     assert "block_io_error" in found.happened[1]
     assert [e.text for e in found.evidence] == ["device sda: 31 in flight"]

@@ -13,10 +13,10 @@ from iowarden.collectors.raid.controller import Controllers, Listed
 from iowarden.collectors.raid.log_alignment import Cursor as LogCursor
 from iowarden.daemon.polling.controllers import ControllerPoller
 from iowarden.daemon.service import persisted_state
-from iowarden.daemon.service.event_pipeline import Asked, Cursors, Happenings
+from iowarden.daemon.service.event_pipeline import Asked, Cursors, EventPipeline
 from iowarden.daemon.transition_log import TransitionLog
 from iowarden.rules.engine.engine import Engine
-from iowarden.rules.events.event_state import Happened
+from iowarden.rules.events.event_state import CorrelationState
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.topology.device_identity import Identity
 
@@ -44,11 +44,11 @@ class Quiet:
         """Do nothing."""
 
 
-def started() -> Happenings:
+def started() -> EventPipeline:
     """A program that has just started, without the state of the previous run."""
     engine = Engine([], (), START)
     telling = TransitionLog(Quiet(), lambda: START, lambda: START)
-    return Happenings(engine, telling, TABLE, lambda now: now, asked=Asked())
+    return EventPipeline(engine, telling, TABLE, lambda now: now, asked=Asked())
 
 
 SUPERBLOCK = Event(
@@ -91,9 +91,9 @@ def read_up_to(sector: int) -> Cursor:
     return Cursor("", "now", sector, float(sector), START)
 
 
-def counts(happenings: Happenings) -> dict[str, int]:
+def counts(happenings: EventPipeline) -> dict[str, int]:
     """How many events of each kind are an alert now."""
-    return {h.burst.kind: h.count for h in happenings.state.happenings}
+    return {h.burst.kind: h.count for h in happenings.state.groups}
 
 
 def test_what_was_read_while_state_db_was_late_is_not_read_again() -> None:
@@ -103,7 +103,7 @@ def test_what_was_read_while_state_db_was_late_is_not_read_again() -> None:
     log = {"areca 1": LogCursor(((START, "later", 0),))}
     happenings.take(*look("controllers", Controllers(cursors=log)))
     old = {"areca 1": LogCursor(()), "areca 2": LogCursor(())}
-    happenings.restore(Happened(), Cursors(read_up_to(10), old), {})
+    happenings.restore(CorrelationState(), Cursors(read_up_to(10), old), {})
     assert happenings.cursors.kernel == read_up_to(90)
     assert happenings.cursors.controllers == old | log
 
@@ -114,10 +114,10 @@ def test_what_controllers_listed_is_expected_after_a_restart_also_where_state_db
     engine = Engine([], (), START)
     telling = TransitionLog(Quiet(), lambda: START, lambda: START)
     asked = Asked(controllers=poller)
-    happenings = Happenings(engine, telling, TABLE, lambda now: now, asked=asked)
+    happenings = EventPipeline(engine, telling, TABLE, lambda now: now, asked=asked)
     now, before = Listed(1, 2, START), Listed(3, 4, START - 60.0)
     happenings.take(*look("controllers", Controllers(listed={"c0": now})))
-    happenings.restore(Happened(), Cursors(listed={"c0": before, "c1": before}), {})
+    happenings.restore(CorrelationState(), Cursors(listed={"c0": before, "c1": before}), {})
     assert happenings.cursors.listed == {"c0": now, "c1": before}
     texts = persisted_state.documents(persisted_state.Kept(cursors=happenings.cursors))
     assert persisted_state.read(texts, START)[0].cursors == happenings.cursors
@@ -134,8 +134,10 @@ def test_a_first_look_ahead_of_state_db_is_news_as_far_as_nobody_told_it() -> No
     happenings.take(*look("controllers", Controllers(baseline=(*entries, another))))
     assert counts(happenings) == {}
     known = tuple((each.clock_seconds, each.text, 0) for each in entries[:1])
-    happenings.restore(Happened(), Cursors(read_up_to(10), {"areca 1": LogCursor(known)}), {})
-    found = sorted((h.controller, h.count, h.baseline) for h in happenings.state.happenings)
+    happenings.restore(
+        CorrelationState(), Cursors(read_up_to(10), {"areca 1": LogCursor(known)}), {}
+    )
+    found = sorted((h.controller, h.count, h.baseline) for h in happenings.state.groups)
     assert found == [("", 1, False), ("areca 1", 2, False), ("areca 2", 1, True)]
 
 
@@ -157,7 +159,9 @@ def test_a_first_look_at_a_log_with_numbers_goes_by_them() -> None:
     ]
     happenings.take(*look("controllers", Controllers(baseline=tuple(entries))))
     known = tuple((START, words, number) for number in (6, 7, 8, 9))
-    happenings.restore(Happened(), Cursors(controllers={"megaraid c0": LogCursor(known)}), {})
+    happenings.restore(
+        CorrelationState(), Cursors(controllers={"megaraid c0": LogCursor(known)}), {}
+    )
     assert list(counts(happenings).values()) == [1]
 
 
@@ -167,7 +171,9 @@ def test_errors_of_before_the_start_and_of_a_late_state_db_are_all_counted() -> 
     happenings.take(*look("kernel_log", KernelLog((medium_error(90),))))
     (host,) = happenings.state.errors
     happenings.state = replace(happenings.state, media={"S-A": 2, "S-B": 1})
-    happenings.restore(Happened(media={"S-A": 3}, errors={host: (START - 60.0,)}), Cursors(), {})
+    happenings.restore(
+        CorrelationState(media={"S-A": 3}, errors={host: (START - 60.0,)}), Cursors(), {}
+    )
     assert happenings.state.errors == {host: (START - 60.0, START)}
     assert happenings.state.media == {"S-A": 5, "S-B": 1}
 
@@ -178,7 +184,7 @@ def test_files_are_looked_up_for_errors_of_this_boot_alone() -> None:
     engine = Engine([], (), START)
     telling = TransitionLog(Quiet(), lambda: START, lambda: START)
     locate = Asked(locate=asked.append)
-    happenings = Happenings(engine, telling, TABLE, lambda now: now, asked=locate)
+    happenings = EventPipeline(engine, telling, TABLE, lambda now: now, asked=locate)
     lines = (replace(medium_error(10), boot_id="before"), medium_error(90))
     happenings.take(*look("kernel_log", KernelLog(lines, boot_id="now")))
     assert [(each.device, each.start) for each in asked] == [("sda", 90)]
@@ -189,10 +195,10 @@ def test_what_the_journal_has_of_the_boot_before_is_of_the_disk_that_was_sda_the
     """The administrator would pull a healthy disk."""
     happenings = started()
     then = Identity("serial S-SICK", "sda (serial S-SICK)")
-    happenings.restore(Happened(), Cursors(), {"sda": then})
+    happenings.restore(CorrelationState(), Cursors(), {"sda": then})
     lines = (replace(medium_error(10), boot_id="before"), medium_error(90))
     happenings.take(*look("kernel_log", KernelLog(lines, boot_id="now")))
-    told = {h.subject: h.burst.last.sector for h in happenings.state.happenings}
+    told = {h.subject: h.burst.last.sector for h in happenings.state.groups}
     assert len(told) == 2
     assert told[then.key] == 10
 
@@ -200,21 +206,21 @@ def test_what_the_journal_has_of_the_boot_before_is_of_the_disk_that_was_sda_the
 def test_a_line_without_a_name_waits_a_second_for_the_line_behind_it() -> None:
     """'super_written gets error=-5' precedes the line that names array and member."""
     program = started()
-    program.restore(Happened(), Cursors(), {})
+    program.restore(CorrelationState(), Cursors(), {})
     program.take(*look("kernel_log", KernelLog(events=(SUPERBLOCK,))))
-    assert program.state.happenings == ()
-    assert program.kept[0].happenings == ()
+    assert program.state.groups == ()
+    assert program.stored[0].groups == ()
     program.take(*look("kernel_log", KernelLog(events=(medium_error(8),)), 0.5))
     program.step(START + 1.0)
-    assert len({each.subject for each in program.state.happenings}) == 1
+    assert len({each.subject for each in program.state.groups}) == 1
 
 
 def test_a_line_without_a_name_whose_neighbour_never_comes_is_told_after_a_second() -> None:
     """It is then an event of the host: no line is lost."""
     program = started()
-    program.restore(Happened(), Cursors(), {})
+    program.restore(CorrelationState(), Cursors(), {})
     program.take(*look("kernel_log", KernelLog(events=(SUPERBLOCK,))))
     program.step(START + 0.9)
-    assert program.state.happenings == ()
+    assert program.state.groups == ()
     program.step(START + 1.0)
-    assert [each.subject for each in program.state.happenings] == [""]
+    assert [each.subject for each in program.state.groups] == [""]

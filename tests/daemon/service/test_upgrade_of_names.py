@@ -95,7 +95,7 @@ def test_alerts_incidents_and_digest_have_the_names_of_today(
     names = [each["name"] for each in before["digest"]["entries"].values()]
     assert [each.name for each in kept.digest.entries.values()] == [*map(NAMES.alert, names)]
     kinds = [each["burst"]["kind"] for each in before["happened.v2"]["happenings"]]
-    assert [each.burst.kind for each in kept.happened.happenings] == [
+    assert [each.burst.kind for each in kept.correlation.groups] == [
         NAMES.current(Kind.EVENT, kind) for kind in kinds
     ]
     conditions = {each.name: each.label("condition") for each in kept.alerts}

@@ -21,7 +21,7 @@ from iowarden.collectors.raid.controller import State as Told
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.events import event_alerts, event_correlation, event_counters, event_evidence
 from iowarden.rules.events.controller_clock import Clock, OffsetMethod
-from iowarden.rules.events.event_state import Batch, Happened
+from iowarden.rules.events.event_state import Batch, CorrelationState
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.incidents import incidents, model
 from iowarden.rules.incidents.causes import Around
@@ -63,7 +63,7 @@ class FakeMachine:
     """A host whose log events are created by the test."""
 
     known: Map = field(default_factory=lambda: Map(topology=MACHINE))
-    state: Happened = field(default_factory=Happened)
+    state: CorrelationState = field(default_factory=CorrelationState)
     book: Incidents = field(default_factory=Incidents)
     now: float = START
     mails: list[tuple[Reason, Incident]] = field(default_factory=list)
@@ -284,7 +284,7 @@ def test_a_clock_is_found_by_errors_that_both_tell() -> None:
     clock = machine.state.clocks["areca 1"].known()
     assert (clock.seconds, clock.drift_seconds, clock.matches) == (4 * HOUR + 37, 37, 5)
     # And the events have their time in UTC.
-    assert machine.state.happenings[-1].burst.last.realtime_seconds == START + 40 * 60
+    assert machine.state.groups[-1].burst.last.realtime_seconds == START + 40 * 60
 
 
 def test_a_controllers_own_fault_is_not_blamed_on_its_disks() -> None:
@@ -326,7 +326,7 @@ def test_what_a_log_held_at_first_sight_is_told_by_the_mail_of_arrival() -> None
     assert "P-1" in found.object
     (alert,) = event_alerts.alerts(machine.state, TABLE, machine.now)
     assert model.lasting(alert)
-    assert [each.happening is None for each in machine.news] == [True, False]
+    assert [each.group is None for each in machine.news] == [True, False]
 
 
 def test_what_is_read_twice_counts_once() -> None:
@@ -335,7 +335,7 @@ def test_what_is_read_twice_counts_once() -> None:
     event = machine.medium_error()
     machine.tell(event)
     machine.tell(event, machine.medium_error(sector=16))
-    assert [h.count for h in machine.state.happenings] == [2]
+    assert [h.count for h in machine.state.groups] == [2]
 
 
 def test_an_error_now_and_then_is_told_again_at_most_hourly() -> None:
@@ -480,7 +480,7 @@ def test_a_clock_that_follows_daylight_saving_is_told() -> None:
             machine.tell(machine.medium_error("sdc", 100 * day + minutes))
             machine.tell(machine.reading_error(2, ahead, minutes))
     assert machine.state.clocks["areca 1"].known().seconds == 5 * HOUR
-    moved = [h for h in machine.state.happenings if h.burst.kind == "controller_clock_moved"]
+    moved = [h for h in machine.state.groups if h.burst.kind == "controller_clock_moved"]
     assert [h.burst.last.text for h in moved] == [
         "areca 1: its clock changed by one hour: daylight saving time"
     ]

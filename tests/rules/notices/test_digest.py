@@ -52,9 +52,9 @@ def test_a_setting_of_forty_disks_is_one_line_and_one_advice() -> None:
     alerts = [alert("Scheduler", f"sd{n:02}") for n in range(40)]
     _, notice = digest.arrival(Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0)
     assert notice.severity is Severity.INFO
-    assert len(notice.happened) == len(notice.advice) == 1
-    assert notice.happened[0].startswith("info Scheduler sd00: Scheduler is so; also sd01, sd02")
-    assert notice.happened[0].endswith("sd12 and 27 more")
+    assert len(notice.sentences) == len(notice.advice) == 1
+    assert notice.sentences[0].startswith("info Scheduler sd00: Scheduler is so; also sd01, sd02")
+    assert notice.sentences[0].endswith("sd12 and 27 more")
     assert notice.advice[0].startswith("Scheduler:\nMend Scheduler.\nThe same applies to sd01")
 
 
@@ -74,7 +74,7 @@ def test_the_worst_comes_first_and_gives_the_mail_its_severity() -> None:
     _, notice = digest.arrival(Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0)
     assert notice.severity is Severity.CRITICAL
     assert notice.summary == "4 findings: B is so"
-    assert [line.split()[1] for line in notice.happened] == ["B", "C", "F", "A"]
+    assert [line.split()[1] for line in notice.sentences] == ["B", "C", "F", "A"]
 
 
 def test_a_finding_that_is_a_warning_and_critical_is_critical_and_one() -> None:
@@ -87,9 +87,9 @@ def test_a_finding_that_is_a_warning_and_critical_is_critical_and_one() -> None:
     ]
     _, notice = digest.arrival(Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0)
     assert notice.summary == "3 findings: Full is so"
-    assert notice.happened[0] == "critical Full sda: Full is so; also sdb"
+    assert notice.sentences[0] == "critical Full sda: Full is so; also sdb"
     assert notice.advice[0] == "Full:\nMend Full.\nThe same applies to sdb."
-    assert [line.split()[1] for line in notice.happened] == ["Full", "Array"]
+    assert [line.split()[1] for line in notice.sentences] == ["Full", "Array"]
 
 
 def test_only_what_is_no_mail_of_its_own_is_in_the_digest() -> None:
@@ -168,14 +168,14 @@ def test_what_is_silenced_is_counted_beside_what_is_told() -> None:
     keys = {digest.entry_key(each) for each in (began, later)}
     state, notice = digest.weekly(state, WEEK, float, install="x", silenced=keys)
     assert notice is not None
-    assert notice.happened == (
+    assert notice.sentences == (
         "info Told sda: Told is so, for 7 d 0 h",
         "2 findings silenced: iowarden silence list",
     )
     assert [each.partition(":")[0] for each in notice.advice] == ["Told"]
     _, notice = digest.weekly(state, 2 * WEEK, float, install="x")
     assert notice is not None
-    assert [line.partition(":")[0] for line in notice.happened] == [
+    assert [line.partition(":")[0] for line in notice.sentences] == [
         "info Began sda",
         "info Later sda",
     ]

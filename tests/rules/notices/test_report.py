@@ -66,7 +66,7 @@ def test_the_worst_alert_speaks_first() -> None:
     assert notice.summary == "Hung happens"
     assert notice.realtime_seconds == 1060.0
     assert notice.references == ()
-    assert [line.split(",")[0] for line in notice.happened] == ["critical Hung", "warning Slow"]
+    assert [line.split(",")[0] for line in notice.sentences] == ["critical Hung", "warning Slow"]
 
 
 def test_what_a_log_told_late_began_before_it_opened_anything() -> None:
@@ -80,10 +80,10 @@ def test_lines_of_several_devices_name_them() -> None:
     """A disk that hangs and the volume on it: two lines that were the same otherwise."""
     volume = (("alertname", "DeviceStall"), ("device", "dm-0"))
     both = incident(member("DeviceStall"), member("DeviceStall", labels=volume))
-    happened = report.notice(Due(Reason.OPENED, both), float, 60.0, (), MACHINE).happened
+    happened = report.notice(Due(Reason.OPENED, both), float, 60.0, (), MACHINE).sentences
     assert {line.split(": ")[0] for line in happened} == {"sda", "dm-0"}
     alone = incident(member("DeviceStall"))
-    (line,) = report.notice(Due(Reason.OPENED, alone), float, 60.0, (), MACHINE).happened
+    (line,) = report.notice(Due(Reason.OPENED, alone), float, 60.0, (), MACHINE).sentences
     assert line.startswith("warning DeviceStall")
 
 
@@ -93,8 +93,8 @@ def test_what_is_silenced_is_listed_and_is_not_the_subject(reason: Reason) -> No
     known = member("Hung", Severity.CRITICAL, silenced=True)
     notice = report.notice(Due(reason, incident(known, member("Slow"))), float, 60.0, (), MACHINE)
     assert notice.summary == "Slow happens"
-    assert [line.startswith("critical Hung") for line in notice.happened] == [False, True]
-    assert notice.happened[1].endswith("(silenced)")
+    assert [line.startswith("critical Hung") for line in notice.sentences] == [False, True]
+    assert notice.sentences[1].endswith("(silenced)")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_mail_after_a_reboot_calls_a_disk_by_its_name_of_today(
     due = Due(Reason.OPENED, incident(member("Slow"), key=known.key, object=known.object))
     notice = report.notice(due, float, 60.0, (), topology(*disks))
     assert notice.object == object_
-    assert notice.happened[1:] == ((said,) if said else ())
+    assert notice.sentences[1:] == ((said,) if said else ())
 
 
 def test_what_is_built_on_the_disk_is_named() -> None:
@@ -216,7 +216,7 @@ def test_a_silent_source_is_the_subject_of_the_mail_about_it() -> None:
     silent = member("Hung", state=State.UNKNOWN, unknown="diskstats failed: gone")
     notice = report.notice(Due(Reason.UNREADABLE, incident(silent)), float, 9.0, (), MACHINE)
     assert notice.summary == "diskstats failed: gone"
-    assert "its data source can no longer be read" in notice.happened[0]
+    assert "its data source can no longer be read" in notice.sentences[0]
 
 
 def test_what_holds_no_longer_is_told_in_the_past() -> None:
@@ -224,7 +224,7 @@ def test_what_holds_no_longer_is_told_in_the_past() -> None:
     held = member("Hung", missed_seconds=30.0)
     notice = report.notice(Due(Reason.OPENED, incident(held)), float, 60.0, (), MACHINE)
     assert notice.summary == "cleared; was: Hung happens"
-    assert notice.happened[0].endswith("(cleared 30 s ago)")
+    assert notice.sentences[0].endswith("(cleared 30 s ago)")
 
 
 def test_a_warning_and_a_critical_limit_are_one_line() -> None:
@@ -237,7 +237,7 @@ def test_a_warning_and_a_critical_limit_are_one_line() -> None:
     def lines(*members: Member) -> list[str]:
         due = Due(Reason.OPENED, incident(*members))
         notice = report.notice(due, float, 60.0, (), MACHINE)
-        return [line.partition(",")[0] for line in notice.happened]
+        return [line.partition(",")[0] for line in notice.sentences]
 
     warning, critical = (of("sda", each) for each in (Severity.WARNING, Severity.CRITICAL))
     other = of("sdb", Severity.WARNING)

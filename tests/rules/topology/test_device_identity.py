@@ -350,7 +350,7 @@ def test_a_host_adapter_that_fails_is_one_mail_that_names_its_disks() -> None:
     notice = report.notice(due, lambda at: at, due.incident.mailed_seconds or 0.0, (), None)
     assert any(
         line.startswith("5 disks (sda, sdb, sdc, sdd, sde): critical DeviceStall")
-        for line in notice.happened
+        for line in notice.sentences
     )
     assert notice.summary.startswith("5 disks: no request completed for")
     assert len(notice.advice) == 1

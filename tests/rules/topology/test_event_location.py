@@ -33,7 +33,7 @@ from iowarden.collectors.raid.controller import (
 from iowarden.collectors.smart import members
 from iowarden.collectors.smart.drive import AccessMethod, Disk, PollResult, ReadStatus
 from iowarden.daemon.service import persisted_state
-from iowarden.rules.events.event_state import Happened
+from iowarden.rules.events.event_state import CorrelationState
 from iowarden.rules.topology import (
     alert_subject,
     device_changes,
@@ -465,8 +465,10 @@ def test_a_disk_that_failed_and_is_listed_no_more_is_still_known() -> None:
     slots = remember(slots, (areca(failed, channel(3, "W3")),))
     slots = remember(slots, (areca(channel(3, "W3")),))
     assert slots["areca 1 channel 2"] == Slotted("W2", MODEL, "raid set 1")
-    texts = persisted_state.documents(persisted_state.Kept(happened=Happened(slots=dict(slots))))
-    slots = persisted_state.read(texts, 0.0)[0].happened.slots
+    texts = persisted_state.documents(
+        persisted_state.Kept(correlation=CorrelationState(slots=dict(slots)))
+    )
+    slots = persisted_state.read(texts, 0.0)[0].correlation.slots
     known = Map(topology(), controllers=(areca(channel(3, "W3")),), slots=slots)
     found = place(told("areca 1", "channel 2"), known)
     assert found.identity.key == f"disk {MODEL} W2"
