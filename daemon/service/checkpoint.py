@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.locate.affected_files import AffectedFiles
     from iowarden.daemon.notify.delivery import Delivery, Store
-    from iowarden.daemon.service.commands import Desk
+    from iowarden.daemon.service.commands import CommandHandler
     from iowarden.daemon.service.event_pipeline import EventPipeline
     from iowarden.daemon.service.incident_tracker import IncidentTracker
     from iowarden.daemon.service.probe_watch import ProbeWatch
@@ -59,7 +59,7 @@ class Checkpoint:
     tracker: IncidentTracker
     summaries: Summaries
     events: EventPipeline
-    desk: Desk
+    commands: CommandHandler
     self_tests: SelfTests
     probe: ProbeWatch
     files: AffectedFiles | None
@@ -117,7 +117,7 @@ class Checkpoint:
         self.engine.recall(before.signals, before.devices, before.stood)
         self._met = frozenset(self.engine.signals.inventory().seen)
         self.summaries.restore(before.digest)
-        self.desk.restore(before.silences)
+        self.commands.restore(before.silences)
         self.self_tests.restore(before.self_tests, now)
         if self.files is not None:
             self.files.restore(before.lookups)
@@ -164,7 +164,7 @@ class Checkpoint:
             happened, cursors = self.events.stored
             incidents = self.tracker.incidents
             texts = persisted_state.documents(
-                persisted_state.Kept(
+                persisted_state.PersistedState(
                     install=self.tracker.install,
                     alerts=tuple(self.engine.rules.alerts()),
                     incidents=dict(incidents.by_key),
@@ -173,7 +173,7 @@ class Checkpoint:
                     devices=self.engine.devices.devices,
                     stood=self.engine.devices.stood(now) if stands else Stood(),
                     digest=self.summaries.state,
-                    silences=self.desk.said,
+                    silences=self.commands.silences,
                     self_tests=self.self_tests.runs,
                     stuck=self.probe.stuck,
                     correlation=happened,

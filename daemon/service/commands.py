@@ -17,7 +17,7 @@ from iowarden.daemon import journal, json_codec
 from iowarden.daemon.control import documents
 from iowarden.daemon.storage import event_rows
 from iowarden.daemon.storage.event_rows import OWN, Wanted
-from iowarden.daemon.storage.history_reader import Past
+from iowarden.daemon.storage.history_reader import HistoryReader
 from iowarden.daemon.views import answers, disk_answers, incident_answers
 from iowarden.rules.incidents import silences
 from iowarden.rules.matcher import parse_matcher, written
@@ -50,7 +50,7 @@ Queries must not delay monitoring: together they may cost a fifth of what one ru
 """
 
 
-class Desk:
+class CommandHandler:
     """Handles commands; `said` holds the active silences and acknowledgements."""
 
     def __init__(  # noqa: PLR0913 - all but five are named where it is called
@@ -70,22 +70,22 @@ class Desk:
 
         `keep_learnt` persists the state of the disks; `table` is the event table.
         """
-        self.said = silences.Silences()
-        self.silence_of = silences.finder(self.said)
+        self.silences = silences.Silences()
+        self.silence_of = silences.finder(self.silences)
         """Return the silence that matches an alert at a given time."""
         self._names = names
         self._engine = engine
         self._transitions = telling
         self._known = known
-        self._keep = keep
+        self._store = keep
         self._topology = topology
-        self._keep_learnt = keep_learnt
+        self._store_signals = keep_learnt
         self._events_expected = [
             {"alertname": kind, "severity": row.severity.name.lower()}
             for kind, row in ({} if table is None else table.rows).items()
             if row.severity is not None
         ]
-        self._past = Past(history_path)
+        self._past = HistoryReader(history_path)
         self._later: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         """Callbacks from other threads that must run in the loop's thread."""
         self._active_silences: frozenset[str] = frozenset()
@@ -112,11 +112,11 @@ class Desk:
 
     def look(self, now: float) -> None:
         """Log silences that expired, and remove those that expired long ago."""
-        pruned = silences.prune(self.said, now)
-        if pruned is not self.said:
+        pruned = silences.prune(self.silences, now)
+        if pruned is not self.silences:
             self._take(pruned)
-        held = frozenset(each.identifier for each in self.said.active(now))
-        for each in self.said.silences:
+        held = frozenset(each.identifier for each in self.silences.active(now))
+        for each in self.silences.silences:
             if each.identifier in self._active_silences - held and each.expired_seconds is None:
                 text = f"silence {each.identifier} expired: {each.reason}"
                 self._transitions.send(journal.SILENCE, 5, text)
@@ -129,16 +129,16 @@ class Desk:
 
         The caller persists this together with the mail that belongs to it.
         """
-        self.said = silences.lift(self.said, incident)
+        self.silences = silences.lift(self.silences, incident)
 
     def restore(self, kept: silences.Silences) -> None:
         """Restore the silences and acknowledgements of the previous run."""
-        self.said = silences.merged(self.said, kept)
-        self.silence_of = silences.finder(self.said)
+        self.silences = silences.merged(self.silences, kept)
+        self.silence_of = silences.finder(self.silences)
 
     def samples(self, now: float) -> list[Sample]:
         """Return the samples of silences.FAMILIES."""
-        return silences.samples(self.said, self._engine.rules.alerts(), self.silence_of, now)
+        return silences.samples(self.silences, self._engine.rules.alerts(), self.silence_of, now)
 
     def _answered(self, command: Command, now: float) -> object:
         """Return the reply. Errors: ValueError, those of the rule language; users see them."""
@@ -153,10 +153,10 @@ class Desk:
                 said = (*self._replaced(asked.matchers), self._note(added, now))
                 return replace(line, note="; ".join(said))
             case "silence list":
-                return documents.Silences(answers.in_force(self.said, now, realtime))
+                return documents.Silences(answers.in_force(self.silences, now, realtime))
             case "silence expire":
                 wanted = json_codec.text(command.arguments, "identifier")
-                after, ended = silences.expire(self.said, wanted, now)
+                after, ended = silences.expire(self.silences, wanted, now)
                 self._take(after)
                 text = f"silence {ended.identifier} expired by {command.who}"
                 self._transitions.send(journal.SILENCE, 5, text)
@@ -195,7 +195,7 @@ class Desk:
                 f" by {by}; a disk that is present or in 'smart.drives' cannot be forgotten"
             )
         self._engine.devices.forget_disk(found.disk)
-        self._keep_learnt()
+        self._store_signals()
         text = f"disk {found.disk} ({found.identity.object}) was marked as removed by {command.who}"
         self._transitions.send(journal.DEVICE_CHANGED, 5, text)
         return disk_answers.line(self._known(now), found)
@@ -217,7 +217,7 @@ class Desk:
                 f" ('197 value'), or one of {', '.join(history_fields.NAMES)},"
                 f" got '{attribute:.100}'"
             )
-        self._past.ask(disk, names, command.reply)
+        self._past.read_first(disk, names, command.reply)
 
     def _events(self, command: Command) -> None:
         """Return stored and recent events; only recent ones if history.db is not read in time."""
@@ -282,7 +282,7 @@ class Desk:
         said = tuple(parse_matcher(text) for text in wanted.matchers)
         matchers = self._names.matchers(said)
         after, added = silences.add(
-            self.said,
+            self.silences,
             silences.pinned(matchers, self._topology()),
             identifier=secrets.token_hex(4),
             now=now,
@@ -317,11 +317,11 @@ class Desk:
     def _acknowledge(self, command: Command, wanted: documents.Acknowledge, now: float) -> str:
         """Return the incident that is now acknowledged, or whose acknowledgement was removed."""
         if wanted.undo:
-            after, name = silences.undo(self.said, wanted.incident)
+            after, name = silences.undo(self.silences, wanted.incident)
             words = f"acknowledgement of incident {name} removed by {command.who}"
         else:
             after, said = silences.acknowledge(
-                self.said,
+                self.silences,
                 self._known(now).incidents.values(),
                 wanted.incident,
                 now=now,
@@ -336,6 +336,6 @@ class Desk:
         return name
 
     def _take(self, said: silences.Silences) -> None:
-        self.said = said
+        self.silences = said
         self.silence_of = silences.finder(said)
-        self._keep()
+        self._store()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.config.schema import Config
     from iowarden.daemon.locate.affected_files import SectorLookup
     from iowarden.daemon.notify.delivery import Delivery
-    from iowarden.daemon.service.commands import Desk
+    from iowarden.daemon.service.commands import CommandHandler
     from iowarden.daemon.service.event_pipeline import EventPipeline
     from iowarden.daemon.service.flight_recorder import Keeper
     from iowarden.daemon.service.notifier import Notifier
@@ -68,7 +68,7 @@ class IncidentTracker:
     engine: Engine
     events: EventPipeline
     situation: Situation
-    desk: Desk
+    commands: CommandHandler
     notifier: Notifier
     summaries: Summaries
     mails: Delivery
@@ -92,7 +92,7 @@ class IncidentTracker:
         if unwatched_seconds > UNWATCHED_SECONDS:  # stopped, or starved of the processor
             by_key = incidents.unwatched(self.incidents.by_key, now)
             self.incidents = replace(self.incidents, by_key=by_key)
-        self.desk.look(now)
+        self.commands.look(now)
         changes = self.engine.rules.evaluate(now)
         around = self.events.around(now)
         alerts = self.situation.alerts(now)
@@ -106,9 +106,9 @@ class IncidentTracker:
             observe=lambda alert: self.situation.observed(alert, now),
             judged=self.engine.rules.judged,
             arrival=self.summaries.arrival(self.install),
-            silenced=lambda alert: self.desk.silence_of(alert, now) is not None,
+            silenced=lambda alert: self.commands.silence_of(alert, now) is not None,
             usual=lambda alert: self._usual(alert, now),
-            acknowledged=self.desk.said.by_incident(),
+            acknowledged=self.commands.silences.by_incident(),
             around=around,
         )
         waiting = self.mails.outdated(now)
@@ -117,11 +117,11 @@ class IncidentTracker:
             dues,
             {key: tuple(row.number for row in rows) for key, rows in waiting.items()},
             now,
-            self.desk.said.by_incident(),
+            self.commands.silences.by_incident(),
         )
         lifted = [event for event in events if event.change is Change.LIFTED]
         for event in lifted:
-            self.desk.lift(event.incident.identifier)
+            self.commands.lift(event.incident.identifier)
         for change in changes:
             self.log.transition(change, self.incidents.by_key.values())
         for event in events:

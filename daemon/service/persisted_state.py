@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class PersistedState:
     """The persisted state; each field is a document of state.db.
 
     `install` is the installation's random identifier.
@@ -83,7 +83,7 @@ _HINT = (
 
 
 def documents(
-    kept: Kept, *, without: Container[str] = (), schema: Schema = SCHEMA
+    kept: PersistedState, *, without: Container[str] = (), schema: Schema = SCHEMA
 ) -> dict[str, str]:
     """Return each field as JSON text, by the name of its row, except those in `without`."""
     return {
@@ -102,7 +102,7 @@ def outdated(rows: Iterable[str], schema: Schema = SCHEMA) -> tuple[str, ...]:
 
 def read(
     texts: Mapping[str, str], now: float, schema: Schema = SCHEMA
-) -> tuple[Kept, dict[str, UnusedRow]]:
+) -> tuple[PersistedState, dict[str, UnusedRow]]:
     """Return the persisted state, and by row what could not be read completely.
 
     Times are shifted to the last known wall clock, which the program's clock of this start follows;
@@ -114,10 +114,10 @@ def read(
     ahead = rows.values(reader, "wall_ahead_seconds")
     reader = Reader(ahead[0] if ahead else 0.0, now, schema.renames)
     found = {name: rows.values(reader, name) for name in schema.documents}
-    last = Kept(**{name: values[0] for name, values in found.items() if values})
+    last = PersistedState(**{name: values[0] for name, values in found.items() if values})
     earlier = {name: values[1] for name, values in found.items() if len(values) > 1}
     if earlier:
-        last = _joined(last, Kept(**earlier), now)
+        last = _joined(last, PersistedState(**earlier), now)
     lost = {version_of(row)[0] for row in rows.unused}
     if "sequences" in lost or ("digest" in lost and not found["digest"]):
         # Mails are numbered from 1 again, and none may reuse the identifier of an earlier one.
@@ -199,7 +199,7 @@ _JOINED = frozenset({"alerts", "incidents", "sequences", "digest", "silences", "
 is used."""
 
 
-def _joined(last: Kept, before: Kept, now: float) -> Kept:
+def _joined(last: PersistedState, before: PersistedState, now: float) -> PersistedState:
     known = {alert.key for alert in last.alerts}
     incidents = merged(Incidents(last.incidents, last.sequences), before, now)
     week = digest.merged(last.digest, before.digest)
@@ -219,7 +219,7 @@ def _joined(last: Kept, before: Kept, now: float) -> Kept:
 _Labelled = TypeVar("_Labelled", Alert, Member)
 
 
-def _renamed(kept: Kept, names: Renames) -> Kept:
+def _renamed(kept: PersistedState, names: Renames) -> PersistedState:
     """Return the persisted state with renamed words replaced."""
     if not names:
         return kept
@@ -290,7 +290,7 @@ def _event(event: Event, names: Renames) -> Event:
 # --- a file that is read late
 
 
-def merged(ours: Incidents, kept: Kept, now: float) -> Incidents:
+def merged(ours: Incidents, kept: PersistedState, now: float) -> Incidents:
     """Return our incidents merged with the persisted ones.
 
     If both have the same key, the file was read late: ours continues, in both mail threads.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.storage import chunks
-from iowarden.daemon.storage.history_db import Tail, TailLoaded, Written
+from iowarden.daemon.storage.history_db import SampleBatch, SamplesLoaded, Written
 from iowarden.rules.smart import history_fields
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Store(Protocol):
     def load(self, retention_seconds: Mapping[str, float]) -> None:
         """Request the stored samples."""
 
-    def save(self, tail: Tail) -> None:
+    def save(self, tail: SampleBatch) -> None:
         """Queue samples for writing."""
 
     def store_drives(self, realtime_seconds: float, values: Sequence[Value]) -> None:
@@ -57,7 +57,7 @@ class Store(Protocol):
         """End."""
 
 
-class Tails:
+class SamplePersistence:
     """Tracks which samples are stored in history.db."""
 
     def __init__(self, store: Store | None, engine: Engine, telling: TransitionLog) -> None:
@@ -67,7 +67,7 @@ class Tails:
         self._store = store
         self._engine = engine
         self._transitions = telling
-        self._loaded: TailLoaded | None = None
+        self._loaded: SamplesLoaded | None = None
         self._saved = -math.inf
         self._tried: float | None = None
         self._drives: Disks | None = None
@@ -83,9 +83,9 @@ class Tails:
         else:
             self._store.load(retention)
 
-    def take(self, event: TailLoaded | Written) -> None:
+    def take(self, event: SamplesLoaded | Written) -> None:
         """Take a reply of the history thread; stored samples are kept for `restore`."""
-        if isinstance(event, TailLoaded):
+        if isinstance(event, SamplesLoaded):
             self._loaded = event
             self.known = True
             return
@@ -111,9 +111,9 @@ class Tails:
             latest = max(latest, watched.until_seconds)
         if latest > now:  # The clock was set back: their age is unknown.
             rows, watched = chunks.moved(rows, now - latest), None
-        self._engine.hub.restore_tail(rows, watched, now)
+        self._engine.hub.restore_samples(rows, watched, now)
 
-    def keep_drives(self, realtime_seconds: float) -> None:
+    def store_drives(self, realtime_seconds: float) -> None:
         """Store the drive values since the last poll in the long-term history."""
         smart = self._engine.last.smart
         if self._store is None or smart is None:
@@ -145,8 +145,8 @@ class Tails:
         since = max(self._saved, now - max(retention.values()))
         until = min(now, since + MAX_SECONDS)
         watched = replace(self._engine.hub.watched(), until_seconds=until)
-        rows = self._engine.hub.store.tail(since, until)
-        self._store.save(Tail(rows, watched, until, wall_ahead_seconds, retention))
+        rows = self._engine.hub.store.samples_between(since, until)
+        self._store.save(SampleBatch(rows, watched, until, wall_ahead_seconds, retention))
 
     def look(self) -> None:
         """Log when the history thread hangs on a disk."""

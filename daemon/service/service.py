@@ -19,7 +19,7 @@ from iowarden.daemon.notify.message import recipients
 from iowarden.daemon.service import flight_recorder, reload, sample_persistence
 from iowarden.daemon.service import selftest_runner as self_test_runs
 from iowarden.daemon.service.checkpoint import Checkpoint
-from iowarden.daemon.service.commands import Desk
+from iowarden.daemon.service.commands import CommandHandler
 from iowarden.daemon.service.device_watch import DeviceWatch
 from iowarden.daemon.service.event_pipeline import CONTROLLERS, KERNEL, Asked, EventPipeline
 from iowarden.daemon.service.health import Health
@@ -29,11 +29,11 @@ from iowarden.daemon.service.messages import Reload, Trouble
 from iowarden.daemon.service.notifier import Notifier
 from iowarden.daemon.service.probe_watch import ProbeWatch
 from iowarden.daemon.service.reload import Reloader
-from iowarden.daemon.service.sample_persistence import Tails
+from iowarden.daemon.service.sample_persistence import SamplePersistence
 from iowarden.daemon.service.situation import Situation
 from iowarden.daemon.service.stored_documents import SCHEMA, Schema
 from iowarden.daemon.service.summaries import Summaries
-from iowarden.daemon.storage.history_db import TailLoaded, Written
+from iowarden.daemon.storage.history_db import SamplesLoaded, Written
 from iowarden.daemon.storage.state_db import (
     Committed,
     Noted,
@@ -151,7 +151,7 @@ class Service:
         if parts.control is not None:
             log.follow = parts.control.publish
         self._mails = delivery.Delivery(parts.state, parts.sender, log)
-        self._tails = Tails(parts.history, engine, log)
+        self._tails = SamplePersistence(parts.history, engine, log)
         self.health = Health(engine, clock, log, parts.notify)
         self._reloader = Reloader(
             parts.config,
@@ -183,7 +183,7 @@ class Service:
             store=parts.history,
         )
         self._situation = Situation(engine, self._happenings, clock, self._config)
-        self._desk = Desk(
+        self._desk = CommandHandler(
             engine,
             log,
             self._known,
@@ -374,7 +374,7 @@ class Service:
                 self._checkpoint.take(event)
             case Texts():
                 self._checkpoint.texts = event.paths
-            case TailLoaded() | Written():
+            case SamplesLoaded() | Written():
                 self._tails.take(event)
             case SectorLookup():
                 if self._files is not None and self._files.take(event):
@@ -450,7 +450,7 @@ class Service:
 
     def _keep_drives(self, now: float) -> None:
         """Store the drive values since the last poll in the long-term history."""
-        self._tails.keep_drives(self._clock.realtime(now))
+        self._tails.store_drives(self._clock.realtime(now))
 
     def _publish_own(self, now: float) -> None:
         """Publish iowarden's own metrics, so that rules can evaluate them."""
@@ -511,7 +511,7 @@ class Service:
             ready=self.health.is_ready,
             engine=self._engine,
             incidents=self._tracker.incidents.by_key,
-            silences=self._desk.said,
+            silences=self._desk.silences,
             mail=self._mails.line(where, now, self._clock.realtime),
             probe=self._probe.line(),
             refused_reload=self._reloader.refused,

@@ -114,7 +114,7 @@ _NUMBER = {
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class SampleBatch:
     """Samples to be stored, up to a time; `retention_seconds` by metric, '' for any other.
 
     Units: seconds of the program's clock; the wall clock is ahead of it by `ahead_seconds`.
@@ -128,7 +128,7 @@ class Tail:
 
 
 @dataclass(frozen=True, slots=True)
-class TailLoaded:
+class SamplesLoaded:
     """Samples stored before this start, by the wall clock. `watched` None: unknown."""
 
     rows: list[Row] = field(default_factory=list, repr=False)
@@ -159,7 +159,7 @@ class _Request:
     """A request to the thread."""
 
     load: Mapping[str, float] | None = None
-    tail: Tail | None = None
+    batch: SampleBatch | None = None
     notes: list[tuple[float, Sequence[Value]]] = field(default_factory=list)
     events: dict[str, EventLine] = field(default_factory=dict)
     """By key: the last one of a row that is reported again."""
@@ -170,7 +170,7 @@ class _Request:
     @property
     def writes(self) -> bool:
         """Return whether there is something to be written."""
-        return self.tail is not None or bool(self.notes) or bool(self.events)
+        return self.batch is not None or bool(self.notes) or bool(self.events)
 
 
 class History:
@@ -212,7 +212,7 @@ class History:
         self._thread.start()
 
     def load(self, retention_seconds: Mapping[str, float]) -> None:
-        """Request the stored samples of these metrics; the reply is a TailLoaded.
+        """Request the stored samples of these metrics; the reply is a SamplesLoaded.
 
         If the file cannot be read, the reply is empty, and another one follows once it can be read.
         """
@@ -220,10 +220,10 @@ class History:
             self._retention = self._asked.load = retention_seconds
             self._changed.notify()
 
-    def save(self, tail: Tail) -> None:
+    def save(self, tail: SampleBatch) -> None:
         """Queue samples for writing; the reply is a Written. Not while it is `busy`."""
         with self._changed:
-            self._asked.tail = tail
+            self._asked.batch = tail
             self._changed.notify()
 
     def store_drives(self, realtime_seconds: float, values: Sequence[Value]) -> None:
@@ -260,7 +260,7 @@ class History:
     def busy(self) -> bool:
         """Return whether a write of samples is in progress."""
         with self._changed:
-            return self._asked.tail is not None or self.working_since is not None
+            return self._asked.batch is not None or self.working_since is not None
 
     def close(self, timeout_seconds: float) -> bool:
         """Let the thread write what waits, then end; return whether it did."""
@@ -276,7 +276,7 @@ class History:
             with self._changed:
                 if failed:  # A failed write is retried, but not with each new value.
                     self._changed.wait_for(
-                        lambda: self._closing or self._asked.tail, self._retry_seconds
+                        lambda: self._closing or self._asked.batch, self._retry_seconds
                     )
                 else:
                     self._changed.wait_for(lambda: self._closing or self._asked)
@@ -303,9 +303,9 @@ class History:
         except Exception as problem:  # noqa: BLE001 - a thread that ends would store nothing more
             error = self._trouble(problem)
             if not self._loaded and asked.load is not None:
-                self._post(TailLoaded())
-        if asked.tail is not None or said or error or self._anew or self._troubled:
-            until = None if asked.tail is None else asked.tail.until_seconds
+                self._post(SamplesLoaded())
+        if asked.batch is not None or said or error or self._anew or self._troubled:
+            until = None if asked.batch is None else asked.batch.until_seconds
             self._post(Written(until, error, said, self._anew))
         self._troubled = bool(error)
         return not error
@@ -314,7 +314,7 @@ class History:
         """Read and write; return a message about a file that could not be used."""
         said = self._open(create=asked.writes)
         if self._file is None:  # There is no file yet; its disk may be mounted later.
-            self._post(TailLoaded())
+            self._post(SamplesLoaded())
             return said
         try:
             copied = self._use(self._file, asked)
@@ -330,9 +330,9 @@ class History:
     def _use(self, file: _File, asked: _Request) -> str:
         """Read and write; return a message about a copy."""
         copied = ""
-        retention = self._retention or (asked.tail and asked.tail.retention_seconds)
+        retention = self._retention or (asked.batch and asked.batch.retention_seconds)
         if not self._loaded and retention:
-            loaded, damaged = file.read_tail(retention)
+            loaded, damaged = file.read_samples(retention)
             self._loaded = True
             self._post(loaded)
             if damaged:
@@ -389,7 +389,7 @@ class _File:
 
     # --- samples
 
-    def read_tail(self, retention: Mapping[str, float]) -> tuple[TailLoaded, str]:
+    def read_samples(self, retention: Mapping[str, float]) -> tuple[SamplesLoaded, str]:
         """Return the stored samples of these metrics, and '' or which of them are damaged.
 
         Limits: none of a start at which the clock was not set, because their age is unknown;
@@ -403,7 +403,7 @@ class _File:
             if until + ahead >= PLAUSIBLE_SECONDS
         }
         if not runs:
-            return TailLoaded(), ""
+            return SamplesLoaded(), ""
         latest, ahead, text = max(runs.values())
         watched: Watched | None = _watched(text, ahead, self._names)
         found: list[tuple[str, bytes, float, bool]] = []
@@ -423,7 +423,7 @@ class _File:
             found.append((stored, data, runs[run][1], old and not thinned))
         damaged: list[str] = []
         rows = chunks.joined(_unpacked(reversed(found), damaged, self._names))
-        return TailLoaded(rows, None if damaged else watched), "; ".join(damaged[:1])
+        return SamplesLoaded(rows, None if damaged else watched), "; ".join(damaged[:1])
 
     def copy(self) -> str:
         """Copy a file of an earlier version; return a message about it.
@@ -449,8 +449,8 @@ class _File:
         """Write everything or nothing."""
         try:
             with self.database.transaction():
-                if asked.tail is not None:
-                    self._write_tail(run, asked.tail)
+                if asked.batch is not None:
+                    self._write_samples(run, asked.batch)
                 for realtime, values in asked.notes:
                     self._write_values(realtime, values)
                 self._events.write(tuple(asked.events.values()))
@@ -460,7 +460,7 @@ class _File:
             self._events.forget()
             raise
 
-    def _write_tail(self, run: int, tail: Tail) -> None:
+    def _write_samples(self, run: int, tail: SampleBatch) -> None:
         until, ahead = tail.until_seconds, tail.ahead_seconds
         self._run(
             "INSERT OR REPLACE INTO run (run, until_seconds, ahead_seconds, watched)"

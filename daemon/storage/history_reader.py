@@ -19,7 +19,7 @@ _BUSY = "history.db is being read for another command; try again in a moment"
 _T = TypeVar("_T")
 
 
-class Past:
+class HistoryReader:
     """Answers commands from a file, one at a time: on a disk that hangs, only one thread waits."""
 
     def __init__(self, path: str) -> None:
@@ -27,7 +27,7 @@ class Past:
         self._path = path
         self._busy = threading.Lock()
 
-    def ask(
+    def read_first(
         self, disk: str, names: Sequence[str], reply: Callable[[dict[str, object]], object]
     ) -> None:
         """Read the first of these names that has stored values; never waits.

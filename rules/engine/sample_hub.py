@@ -63,7 +63,7 @@ class SampleHub:
         """When the data sources were last read."""
         self._watched = Watched()
         """Since when the store has recorded what rules read."""
-        self._tail_ends: tuple[float, float] | None = None
+        self._stored_ends: tuple[float, float] | None = None
         """When the restored samples end, and when they were restored; until the missing series are
         ended."""
 
@@ -116,9 +116,9 @@ class SampleHub:
         for name, samples in quiet:
             if samples:
                 self.feed(name, samples, now)
-        if self._tail_ends and now - self._tail_ends[1] > SETTLED_SECONDS:
-            self.store.end_older(self._tail_ends[0], now)
-            self._tail_ends = None
+        if self._stored_ends and now - self._stored_ends[1] > SETTLED_SECONDS:
+            self.store.end_older(self._stored_ends[0], now)
+            self._stored_ends = None
 
     # --- data for '/metrics'
 
@@ -183,7 +183,7 @@ class SampleHub:
 
     def _begin(self, now: float) -> None:
         """Count from the first data on, not from when a rule was loaded."""
-        if self._observed_seconds is None and self._tail_ends is None:
+        if self._observed_seconds is None and self._stored_ends is None:
             self._watched = Watched(dict.fromkeys(self._watched.since, now))
 
     def window(self, name: str, seconds: float, now: float) -> float:
@@ -199,11 +199,11 @@ class SampleHub:
         }
         return replace(self._watched, since=since, until_seconds=until)
 
-    def restore_tail(self, rows: Sequence[Row], before: Watched | None, now: float) -> None:
+    def restore_samples(self, rows: Sequence[Row], before: Watched | None, now: float) -> None:
         """Restore `watched` (None: not known) and the store's `tail` of before a restart."""
         self._begin(now)
         self.store.restore(rows)
-        self._tail_ends = max((times[-1] for _, _, times, _ in rows if times), default=now), now
+        self._stored_ends = max((times[-1] for _, _, times, _ in rows if times), default=now), now
         if before is not None:
             began = min(self._watched.since.values(), default=now)
             longest = max(self.store.retention.values())

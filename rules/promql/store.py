@@ -281,7 +281,7 @@ class Store:
                 if series.timestamp_seconds <= until and not series.stale:
                     self.mark_stale(name, series.labels, timestamp)
 
-    def tail(self, since: float, until: float) -> list[Row]:
+    def samples_between(self, since: float, until: float) -> list[Row]:
         """Return the samples of history after one time and up to another."""
         rows: list[Row] = []
         for name, table in self._tables.items():

@@ -20,7 +20,7 @@ from iowarden.collectors.smart.drive import (
     Protocol,
     ReadStatus,
 )
-from iowarden.daemon.service.persisted_state import Kept, documents, read
+from iowarden.daemon.service.persisted_state import PersistedState, documents, read
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents import incidents, model, silences
 
@@ -93,7 +93,7 @@ class Rack:
         """Start the program anew, with what it keeps over a restart."""
         before = self.engine
         self._start()
-        texts = documents(Kept(signals=before.signals.remember()))
+        texts = documents(PersistedState(signals=before.signals.remember()))
         self.engine.recall(read(texts, self.now)[0].signals, before.devices.devices)
         self.engine.rules.restore(before.rules.alerts())
 

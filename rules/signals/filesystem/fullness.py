@@ -88,7 +88,7 @@ HORIZONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class HorizonHistory:
     """History of one horizon: the end of each stretch and the minimum left in it."""
 
     points: Pairs
@@ -103,7 +103,7 @@ class Past:
 class Track:
     """History of one file system, of its bytes or of its inodes."""
 
-    pasts: tuple[Past, ...]
+    pasts: tuple[HorizonHistory, ...]
     capacity: float
     sustained_ratio: float
     writable: bool = False
@@ -176,7 +176,7 @@ def follow(before: Track | None, used: float, left: float, now: float) -> Track:
     """Return the track after a sample at `now`."""
     capacity, ratio = used + left, used / (used + left)
     if before is None or capacity > before.capacity * GREW_RATIO:
-        return Track(tuple(Past(((now, left),), left) for _ in HORIZONS), capacity, ratio)
+        return Track(tuple(HorizonHistory(((now, left),), left) for _ in HORIZONS), capacity, ratio)
     held = before.sustained_ratio
     if not ratio <= held <= ratio + HYSTERESIS_RATIO:
         held = ratio if ratio > held else ratio + HYSTERESIS_RATIO
@@ -201,7 +201,7 @@ def full_in_seconds(track: Track, left: float) -> float | None:
     return min(found, default=None)
 
 
-def _extended(past: Past, horizon: Horizon, left: float, now: float) -> Past:
+def _extended(past: HorizonHistory, horizon: Horizon, left: float, now: float) -> HorizonHistory:
     """Return the history with `left` added; a stretch ends with the first sample after its time."""
     # Half a stretch of tolerance: the period of a slow data source is a little longer than set.
     oldest = now - (horizon.kept + 0.5) * horizon.stretch_seconds
@@ -210,25 +210,29 @@ def _extended(past: Past, horizon: Horizon, left: float, now: float) -> Past:
         points = tuple(point for point in points if oldest <= point[0] <= now)
     least = min(past.min_left, left)
     if not points:
-        return Past(((now, left),), left)
+        return HorizonHistory(((now, left),), left)
     if now - points[-1][0] >= horizon.stretch_seconds:
-        return Past((*points, (now, least))[-horizon.kept - 1 :], left)
+        return HorizonHistory((*points, (now, least))[-horizon.kept - 1 :], left)
     if points is past.points and least == past.min_left:
         return past
-    return Past(points, least, past.rate, past.low)
+    return HorizonHistory(points, least, past.rate, past.low)
 
 
-def _judged(pasts: tuple[Past, ...], before: tuple[Past, ...] = ()) -> tuple[Past, ...]:
+def _judged(
+    pasts: tuple[HorizonHistory, ...], before: tuple[HorizonHistory, ...] = ()
+) -> tuple[HorizonHistory, ...]:
     """Return the histories with their rates; those without a new point are unchanged."""
     return tuple(
         past
         if old is not None and past.points is old.points
-        else Past(past.points, past.min_left, _rate(past, horizon), _low(past, horizon, pasts))
+        else HorizonHistory(
+            past.points, past.min_left, _rate(past, horizon), _low(past, horizon, pasts)
+        )
         for past, horizon, old in itertools.zip_longest(pasts, HORIZONS, before)
     )
 
 
-def _rate(past: Past, horizon: Horizon) -> float | None:
+def _rate(past: HorizonHistory, horizon: Horizon) -> float | None:
     """Return the decrease per second that more than half of the stretches reached."""
     points = past.points[-horizon.stretches - 1 :]
     lost = [
@@ -240,7 +244,7 @@ def _rate(past: Past, horizon: Horizon) -> float | None:
     return rate if rate > 0 else None
 
 
-def _low(past: Past, horizon: Horizon, pasts: tuple[Past, ...]) -> float | None:
+def _low(past: HorizonHistory, horizon: Horizon, pasts: tuple[HorizonHistory, ...]) -> float | None:
     """Return the minimum left before the current increase began, as far as stored."""
     points = past.points[-horizon.stretches - 1 :]
     began, _ = max(points, key=lambda point: (point[1], point[0]))
@@ -266,7 +270,9 @@ def _recalled(kept: Mapping[str, Pairs], key: str, capacity: float) -> Track | N
     found = [kept.get(f"{number} {key}", ()) for number in range(len(HORIZONS))]
     if not all(found):
         return None
-    return Track(_judged(tuple(Past(points, points[-1][1]) for points in found)), capacity, 0.0)
+    return Track(
+        _judged(tuple(HorizonHistory(points, points[-1][1]) for points in found)), capacity, 0.0
+    )
 
 
 GROUP = Group(

@@ -100,7 +100,9 @@ def test_nobody_to_ask_is_no_failed_test(
 def test_what_is_known_of_tests_outlives_a_restart_with_its_times() -> None:
     """A wall clock that jumps an hour ahead shifts the stored times."""
     run = Run(900.0, Outcome.RUNNING, 950.0, minutes=480, tries=1, log=("short passed 9 None",))
-    before = persisted_state.Kept(self_tests={"S1": {"long": run}}, wall_ahead_seconds=3600.0)
+    before = persisted_state.PersistedState(
+        self_tests={"S1": {"long": run}}, wall_ahead_seconds=3600.0
+    )
     after, problems = persisted_state.read(persisted_state.documents(before), 10_000.0)
     assert problems == {}
     found = after.self_tests["S1"]["long"]

@@ -17,7 +17,7 @@ from iowarden.daemon.cli import console, status_command
 from iowarden.daemon.control import documents
 from iowarden.daemon.control.control_socket import Command
 from iowarden.daemon.control.documents import EventLine
-from iowarden.daemon.service.commands import Desk
+from iowarden.daemon.service.commands import CommandHandler
 from iowarden.daemon.storage import event_rows, history_reader
 from iowarden.daemon.storage.history_db import History
 from iowarden.daemon.transition_log import TransitionLog
@@ -129,7 +129,7 @@ class Office:
         self.replies: queue.Queue[dict[str, Any]] = queue.Queue()
         self.incidents = {i.key: i for i in (OPEN, CLOSED)}
         self.alerts: tuple[Alert, ...] = ()
-        self.desk = Desk(
+        self.desk = CommandHandler(
             self.engine,
             self.telling,
             self.known,
@@ -152,7 +152,7 @@ class Office:
             ready=True,
             engine=self.engine,
             incidents=self.incidents,
-            silences=self.desk.said,
+            silences=self.desk.silences,
             mail=documents.MailLine(),
             probe=documents.ProbeLine(),
             refused_reload=None,
@@ -203,7 +203,7 @@ def test_an_acknowledgement_ends_in_one_transaction_with_the_mail_about_it() -> 
         Silences((), (Acknowledgement("abc", Severity.WARNING, 0.0, "known", "root"),))
     )
     office.desk.lift("abc")
-    assert office.desk.said.by_incident() == {}
+    assert office.desk.silences.by_incident() == {}
     assert office.kept == []
 
 
@@ -214,7 +214,7 @@ def test_a_silence_in_old_words_is_one_in_new_words_and_says_so() -> None:
     found = office.answer(
         "silence add", matchers=["block_error", "device=sda"], for_seconds=60.0, reason="x"
     )
-    assert office.desk.said.silences[0].matchers == (
+    assert office.desk.silences.silences[0].matchers == (
         Matcher("alertname", "=", ERRORS.name),
         Matcher("device", "=", "sda"),
     )

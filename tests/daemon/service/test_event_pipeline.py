@@ -119,7 +119,7 @@ def test_what_controllers_listed_is_expected_after_a_restart_also_where_state_db
     happenings.take(*look("controllers", Controllers(listed={"c0": now})))
     happenings.restore(CorrelationState(), Cursors(listed={"c0": before, "c1": before}), {})
     assert happenings.cursors.listed == {"c0": now, "c1": before}
-    texts = persisted_state.documents(persisted_state.Kept(cursors=happenings.cursors))
+    texts = persisted_state.documents(persisted_state.PersistedState(cursors=happenings.cursors))
     assert persisted_state.read(texts, START)[0].cursors == happenings.cursors
     assert poller.expected == {"c0": before, "c1": before}
 

@@ -46,7 +46,7 @@ ALERT = Alert("A", (("alertname", "A"),), State.FIRING, 1.0, (), 950.0, 960.0, m
 
 def test_what_was_kept_comes_back() -> None:
     """Alerts, incidents, counts and the state of the signals."""
-    before = persisted_state.Kept(
+    before = persisted_state.PersistedState(
         install="abc",
         alerts=(ALERT,),
         incidents={"host": incident("i")},
@@ -58,7 +58,7 @@ def test_what_was_kept_comes_back() -> None:
 
 def test_a_clock_that_was_set_back_leaves_nothing_in_the_future() -> None:
     """A dead battery: 'ends in an hour' must not become 'ends in a year'."""
-    before = persisted_state.Kept(
+    before = persisted_state.PersistedState(
         alerts=(ALERT,), incidents={"host": incident("i", mailed_seconds=980.0)}
     )
     after, _ = persisted_state.read(persisted_state.documents(before), 100.0)
@@ -71,7 +71,7 @@ def test_a_clock_that_was_set_back_leaves_nothing_in_the_future() -> None:
 def test_a_clock_that_was_stepped_or_slept_moves_what_was_kept() -> None:
     """Booted in 1970, set an hour later, restarted: an hour ago is not fifty years ago."""
     started, now = 60.0, 1_800_003_600.0
-    before = persisted_state.Kept(
+    before = persisted_state.PersistedState(
         alerts=(replace(ALERT, active_seconds=started, fired_seconds=started + 600.0),),
         digest=Digest(begun_seconds=started),
         wall_ahead_seconds=1_800_000_000.0 - started,
@@ -85,7 +85,7 @@ def test_a_clock_that_was_stepped_or_slept_moves_what_was_kept() -> None:
 
 def test_a_clock_that_nobody_had_set_tells_no_age() -> None:
     """Written in 1970, read in 2027: it began before now, and no more is known."""
-    before = persisted_state.Kept(alerts=(ALERT,), digest=Digest(begun_seconds=60.0))
+    before = persisted_state.PersistedState(alerts=(ALERT,), digest=Digest(begun_seconds=60.0))
     after, _ = persisted_state.read(persisted_state.documents(before), 1_800_000_000.0)
     assert after.digest.begun_seconds == 1_800_000_000.0
     assert after.alerts[0].fired_seconds == 1_800_000_000.0
@@ -97,7 +97,7 @@ def test_what_signals_learnt_keeps_its_distances(
 ) -> None:
     """A rate over a day stays one, whatever the clock did; nothing is in the future."""
     pairs = tuple((at, 5.0) for at in times)
-    before = persisted_state.Kept(
+    before = persisted_state.PersistedState(
         signals=Memory(groups={"fullness": {"/": pairs}}), wall_ahead_seconds=ahead
     )
     after = persisted_state.read(persisted_state.documents(before), now)[0].signals.groups[
@@ -111,7 +111,9 @@ def test_what_signals_learnt_keeps_its_distances(
 
 def test_one_document_that_is_rubbish_costs_no_other() -> None:
     """It is named, and the rest is used."""
-    texts = persisted_state.documents(persisted_state.Kept(install="abc", sequences={"host": 2}))
+    texts = persisted_state.documents(
+        persisted_state.PersistedState(install="abc", sequences={"host": 2})
+    )
     after, problems = persisted_state.read({**texts, "alerts": "{"}, 0.0)
     assert after.install == "abc"
     assert after.sequences == {"host": 2}
@@ -120,7 +122,7 @@ def test_one_document_that_is_rubbish_costs_no_other() -> None:
 
 def test_a_late_state_joins_what_has_happened_since() -> None:
     """The host's incident of the previous run and the one opened without it become one thread."""
-    before = persisted_state.Kept(
+    before = persisted_state.PersistedState(
         incidents={
             "host": incident("old", mails=2, references=("old.1",)),
             "disk x": incident("disk", key="disk x", firing=True, active_seconds=0.0),
@@ -137,14 +139,16 @@ def test_a_late_state_joins_what_has_happened_since() -> None:
 
 def test_a_stall_not_told_yet_goes_on_in_the_thread_of_before() -> None:
     """The file was read a few seconds late: no second 'opened' for the same stall."""
-    before = persisted_state.Kept(incidents={"host": incident("old", mails=1)})
+    before = persisted_state.PersistedState(incidents={"host": incident("old", mails=1)})
     ours = Incidents({"host": incident("new")}, {"host": 1})
     assert persisted_state.merged(ours, before, 1000.0).by_key["host"].identifier == "old"
 
 
 def test_nobody_watched_while_the_program_was_down() -> None:
     """Ten quiet minutes before 'resolved' must have been observed."""
-    before = persisted_state.Kept(incidents={"host": incident("old", mails=1, active_seconds=10.0)})
+    before = persisted_state.PersistedState(
+        incidents={"host": incident("old", mails=1, active_seconds=10.0)}
+    )
     after = persisted_state.merged(Incidents(), before, 5000.0)
     assert after.by_key["host"].active_seconds == 5000.0
 
@@ -152,7 +156,7 @@ def test_nobody_watched_while_the_program_was_down() -> None:
 # --- what cannot be read
 
 
-def texts_of(before: persisted_state.Kept) -> dict[str, Any]:
+def texts_of(before: persisted_state.PersistedState) -> dict[str, Any]:
     """Return documents as JSON."""
     return {
         row.partition(".")[0]: json.loads(text)
@@ -162,7 +166,7 @@ def texts_of(before: persisted_state.Kept) -> dict[str, Any]:
 
 def after(
     changed: dict[str, Any], now: float = 1000.0
-) -> tuple[persisted_state.Kept, dict[str, Any]]:
+) -> tuple[persisted_state.PersistedState, dict[str, Any]]:
     """Return the state read from today's JSON, and the parts saved as text."""
     texts = {
         versioned(name, stored_documents.DOCUMENTS[name].version): json.dumps(value)
@@ -174,10 +178,10 @@ def after(
     }
 
 
-def two() -> persisted_state.Kept:
+def two() -> persisted_state.PersistedState:
     """Return a state with two items in most documents."""
     silence = Silence("s1", (Matcher("alertname", "=", "A"),), 900.0, 3600, "x", "root")
-    return persisted_state.Kept(
+    return persisted_state.PersistedState(
         install="abc",
         alerts=(ALERT, replace(ALERT, name="B", labels=(("alertname", "B"),))),
         incidents={"host": incident("one", mails=3), "disk x": incident("two", key="disk x")},
@@ -316,7 +320,7 @@ def test_a_document_goes_through_all_versions_that_it_missed() -> None:
         "sequences.v3": '{"host": 2}',
     }.items():
         assert persisted_state.read({row: text}, 0.0, schema)[0].sequences == {"host": 2}
-    assert persisted_state.documents(persisted_state.Kept(), schema=schema).keys() >= {
+    assert persisted_state.documents(persisted_state.PersistedState(), schema=schema).keys() >= {
         "sequences.v3",
         "alerts",
     }
@@ -365,7 +369,7 @@ def test_after_an_upgrade_a_downgrade_and_an_upgrade_both_are_known() -> None:
     newer = persisted_state.documents(two(), schema=schema)
     late = Silence("s3", (Matcher("alertname", "=", "C"),), 990.0, 60, "y", "ops")
     gone = Gone("sdz", "sdz", 980.0)
-    meanwhile = persisted_state.Kept(
+    meanwhile = persisted_state.PersistedState(
         incidents={"host": incident("other", mails=1)},
         sequences={"host": 1, "disk y": 1},
         silences=Silences((late,)),
@@ -401,7 +405,7 @@ def test_a_declaration_does_not_change_without_a_new_version() -> None:
     for name, each in stored_documents.DOCUMENTS.items():
         assert len(each.migrations) == each.version - 1, name
     assert list(stored_documents.DOCUMENTS) == [
-        field.name for field in fields(persisted_state.Kept)
+        field.name for field in fields(persisted_state.PersistedState)
     ]
 
 
@@ -441,7 +445,7 @@ def test_only_times_of_the_programs_clock_are_moved() -> None:
         labels=(), name="A", severity=Severity.WARNING, state=State.FIRING, since_seconds=START,
         summary="", advice="", unknown="", evidence=(Evidence(START, "kernel", "x"),), value=START,
     )  # fmt: skip
-    before = persisted_state.Kept(
+    before = persisted_state.PersistedState(
         silences=Silences((silence,)),
         incidents={"host": incident("i", members=(member,))},
         alerts=(replace(ALERT, recent_firings=(START, START + 1.0)),),
@@ -468,7 +472,7 @@ def test_only_times_of_the_programs_clock_are_moved() -> None:
 
 def test_what_signals_learnt_before_the_clock_was_set_is_moved_as_well() -> None:
     """Booted in 1970, set an hour later: events of the first hour are not 50 years old."""
-    before = persisted_state.Kept(
+    before = persisted_state.PersistedState(
         signals=Memory(groups={"md_state": {"md0": ((60.0, 1.0), (90.0, 0.0))}}),
         wall_ahead_seconds=START - 60.0,
     )

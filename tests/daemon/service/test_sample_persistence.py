@@ -12,8 +12,8 @@ from support.live import Live, Watched, watched
 from support.program import run
 from support.recordings import write_recording
 
-from iowarden.daemon.service.sample_persistence import SAVE_SECONDS, Tails
-from iowarden.daemon.storage.history_db import Tail, TailLoaded, Written
+from iowarden.daemon.service.sample_persistence import SAVE_SECONDS, SamplePersistence
+from iowarden.daemon.storage.history_db import SampleBatch, SamplesLoaded, Written
 from iowarden.rules.alerting.staleness import Watched as Seen
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.rulefile.rulefile import parse_rule_file
@@ -161,13 +161,13 @@ class Disk:
     def __init__(self) -> None:
         self.working_since: float | None = None
         self.lost_total = 0
-        self.taken: queue.SimpleQueue[Tail] = queue.SimpleQueue()
+        self.taken: queue.SimpleQueue[SampleBatch] = queue.SimpleQueue()
         self.hangs = False
 
     def load(self, retention_seconds: Mapping[str, float]) -> None:
         """Have nothing."""
 
-    def save(self, tail: Tail) -> None:
+    def save(self, tail: SampleBatch) -> None:
         """Take it."""
         assert not self.hangs
         self.taken.put(tail)
@@ -207,10 +207,10 @@ class Handed:
         self.disk = Disk()
         self.log = Log()
         self.engine = Engine(parse_rule_file(RULE, "t"), [], START)
-        self.tails = Tails(self.disk, self.engine, self.log)  # type: ignore[arg-type]
+        self.tails = SamplePersistence(self.disk, self.engine, self.log)  # type: ignore[arg-type]
         self.now = START
 
-    def run(self, seconds: int) -> list[Tail]:
+    def run(self, seconds: int) -> list[SampleBatch]:
         """Advance the clock; return the samples handed over."""
         for _ in range(seconds):
             self.now += 1.0
@@ -219,7 +219,7 @@ class Handed:
             self.tails.step(self.now, 0.0)
         return self.new()
 
-    def new(self) -> list[Tail]:
+    def new(self) -> list[SampleBatch]:
         """Return the samples handed over lately."""
         found = []
         while not self.disk.taken.empty():
@@ -227,7 +227,7 @@ class Handed:
         return found
 
 
-def values(tails: list[Tail]) -> list[float]:
+def values(tails: list[SampleBatch]) -> list[float]:
     """Return the values in the samples handed over."""
     return [value for tail in tails for _, _, _, numbers in tail.rows for value in numbers]
 
@@ -297,8 +297,8 @@ def test_a_tail_of_the_future_is_moved_and_no_window_is_full(ahead: float) -> No
     host = Handed()
     times = array("d", [START + ahead - 100 + n for n in range(100)])
     seen = Seen({"x": START - 9999}, START + ahead - 1)
-    host.tails.take(TailLoaded([("x", (), times, array("d", [3.0] * 100))], seen))
+    host.tails.take(SamplesLoaded([("x", (), times, array("d", [3.0] * 100))], seen))
     host.tails.restore(START)
     assert host.engine.hub.watched().since["x"] == (START if ahead else START - 9999)
-    rows = host.engine.hub.store.tail(0.0, START)
+    rows = host.engine.hub.store.samples_between(0.0, START)
     assert [times[-1] for _, _, times, _ in rows] == [START if ahead else START - 1]

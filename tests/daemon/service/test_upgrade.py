@@ -30,7 +30,7 @@ from iowarden.daemon.control.documents import AskEvents
 from iowarden.daemon.service import persisted_state, stored_documents
 from iowarden.daemon.service.stored_documents import DOCUMENTS, SCHEMA, Schema
 from iowarden.daemon.storage import event_rows, history_db
-from iowarden.daemon.storage.history_db import History, Tail, TailLoaded
+from iowarden.daemon.storage.history_db import History, SampleBatch, SamplesLoaded
 from iowarden.rules.alerting.staleness import Watched
 from iowarden.rules.incidents.recurring import Habit, Occurrence
 from iowarden.rules.renames import RENAMES, Kind, Rename, Renames
@@ -253,10 +253,10 @@ def test_everything_that_is_kept_is_read_and_written_as_it_was(tmp_path: Path) -
     same = {row: text for row, text in written.items() if "." not in row and row not in NEW}
     assert same.items() <= texts.items()
     assert persisted_state.read(written, ENDED, IN_OLD_WORDS) == (before, {})
-    empty = persisted_state.Kept(wall_ahead_seconds=-1.0)
+    empty = persisted_state.PersistedState(wall_ahead_seconds=-1.0)
     assert not [
         field.name
-        for field in dataclasses.fields(persisted_state.Kept)
+        for field in dataclasses.fields(persisted_state.PersistedState)
         if getattr(before, field.name) == getattr(empty, field.name) and field.name not in NEW
     ]
 
@@ -282,7 +282,7 @@ def test_every_record_is_in_the_state_that_was_kept(tmp_path: Path) -> None:
     assert found == stored_documents.RECORDS.keys() - LATER
 
 
-def loaded(directory: Path, names: Renames) -> TailLoaded:
+def loaded(directory: Path, names: Renames) -> SamplesLoaded:
     """Return the samples that history.db has for rules, and write a new one."""
     answers: queue.Queue[object] = queue.Queue()
     thread = History(str(directory / "history.db"), answers.put, names=names)
@@ -292,10 +292,10 @@ def loaded(directory: Path, names: Renames) -> TailLoaded:
         thread.load(retention)
         answer = answers.get(timeout=DEADLINE_SECONDS)
         since = Watched(dict.fromkeys(HISTORY, STARTED), STARTED)
-        thread.save(Tail([new], since, STARTED, 0.0, retention))
+        thread.save(SampleBatch([new], since, STARTED, 0.0, retention))
     finally:
         assert thread.close(DEADLINE_SECONDS)
-    assert isinstance(answer, TailLoaded)
+    assert isinstance(answer, SamplesLoaded)
     return answer
 
 

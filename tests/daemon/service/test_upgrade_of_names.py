@@ -26,7 +26,7 @@ from iowarden.daemon.config.schema import ConfigError
 from iowarden.daemon.control.documents import AskEvents
 from iowarden.daemon.service import persisted_state
 from iowarden.daemon.storage import chunks, event_rows, history_db
-from iowarden.daemon.storage.history_db import History, TailLoaded
+from iowarden.daemon.storage.history_db import History, SamplesLoaded
 from iowarden.rules.incidents import silences
 from iowarden.rules.renames import NAMES, Kind
 from iowarden.rules.rulefile.rulefile import Rule
@@ -66,7 +66,7 @@ def documents(directory: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> persisted_state.Kept:
+def kept(tmp_path: Path) -> persisted_state.PersistedState:
     """Return what is read of the state; all of it can be."""
     put_state(tmp_path, STATE)
     texts = {name: json.dumps(value) for name, value in documents(tmp_path).items()}
@@ -76,7 +76,7 @@ def kept(tmp_path: Path) -> persisted_state.Kept:
 
 
 def test_alerts_incidents_and_digest_have_the_names_of_today(
-    kept: persisted_state.Kept, tmp_path: Path
+    kept: persisted_state.PersistedState, tmp_path: Path
 ) -> None:
     """Each alert, member, entry and event that was stored is there, under its name of today."""
     before = documents(tmp_path)
@@ -107,7 +107,7 @@ def test_alerts_incidents_and_digest_have_the_names_of_today(
     assert len(kept.recurring) == 1
 
 
-def test_every_silence_matches_what_it_matched(kept: persisted_state.Kept) -> None:
+def test_every_silence_matches_what_it_matched(kept: persisted_state.PersistedState) -> None:
     """By alert, by its own label, by condition, by value, by a regular expression of old names."""
     alike = {
         "a1e27001": {"alertname": NO_PROGRESS},
@@ -199,7 +199,7 @@ def test_history_is_read_by_the_names_of_today(tmp_path: Path) -> None:
         found = answers.get(timeout=20.0)
     finally:
         assert thread.close(20.0)
-    assert isinstance(found, TailLoaded)
+    assert isinstance(found, SamplesLoaded)
     assert found.watched is not None
     assert found.watched.since == dict.fromkeys(now, NAMES_ENDED - 7 * DAY)
     assert {row[:2] for row in found.rows} == {NAMES.series(*each) for each in stored}

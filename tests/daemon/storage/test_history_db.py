@@ -27,8 +27,8 @@ from iowarden.daemon.storage import chunks, event_rows, sqlite
 from iowarden.daemon.storage.history_db import (
     MAX_WAITING,
     History,
-    Tail,
-    TailLoaded,
+    SampleBatch,
+    SamplesLoaded,
     Written,
     identities,
     read,
@@ -61,10 +61,12 @@ def row(begin: float, count: int, name: str = "x", step: float = 1.0, **labels: 
     )
 
 
-def tail(*rows: Row, until: float, hours: float = 1.0, ahead: float = 0.0) -> Tail:
+def tail(*rows: Row, until: float, hours: float = 1.0, ahead: float = 0.0) -> SampleBatch:
     """Return samples to be stored, of metrics that were monitored from the start on."""
     kept = {name: hours * HOUR for name, *_ in rows} or {"x": hours * HOUR}
-    return Tail(rows, Watched(dict.fromkeys(kept, START), until), until, ahead, {**kept, "": 0.0})
+    return SampleBatch(
+        rows, Watched(dict.fromkeys(kept, START), until), until, ahead, {**kept, "": 0.0}
+    )
 
 
 class Asked:
@@ -74,18 +76,18 @@ class Asked:
         self._events: queue.Queue[object] = queue.Queue()
         self.history = History(str(path), self._events.put, **options)  # type: ignore[arg-type]
 
-    def load(self, retention: Mapping[str, float] | None = None) -> TailLoaded:
+    def load(self, retention: Mapping[str, float] | None = None) -> SamplesLoaded:
         """Return the stored samples."""
         self.history.load(retention or {"x": HOUR, "": 0.0})
         return self.loaded()
 
-    def loaded(self) -> TailLoaded:
+    def loaded(self) -> SamplesLoaded:
         """Return the stored samples, when they arrive."""
-        while not isinstance(answer := self.next(), TailLoaded):
+        while not isinstance(answer := self.next(), SamplesLoaded):
             pass
         return answer
 
-    def save(self, what: Tail) -> Written:
+    def save(self, what: SampleBatch) -> Written:
         """Store samples; return the outcome."""
         self.history.save(what)
         return self.written()
@@ -115,7 +117,7 @@ def opened(path: Path, **options: float) -> Iterator[Asked]:
         asked.history.close(DEADLINE_SECONDS)
 
 
-def kept(path: Path, hours: float = 1.0, name: str = "x") -> TailLoaded:
+def kept(path: Path, hours: float = 1.0, name: str = "x") -> SamplesLoaded:
     """Return what a new start loads."""
     with opened(path) as asked:
         return asked.load({name: hours * HOUR, "": 0.0})
@@ -179,7 +181,7 @@ def test_a_chunk_that_is_none_is_refused(garbage: bytes, position: int, flip: in
 def test_what_was_saved_is_there_after_a_restart(path: Path) -> None:
     """Two saves of two series are loaded as one; the file is readable only by its owner."""
     with opened(path) as asked:
-        assert asked.load() == TailLoaded()
+        assert asked.load() == SamplesLoaded()
         assert not path.exists(), "what keeps nothing leaves no file"
         first = tail(row(START, 10), row(START, 10, disk="sda"), until=START + 9)
         assert asked.save(first) == Written(START + 9)
@@ -244,7 +246,7 @@ def test_what_was_seen_before_the_clock_was_set_is_not_known_in_time(path: Path)
     """A board without a clock begins in 1970: how long ago that start was is unknown."""
     with opened(path) as asked:
         asked.save(tail(row(100.0, 10), until=109.0))
-    assert kept(path) == TailLoaded()
+    assert kept(path) == SamplesLoaded()
 
 
 def test_the_tails_of_two_starts_are_one(path: Path) -> None:
@@ -259,7 +261,7 @@ def test_the_tails_of_two_starts_are_one(path: Path) -> None:
 _WRITER = """
 import queue, sys
 from array import array
-from iowarden.daemon.storage.history_db import History, Tail, Written
+from iowarden.daemon.storage.history_db import History, SampleBatch, Written
 from iowarden.rules.alerting.staleness import Watched
 answers = queue.SimpleQueue()
 history = History(sys.argv[1], answers.put)
@@ -268,7 +270,7 @@ for n in range(100000):
     times = array("d", [at])
     rows = [("x", (("n", str(k)),), times, array("d", [float(n)])) for k in range(200)]
     history.note(at, [(f"serial{k}", "raw", float(n), True) for k in range(200)])
-    history.save(Tail(rows, Watched({"x": 1.8e9}, at), at, 0.0, {"x": 1e6}))
+    history.save(SampleBatch(rows, Watched({"x": 1.8e9}, at), at, 0.0, {"x": 1e6}))
     while not isinstance(answer := answers.get(), Written):
         pass
     assert not answer.error, answer
@@ -316,7 +318,7 @@ def test_a_file_that_cannot_be_used_is_set_aside_and_named(
     with opened(path) as asked:
         loaded = asked.load()
         said = asked.written().said
-        assert loaded == TailLoaded()
+        assert loaded == SamplesLoaded()
         names = [p for p in path.parent.iterdir() if ".corrupt-" in p.name]
         (aside,) = (p for p in names if not p.name.endswith("-journal"))
         assert "expected the history of iowarden, got" in said
@@ -361,7 +363,7 @@ def test_tables_that_mean_something_else_are_left_alone(path: Path) -> None:
     run(path, "ALTER TABLE run RENAME COLUMN watched TO seen", "PRAGMA user_version = 99")
     content = path.read_bytes()
     with opened(path) as asked:
-        assert asked.load() == TailLoaded()
+        assert asked.load() == SamplesLoaded()
         (aside,) = path.parent.glob("history.db.v99-*")
         assert f"renamed to '{aside}'" in asked.written().said
         assert aside.read_bytes() == content
@@ -445,7 +447,7 @@ def test_a_file_below_a_file_is_tried_again(tmp_path: Path) -> None:
     blocked.write_text("")
     with opened(blocked / "history.db") as asked:
         asked.history.load({"x": HOUR})
-        assert asked.next() == TailLoaded()
+        assert asked.next() == SamplesLoaded()
         error = asked.save(tail(row(START + 20, 5), until=START + 24)).error
         assert f"'{blocked}/history.db': history cannot be written: " in error
         blocked.unlink()

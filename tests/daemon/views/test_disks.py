@@ -18,7 +18,7 @@ from support.live import Live, text, watched
 from iowarden.collectors.smart import smartctl_runner
 from iowarden.collectors.smart.drive import AccessMethod
 from iowarden.daemon.service import persisted_state
-from iowarden.daemon.storage.history_reader import Past
+from iowarden.daemon.storage.history_reader import HistoryReader
 from iowarden.rules.selftest_schedule import Outcome, Run
 
 if TYPE_CHECKING:
@@ -183,7 +183,9 @@ def test_a_refused_self_test_is_told_with_its_disk(tmp_path: Path) -> None:
         assert "refused" not in asked(host, "disk", "show", "sda")[1]
         host.program.end()
         refused = {"S-sda": {"long": Run(1.0, Outcome.REFUSED, text="no")}}
-        document = persisted_state.documents(persisted_state.Kept(self_tests=refused))["self_tests"]
+        document = persisted_state.documents(persisted_state.PersistedState(self_tests=refused))[
+            "self_tests"
+        ]
         with contextlib.closing(sqlite3.connect(f"{host.program.state}/state.db")) as file, file:
             file.execute("INSERT OR REPLACE INTO document VALUES ('self_tests', ?)", (document,))
         host.start_again()
@@ -199,11 +201,11 @@ def test_a_disk_that_hangs_under_the_history_keeps_one_thread_and_nobody_else(
     """A file that cannot be opened in time, here a FIFO: the next request fails at once."""
     path = tmp_path / "history.db"
     os.mkfifo(path)
-    past = Past(str(path))
+    past = HistoryReader(str(path))
     replies: queue.SimpleQueue[dict[str, object]] = queue.SimpleQueue()
-    past.ask("S1", ("197 raw",), replies.put)
+    past.read_first("S1", ("197 raw",), replies.put)
     with pytest.raises(ValueError, match="being read for another command"):
-        past.ask("S1", ("197 raw",), replies.put)
+        past.read_first("S1", ("197 raw",), replies.put)
     assert replies.empty()
     writer = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # the disk answers, with rubbish
     assert "error" in replies.get(timeout=DEADLINE_SECONDS)
@@ -213,7 +215,7 @@ def test_a_disk_that_hangs_under_the_history_keeps_one_thread_and_nobody_else(
 def test_a_past_that_nobody_has_kept_yet_is_no_fault(tmp_path: Path) -> None:
     """Just installed: there is no history file."""
     replies: queue.SimpleQueue[dict[str, object]] = queue.SimpleQueue()
-    past = Past(str(tmp_path / "history.db"))
+    past = HistoryReader(str(tmp_path / "history.db"))
     for _ in range(2):
-        past.ask("S1", ("197 raw",), replies.put)
+        past.read_first("S1", ("197 raw",), replies.put)
         assert "no history yet" in str(replies.get(timeout=DEADLINE_SECONDS)["error"])

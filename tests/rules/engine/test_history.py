@@ -391,11 +391,11 @@ def test_a_doubtful_alert_that_fired_before_goes_on(tmp_path: Path) -> None:
 def restarted(machine: Memory, *expressions: str, after: float) -> None:
     """Restart the program after some seconds, with its alerts and the tail of its history."""
     old = machine.engine
-    rows, watched = old.hub.store.tail(float("-inf"), machine.now), old.hub.watched()
+    rows, watched = old.hub.store.samples_between(float("-inf"), machine.now), old.hub.watched()
     machine.now += after
     machine.engine = Engine(rules(*expressions), [MEMINFO], machine.now)
     machine.engine.rules.restore(old.rules.alerts())
-    machine.engine.hub.restore_tail(rows, watched, machine.now + 1.0)
+    machine.engine.hub.restore_samples(rows, watched, machine.now + 1.0)
 
 
 def test_the_window_goes_on_after_a_short_stop(tmp_path: Path) -> None:
@@ -467,7 +467,7 @@ def test_a_series_that_did_not_come_back_ends(tmp_path: Path) -> None:
     machine.second(KIB)
     rows = [("gone", (), array("d", [machine.now]), array("d", [1.0]))]
     machine.engine = Engine(rules(text), [MEMINFO], machine.now)
-    machine.engine.hub.restore_tail(rows, None, machine.now)
+    machine.engine.hub.restore_samples(rows, None, machine.now)
     machine.second(KIB)
     assert machine.look("gone") == 1.0  # as in Prometheus after a restart: it may come yet
     for _ in range(62):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
-from iowarden.daemon.service.persisted_state import Kept, documents, read
+from iowarden.daemon.service.persisted_state import PersistedState, documents, read
 from iowarden.rules.alerting.alerts import Alert, State
 from iowarden.rules.incidents import incidents, members, model, silences
 from iowarden.rules.incidents.causes import Around
@@ -1202,7 +1202,7 @@ def test_what_was_known_survives_a_restart_and_what_was_not_is_no_news() -> None
     """The value is stored with the member; for a member without one it is unknown."""
     machine = FakeMachine()
     machine.run(HOUR, growing(5))
-    texts = documents(Kept(incidents=dict(machine.state.by_key)))
+    texts = documents(PersistedState(incidents=dict(machine.state.by_key)))
     kept = read(texts, machine.now)[0].incidents
     machine.state = replace(machine.state, by_key=kept)
     assert machine.run(HOUR, growing(10)) == ["worse"]
@@ -1338,7 +1338,7 @@ def test_a_restart_in_the_middle_of_a_hang_reports_nothing_of_the_past() -> None
     hung = alert("HungTask", "critical", condition="hung_task", since=130.0)
     failed = alert("FileSystemReadOnly", "critical", device="sda", since=140.0)
     host.run(200, HANG, hung, failed)
-    before, _ = read(documents(Kept(incidents=dict(host.state.by_key))), host.now)
+    before, _ = read(documents(PersistedState(incidents=dict(host.state.by_key))), host.now)
     host.state = replace(host.state, by_key=before.incidents)
     assert host.run(HOUR, HANG, hung, failed) == []
 

@@ -310,9 +310,9 @@ def test_what_was_said_survives_a_restart() -> None:
     state, _ = silences.acknowledge(state, [incident()], "1a2b3c", now=NOW, reason="r", who="w")
     state, _ = silences.expire(added("B", state=state, identifier="b"), "b", NOW)
     restarted = persisted_state.read(
-        persisted_state.documents(persisted_state.Kept(silences=state)), NOW + 60
+        persisted_state.documents(persisted_state.PersistedState(silences=state)), NOW + 60
     )
-    assert restarted == (persisted_state.Kept(silences=state), {})
+    assert restarted == (persisted_state.PersistedState(silences=state), {})
     back = restarted[0].silences
     assert is_silenced(back, now=NOW + HOUR - 1)
     assert not is_silenced(back, now=NOW + HOUR)

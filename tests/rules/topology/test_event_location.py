@@ -466,7 +466,7 @@ def test_a_disk_that_failed_and_is_listed_no_more_is_still_known() -> None:
     slots = remember(slots, (areca(channel(3, "W3")),))
     assert slots["areca 1 channel 2"] == Slotted("W2", MODEL, "raid set 1")
     texts = persisted_state.documents(
-        persisted_state.Kept(correlation=CorrelationState(slots=dict(slots)))
+        persisted_state.PersistedState(correlation=CorrelationState(slots=dict(slots)))
     )
     slots = persisted_state.read(texts, 0.0)[0].correlation.slots
     known = Map(topology(), controllers=(areca(channel(3, "W3")),), slots=slots)
