@@ -56,7 +56,7 @@ class Machine:
         """
         self.path = path.rstrip("/")
         self.page_size_bytes = page_size_bytes or os.sysconf("SC_PAGE_SIZE")
-        self._kept: dict[str, int] = {}
+        self._open_files: dict[str, int] = {}
         self._watcher = seen
         self._recorded = recorded
         self._probe = probe
@@ -84,26 +84,26 @@ class Machine:
         finally:
             os.close(descriptor)
 
-    def read_kept(self, path: str) -> str:
+    def read_cached_open(self, path: str) -> str:
         """Return the text of a file that is read every second, through a cached open descriptor.
 
         Errors: AbsentError, ReadError; either closes the descriptor, so the next call reopens.
         """
-        descriptor = self._kept.get(path)
+        descriptor = self._open_files.get(path)
         if descriptor is None:
             try:
                 descriptor = os.open(self.path + path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             except OSError as error:
                 raise translated(path, error) from error
-            self._kept[path] = descriptor
+            self._open_files[path] = descriptor
         try:
             content = self._content(path, descriptor)
         except (AbsentError, ReadError):
-            os.close(self._kept.pop(path))
+            os.close(self._open_files.pop(path))
             raise
         if not content:
             # In a replayed machine this may be the rest of a removed file: reopen next time.
-            os.close(self._kept.pop(path))
+            os.close(self._open_files.pop(path))
         return content.decode(errors="backslashreplace")
 
     def names(self, path: str) -> list[str]:
@@ -209,8 +209,8 @@ class Machine:
 
     def close(self) -> None:
         """Close the cached descriptors."""
-        while self._kept:
-            os.close(self._kept.popitem()[1])
+        while self._open_files:
+            os.close(self._open_files.popitem()[1])
 
     def _content(self, path: str, descriptor: int) -> bytes:
         chunks: list[bytes] = []

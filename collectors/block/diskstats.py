@@ -224,7 +224,7 @@ def node_samples(value: Mapping[str, BlockIo]) -> Iterator[Sample]:
 
 def read_diskstats(root: Machine) -> dict[str, BlockIo]:
     """Read and parse '/proc/diskstats'. Errors: AbsentError, ReadError, ParseError."""
-    text = root.read_kept(PATH)
+    text = root.read_cached_open(PATH)
     if not text.strip():
         raise AbsentError(f"'{PATH}': no block device")
     return parse_diskstats(text)

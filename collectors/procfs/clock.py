@@ -80,7 +80,7 @@ def node_samples(value: Clock) -> Iterator[Sample]:
 
 def read_clock(root: Machine) -> Clock:
     """Read the clocks. Errors: AbsentError (no '/proc/uptime'), ReadError, ParseError."""
-    uptime_seconds = parse_uptime(root.read_kept(PATH))
+    uptime_seconds = parse_uptime(root.read_cached_open(PATH))
     current = _words(root, "current_clocksource")
     if root.path:
         realtime_seconds, zone = _played(root, uptime_seconds), None
@@ -106,7 +106,7 @@ def _played(root: Machine, uptime_seconds: float) -> float | None:
 
 def _words(root: Machine, name: str) -> tuple[str, ...]:
     try:
-        return tuple(root.read_kept(f"{CLOCKSOURCE}/{name}").split())
+        return tuple(root.read_cached_open(f"{CLOCKSOURCE}/{name}").split())
     except AbsentError:
         return ()
 

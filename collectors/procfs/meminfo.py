@@ -134,7 +134,7 @@ def node_samples(value: Meminfo) -> Iterator[Sample]:
 
 def read_meminfo(root: Machine) -> Meminfo:
     """Read and parse '/proc/meminfo'. Errors: AbsentError, ReadError, ParseError."""
-    return parse_meminfo(root.read_kept(PATH))
+    return parse_meminfo(root.read_cached_open(PATH))
 
 
 SOURCE: Source[Meminfo] = Source(

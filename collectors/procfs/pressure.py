@@ -131,7 +131,7 @@ def read_pressure(root: Machine) -> Pressures:
     for resource in RESOURCES:
         path = f"{DIRECTORY}/{resource}"
         try:
-            found.append(parse_pressure(root.read_kept(path), path))
+            found.append(parse_pressure(root.read_cached_open(path), path))
         except AbsentError as error:
             absent = absent or error
             found.append(None)

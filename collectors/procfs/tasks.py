@@ -156,7 +156,7 @@ def read_tasks(root: Machine) -> Tasks:
     Limits: tasks that wait without being counted as waiting for I/O (an fsync for a commit of its
     journal) are found only together with one that is. Errors: AbsentError, ReadError, ParseError.
     """
-    blocked = stat.parse_stat(root.read_kept(stat.PATH)).procs_blocked
+    blocked = stat.parse_stat(root.read_cached_open(stat.PATH)).procs_blocked
     if blocked == 0:
         return Tasks(())
     try:

@@ -172,7 +172,7 @@ def node_samples(value: Vmstat) -> Iterator[Sample]:
 
 def read_vmstat(root: Machine) -> Vmstat:
     """Read and parse '/proc/vmstat'. Errors: AbsentError, ReadError, ParseError."""
-    return parse_vmstat(root.read_kept(PATH), root.page_size_bytes)
+    return parse_vmstat(root.read_cached_open(PATH), root.page_size_bytes)
 
 
 SOURCE: Source[Vmstat] = Source(

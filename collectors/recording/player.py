@@ -74,7 +74,7 @@ class RecordedMachine(Machine):
             raise AbsentError(f"'{path}': {why}")
         return self._report_read(path, content)
 
-    def read_kept(self, path: str) -> str:
+    def read_cached_open(self, path: str) -> str:
         """Return the text of a file. Errors: AbsentError."""
         return self.read_bytes(path).decode(errors="backslashreplace")
 

@@ -146,7 +146,7 @@ def _replay(arguments: argparse.Namespace) -> int:
         return _failed(problem, exit_status.FAILED)
     try:
         if arguments.mails is not None:
-            _keep(arguments.mails, outcome.mails)
+            _write_mails(arguments.mails, outcome.mails)
     except OSError as error:
         return _failed(str(error), exit_status.FAILED)
     if outcome.problem:
@@ -187,7 +187,7 @@ def _begin_mails(directory: str) -> str:
     return ""
 
 
-def _keep(directory: str, mails: Iterable[replay.Mail]) -> None:
+def _write_mails(directory: str, mails: Iterable[replay.Mail]) -> None:
     for number, mail in enumerate(mails, 1):
         Path(directory, f"{number:03d}{_MAIL_SUFFIX}").write_bytes(mail.data)
 

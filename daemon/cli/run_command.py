@@ -153,9 +153,9 @@ def assembled(
     sources = asked.sources()
     flights = None
     if settings.flight_recorder:
-        recent = flight_recorder.Flight(machine.page_size_bytes)
+        recent = flight_recorder.FlightRecorder(machine.page_size_bytes)
         sources = [watched(source, recent.take) for source in sources]
-        flights = flight_recorder.Keeper(
+        flights = flight_recorder.FlightArchive(
             recent,
             str(Path(settings.state_directory) / flight_recorder.DIRECTORY),
             lambda text: events.put(Trouble("flight", text)),
@@ -216,7 +216,7 @@ def assembled(
             own_metrics=ProcessMetrics(),
             load=load,
             sender_for=sender,
-            keep=keeper.keep,
+            store_unparsed=keeper.store,
             probe=probe,
             table=load_events(),
             pollers=asked,

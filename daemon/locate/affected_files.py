@@ -229,7 +229,7 @@ class AffectedFiles:
             self._answered.clear()
 
     @property
-    def kept(self) -> tuple[SectorLookup, ...]:
+    def to_store(self) -> tuple[SectorLookup, ...]:
         """The results to store across a restart."""
         found = [hit for hits in self._lookups.values() for hit in hits if hit.located is not None]
         return tuple(found[-MAX_WRITTEN:])

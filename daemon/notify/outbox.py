@@ -66,7 +66,7 @@ class _Entry:
 
     def waits(self) -> bool:
         """Whether it is to be sent, alone or in a future digest."""
-        return self.digest is None and not self.row.kept
+        return self.digest is None and not self.row.undeliverable
 
     def is_whole(self) -> bool:
         """Whether none of its recipients has it yet."""
@@ -121,7 +121,7 @@ class Outbox:
 
     def refused(self) -> int:
         """Return the number of mails that are only kept: all remaining recipients refused them."""
-        return sum(len(e.row.parts) or 1 for e in self._entries.values() if e.row.kept)
+        return sum(len(e.row.parts) or 1 for e in self._entries.values() if e.row.undeliverable)
 
     def row(self, message_id: str) -> OutboxRow | None:
         """Return a mail of the outbox."""
@@ -225,7 +225,7 @@ class Outbox:
         remove: list[str] = []
         for entry in list(self._entries.values()):
             row = entry.row
-            if row.kept and now - entry.since_seconds > REFUSED_SECONDS:
+            if row.undeliverable and now - entry.since_seconds > REFUSED_SECONDS:
                 age = duration(now - entry.since_seconds)
                 lines.append(
                     f"mail {row.message_id} is discarded after {age}: refused for"
@@ -308,7 +308,7 @@ class Outbox:
             remove = self._dissolve(entry, alone=entry.maybe_taken)
         add = {} if remove else {entry.row.message_id: entry}
         for other in self._entries.values():  # none of them is being sent
-            if other.row.maybe_taken and not other.maybe_taken and not other.row.kept:
+            if other.row.maybe_taken and not other.maybe_taken and not other.row.undeliverable:
                 add[other.row.message_id] = other
         for other in add.values():
             other.row = replace(other.row, maybe_taken=other.maybe_taken)
@@ -387,8 +387,8 @@ class Outbox:
             entry
             for entry in self._entries.values()
             if not entry.row.parts
-            and not entry.row.kept
-            and (entry.digest is None or not self._entries[entry.digest].row.kept)
+            and not entry.row.undeliverable
+            and (entry.digest is None or not self._entries[entry.digest].row.undeliverable)
         ]
 
     # --- choosing the next mail
@@ -552,7 +552,7 @@ def _age(entry: _Entry) -> tuple[float, int, str]:
 
 def _worth(entry: _Entry) -> tuple[bool, int, float]:
     row = entry.row
-    return not row.kept, row.severity, row.created_realtime_seconds
+    return not row.undeliverable, row.severity, row.created_realtime_seconds
 
 
 def _problem(refused: Mapping[str, str], deferred: Mapping[str, str]) -> str:

@@ -347,7 +347,7 @@ def _one_line(text: str) -> str:
 def _boot_id(root: Machine) -> str:
     """Return the boot ID; '' if a recording does not have it. Errors: ReadError."""
     try:
-        return root.read_kept(BOOT_ID).strip()
+        return root.read_cached_open(BOOT_ID).strip()
     except AbsentError:
         return ""
 

@@ -178,7 +178,7 @@ class Checkpoint:
                     stuck=self.probe.stuck,
                     correlation=happened,
                     cursors=cursors,
-                    lookups=() if self.files is None else self.files.kept,
+                    lookups=() if self.files is None else self.files.to_store,
                     recurring=self.tracker.habits,
                     wall_ahead_seconds=self.wall_ahead_seconds,
                 ),
@@ -195,7 +195,7 @@ class Checkpoint:
         before, self._stacked = self._stacked, standing
         return standing is not before and restacked(self._stood, standing)
 
-    def keep_met(self) -> None:
+    def store_new_disk(self) -> None:
         """Persist a new disk at once, so that it is reported as missing even after a power loss."""
         seen = self.engine.signals.inventory().seen.keys()
         if seen - self._met:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.model import Reading, Sample
     from iowarden.daemon.locate.affected_files import AffectedFiles
     from iowarden.daemon.polling.scheduler import Readers
-    from iowarden.daemon.service.flight_recorder import Flight
+    from iowarden.daemon.service.flight_recorder import FlightRecorder
     from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.engine.engine import Engine
 
@@ -29,7 +29,7 @@ class DeviceWatch:
     readers: Readers
     log: TransitionLog
     files: AffectedFiles | None
-    flight: Flight | None
+    flight: FlightRecorder | None
     _announced_total: int = 0
     _losses_total: int = 0
 

@@ -26,7 +26,7 @@ from iowarden.collectors.recording.recording import Frame, RecordingError, Step
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping
 
-KEPT_SECONDS = 600.0
+RETENTION_SECONDS = 600.0
 MAX_BYTES = 8 * 1024 * 1024
 """Limit of memory use."""
 SHARED_SECONDS = 10.0
@@ -76,18 +76,18 @@ class Snapshot:
                 yield Step(step.frame, machine, (), step.uevents, step.read)
 
 
-class Flight:
+class FlightRecorder:
     """The polled data of the last ten minutes. For all threads."""
 
     def __init__(
         self,
         page_size_bytes: int,
-        kept_seconds: float = KEPT_SECONDS,
+        kept_seconds: float = RETENTION_SECONDS,
         most_bytes: int = MAX_BYTES,
     ) -> None:
         """Start empty."""
         self.page_size_bytes = page_size_bytes
-        self._kept_seconds = kept_seconds
+        self._retention_seconds = kept_seconds
         self._max_bytes = most_bytes
         self._lock = threading.Lock()
         self._changes = Changes()
@@ -124,7 +124,7 @@ class Flight:
             self._blocks.append(_Block(monotonic_seconds, bytes(self._packed)))
             self._blocks_bytes += len(self._packed)
             self._begin_block()
-            self._forget(monotonic_seconds - self._kept_seconds)
+            self._forget(monotonic_seconds - self._retention_seconds)
 
     def snapshot(self) -> Snapshot:
         """Return a snapshot of the current content."""
@@ -172,10 +172,12 @@ class Flight:
             )
 
 
-class Keeper:
+class FlightArchive:
     """Saves flight recordings in a thread; `post` gets the error, or '' after a success."""
 
-    def __init__(self, flight: Flight, directory: str, post: Callable[[str], object]) -> None:
+    def __init__(
+        self, flight: FlightRecorder, directory: str, post: Callable[[str], object]
+    ) -> None:
         """Start the thread; it does nothing until a save is requested."""
         self.flight = flight
         self.directory = directory
@@ -193,7 +195,7 @@ class Keeper:
         that still exist. Units: seconds of the program's clock, and Unix time.
         """
         never = float("-inf"), ""
-        if now - self._saved.get(incident, never)[0] < KEPT_SECONDS:
+        if now - self._saved.get(incident, never)[0] < RETENTION_SECONDS:
             return ""
         newest, path = max(self._saved.values(), default=never)
         if now - newest >= SHARED_SECONDS:
@@ -256,10 +258,10 @@ def _save(directory: str, path: str, snapshot: Snapshot, page_size_bytes: int) -
         recorder.abandon()
         os.unlink(draft)
         raise
-    _keep_newest(directory, path)
+    _prune(directory, path)
 
 
-def _keep_newest(directory: str, path: str) -> None:
+def _prune(directory: str, path: str) -> None:
     """Remove the oldest files beyond the limits; `path` is the newest.
 
     Its modification time is set later than all others: early after boot the clock may not be set

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.notify.delivery import Delivery
     from iowarden.daemon.service.commands import CommandHandler
     from iowarden.daemon.service.event_pipeline import EventPipeline
-    from iowarden.daemon.service.flight_recorder import Keeper
+    from iowarden.daemon.service.flight_recorder import FlightArchive
     from iowarden.daemon.service.notifier import Notifier
     from iowarden.daemon.service.situation import Situation
     from iowarden.daemon.service.summaries import Summaries
@@ -75,7 +75,7 @@ class IncidentTracker:
     log: TransitionLog
     clock: SystemClock
     config: Callable[[], Config]
-    flights: Keeper | None
+    flights: FlightArchive | None
     incidents: Incidents = field(default_factory=Incidents)
     install: str = ""
     """The installation's random identifier."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.clock import SystemClock
     from iowarden.daemon.config.schema import Config
     from iowarden.daemon.locate.affected_files import AffectedFiles
-    from iowarden.daemon.service.flight_recorder import Keeper
+    from iowarden.daemon.service.flight_recorder import FlightArchive
     from iowarden.daemon.service.situation import Situation
     from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.incidents.model import Due
@@ -41,7 +41,7 @@ class Notifier:
     config: Callable[[], Config]
     self_tests: Callable[[], Runs]
     files: AffectedFiles | None
-    flights: Keeper | None
+    flights: FlightArchive | None
 
     def notice(self, due: Due, now: float) -> Notice:
         """Return the notification of an incident, in text."""

@@ -23,7 +23,7 @@ class ProbeWatch:
 
     client: Client | None
     log: TransitionLog
-    keep: Callable[[], object]
+    store: Callable[[], object]
     """Persists `stuck`."""
     stuck: tuple[Stuck, ...] = ()
     """Programs that were killed and hang in the kernel."""
@@ -36,7 +36,7 @@ class ProbeWatch:
         before, self.stuck = self.stuck, self.client.stuck
         if before != self.stuck:
             self.log.stuck(before, self.stuck)
-            self.keep()
+            self.store()
 
     def restore(self, stuck: tuple[Stuck, ...]) -> None:
         """Restore the programs that hung before the start."""

@@ -43,7 +43,7 @@ class Loaded:
 
     config: Config
     groups: tuple[RuleGroup, ...]
-    kept_back: tuple[str, ...]
+    needs_restart: tuple[str, ...]
     sender: Sender | None
 
 
@@ -117,7 +117,7 @@ class Reloader:
             rules = self._put_in_force(event, now)
             self._is_good, self.refusal, self.refused = True, "", None
             self._read_seconds = now
-            kept_back = ", ".join(event.kept_back)
+            kept_back = ", ".join(event.needs_restart)
             self._log.send(
                 journal.CONFIGURATION,
                 5,
@@ -130,7 +130,7 @@ class Reloader:
             )
             self._log.log.set_level(event.config.log_level)
         else:
-            self._keep_running(event.problems)
+            self._refuse(event.problems)
         self._reading_since = None
         self._notify("READY=1")
         if self._pending:
@@ -142,10 +142,10 @@ class Reloader:
         since = self._reading_since
         if since is not None and now - since > HUNG_SECONDS and not self.refusal:
             text = f"reading the configuration hangs for over {HUNG_SECONDS:.0f} s: a disk hangs"
-            self._keep_running((f"reload: {text}",))
+            self._refuse((f"reload: {text}",))
             self._notify("READY=1")
 
-    def _keep_running(self, problems: Sequence[str]) -> None:
+    def _refuse(self, problems: Sequence[str]) -> None:
         """Keep the configuration in force and log why."""
         self._is_good = False
         self.refusal = problems[0]

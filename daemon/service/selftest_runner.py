@@ -92,7 +92,7 @@ class SelfTests:
         self._post = post
         self._realtime = realtime
         self._zone = zone
-        self._keep = keep
+        self._store = keep
         self._restored = False
         self._due: list[Due] = []
         self._candidates: list[Candidate] = []
@@ -319,7 +319,7 @@ class SelfTests:
         met = selftest_schedule.meet(self.runs, self.groups, self._candidates, now)
         if met is not self.runs:
             self.runs = met
-            self._keep()
+            self._store()
         self._due = selftest_schedule.plan(
             self.groups, self._candidates, self.runs, now, self._zone, ahead_seconds=realtime - now
         )
@@ -420,7 +420,7 @@ class SelfTests:
     def _set(self, disk: str, kind: str, run: Run) -> None:
         self.runs = selftest_schedule.with_run(self.runs, disk, kind, run)
         self._samples = None
-        self._keep()
+        self._store()
 
     def _in_progress(self, disk: str) -> bool:
         return any(run.outcome in IN_PROGRESS for run in self.runs.get(disk, {}).values())

@@ -92,7 +92,7 @@ class Dependencies:
     player: FrameSource | None = None
     own_metrics: Callable[[], Content] = tuple
     """Metrics of the process itself."""
-    keep: Callable[[Reading[object], float], object] | None = None
+    store_unparsed: Callable[[Reading[object], float], object] | None = None
     """Saves the text of a reading that could not be parsed; the time is Unix time."""
     load: Callable[[], tuple[Config, Sequence[RuleGroup]]] | None = None
     """Reads configuration and rules again; may hang."""
@@ -106,7 +106,7 @@ class Dependencies:
     """Makes the access for locating affected files; None: not possible."""
     table: Table | None = None
     """The event table; None: no storage events."""
-    flights: flight_recorder.Keeper | None = None
+    flights: flight_recorder.FlightArchive | None = None
     """Saves flight recordings."""
     control: Control | None = None
     """The control socket for commands."""
@@ -187,7 +187,7 @@ class Service:
             engine,
             log,
             self._known,
-            self._keep,
+            self._store,
             lambda: engine.last.block,
             keep_learnt=lambda: self._checkpoint.commit(learnt=True),
             history_path=str(Path(parts.config.state_directory) / "history.db"),
@@ -202,7 +202,7 @@ class Service:
             parts.events.put,
             realtime=clock.realtime,
             zone=local_zone(),
-            keep=self._keep,
+            keep=self._store,
         )
         self._self_tests.groups = parts.config.self_tests
         self._notifier = Notifier(
@@ -236,7 +236,7 @@ class Service:
         )
         flight = None if parts.flights is None else parts.flights.flight
         self._devices = DeviceWatch(engine, parts.readers, log, files, flight)
-        self._probe = ProbeWatch(parts.probe, log, self._keep)
+        self._probe = ProbeWatch(parts.probe, log, self._store)
         self._checkpoint = Checkpoint(
             parts.state,
             self._mails,
@@ -257,7 +257,7 @@ class Service:
         """Return the configuration in force."""
         return self._reloader.config
 
-    def _keep(self) -> None:
+    def _store(self) -> None:
         """Persist a user's command, or another change, at once."""
         self._checkpoint.commit()
 
@@ -277,8 +277,8 @@ class Service:
             # Now that the device topology is known.
             "events": self._take_events,
             "files hit": lambda _: None if self._files is None else self._files.step(),
-            "history of drives": self._keep_drives,
-            "disks met": lambda _: self._checkpoint.keep_met(),
+            "history of drives": self._store_drives,
+            "disks met": lambda _: self._checkpoint.store_new_disk(),
             "own metrics": self._publish_own,
             "alerts, incidents, mails": self._judge,
             "send mails": self._mails.step,
@@ -436,8 +436,13 @@ class Service:
             else:
                 text = f"{reading.source}: {reading.outcome}: {reading.error}"
                 self._log.trouble(key, text, journal.SOURCE_FAILED)
-            if reading.outcome is Outcome.UNPARSED and self._dependencies.keep is not None:
-                self._dependencies.keep(reading, self._clock.realtime(reading.monotonic_seconds))
+            if (
+                reading.outcome is Outcome.UNPARSED
+                and self._dependencies.store_unparsed is not None
+            ):
+                self._dependencies.store_unparsed(
+                    reading, self._clock.realtime(reading.monotonic_seconds)
+                )
             self._devices.look(reading)
 
     def _observe(self, now: float) -> None:
@@ -448,7 +453,7 @@ class Service:
             self._happenings.take(reading, now)
         self._happenings.step(now)
 
-    def _keep_drives(self, now: float) -> None:
+    def _store_drives(self, now: float) -> None:
         """Store the drive values since the last poll in the long-term history."""
         self._tails.store_drives(self._clock.realtime(now))
 

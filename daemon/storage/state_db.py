@@ -101,7 +101,7 @@ class OutboxRow:
     parts: tuple[str, ...] = ()
 
     @property
-    def kept(self) -> bool:
+    def undeliverable(self) -> bool:
         """Whether it is only stored: no recipient is left to try, but one refused it."""
         return not self.recipients_pending
 
@@ -269,14 +269,14 @@ class State:
             with self._changed:
                 changes = self._memory.changes()
                 asides = dict(self._memory.asides)
-            self._keep_texts(asides)
+            self._save_texts(asides)
             if changes and file.is_older:
                 self._copy(file)
             file.write(changes)
             self._look_for_texts()
         except Exception as problem:  # noqa: BLE001 - a thread that ends would write nothing more
             with self._changed:
-                self._memory.keep(changes)
+                self._memory.requeue(changes)
             error = self._trouble(problem)
             if not self._loaded and not self._reported_trouble:
                 self._post(StateLoaded({}, (), error, readable=False))
@@ -285,7 +285,7 @@ class State:
         self._reported_trouble = bool(error)
         return error
 
-    def _keep_texts(self, asides: Mapping[str, str]) -> None:
+    def _save_texts(self, asides: Mapping[str, str]) -> None:
         """Save unreadable parts before they are overwritten."""
         for name, text in asides.items():
             found = sqlite.write_text(self._path, name, text)
@@ -351,7 +351,7 @@ class State:
             version < self._versions.get(name, 0) for name, version in known
         )
         with self._changed:
-            self._memory.learn(documents, rows)
+            self._memory.merge_file(documents, rows)
             self._memory.leave(bad)
         if not self._loaded:
             self._loaded = True
@@ -450,11 +450,11 @@ class _Memory:
         self.dirty.clear()
         return found
 
-    def keep(self, changes: list[_Change]) -> None:
+    def requeue(self, changes: list[_Change]) -> None:
         """Take back changes that could not be written, unless they have changed again."""
         self.dirty.update((change.is_row, change.name) for change in changes)
 
-    def learn(self, documents: Mapping[str, str], rows: tuple[OutboxRow, ...]) -> None:
+    def merge_file(self, documents: Mapping[str, str], rows: tuple[OutboxRow, ...]) -> None:
         """Take over a file's content unless something newer is known, which is to be written."""
         held = _content_of(documents, rows)
         self.dirty.update(key for key, value in self._values.items() if held.get(key) != value)

@@ -55,7 +55,7 @@ class Unparsed:
         self._waiting: Queue[tuple[str, bytes]] = Queue(MAX_WAITING)
         threading.Thread(target=self._run, name="unparsed", daemon=True).start()
 
-    def keep(self, reading: Reading[object], realtime_seconds: float) -> None:
+    def store(self, reading: Reading[object], realtime_seconds: float) -> None:
         """Save the text of an unparsed reading, once for each kind of error."""
         kinds = self._kinds.setdefault(reading.source, set())
         # Numbers change each second and make no new kind.

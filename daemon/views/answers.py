@@ -64,7 +64,7 @@ class Known:
 def answer(known: Known) -> documents.Status:
     """Return the document of 'iowarden status', the most severe first."""
     open_now = _open(known)
-    kept_back = _kept_back(known)
+    kept_back = _silenced_by(known)
     alerts = _shown(known, kept_back)
     statuses = known.engine.sources.values()
     return documents.Status(
@@ -98,7 +98,7 @@ def answer(known: Known) -> documents.Status:
 
 def alerts(known: Known, wanted: Callable[[Alert], bool]) -> tuple[documents.AlertLine, ...]:
     """Return the wanted alerts that are pending, firing or unknown."""
-    kept_back = _kept_back(known)
+    kept_back = _silenced_by(known)
     return _alerts(known, filter(wanted, _shown(known, kept_back)), kept_back)
 
 
@@ -150,7 +150,7 @@ def _open(known: Known) -> list[Incident]:
 
 def open_incidents(known: Known) -> tuple[documents.IncidentLine, ...]:
     """Return the open incidents, the most severe first."""
-    kept_back = _kept_back(known)
+    kept_back = _silenced_by(known)
     return tuple(_incident(known, each, kept_back) for each in _open(known))
 
 
@@ -158,7 +158,7 @@ def incident(known: Known, identifier: str) -> documents.IncidentLine:
     """Return an incident as a line; of a deleted one only its identifier."""
     for found in known.incidents.values():
         if found.identifier == identifier:
-            return _incident(known, found, _kept_back(known))
+            return _incident(known, found, _silenced_by(known))
     return documents.IncidentLine(identifier)
 
 
@@ -286,7 +286,7 @@ def stuck(found: Iterable[Stuck]) -> tuple[documents.StuckLine, ...]:
     )
 
 
-def _kept_back(known: Known) -> dict[Key, str]:
+def _silenced_by(known: Known) -> dict[Key, str]:
     """Return the active silence of each alert that matches one."""
     found: dict[Key, str] = {}
     find = silences.finder(known.silences)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 RECENT_SECONDS = 7200.0
 """Window of `iowarden_alert_recent_firings`."""
-RESOLVED_KEPT_SECONDS = 900.0
+RESOLVED_RETENTION_SECONDS = 900.0
 """A resolved alert is kept for as long as Prometheus keeps and sends it."""
 
 
@@ -271,7 +271,7 @@ def _missing(rule: Rule, before: Alert, now: float) -> tuple[Alert | None, Trans
         # Only alerts that have fired are kept: recent firings count as repetitions.
         return (kept if before.recent_firings else None), None
     if before.state is State.RESOLVED:
-        over = now - (before.resolved_seconds or now) >= RESOLVED_KEPT_SECONDS
+        over = now - (before.resolved_seconds or now) >= RESOLVED_RETENTION_SECONDS
         return (None if over and not before.recent_firings else before), None
     missed = now if before.missed_seconds is None else before.missed_seconds
     if now - missed < rule.keep_firing_for_seconds:

@@ -22,9 +22,9 @@ from iowarden.rules.topology.topology import (
     NOTHING,
     Standing,
     Stood,
-    kept,
     recalled,
     remember,
+    to_stored,
     with_held,
     without_old,
 )
@@ -201,7 +201,7 @@ class DeviceTracker:
 
     def stood(self, now: float) -> Stood:
         """Return what is stacked on what, for storage over a restart."""
-        return kept(self.standing, now) if self._stood is None else self._stood
+        return to_stored(self.standing, now) if self._stood is None else self._stood
 
     def recall(self, known: device_changes.Devices, stood: Stood | None = None) -> None:
         """Restore what `devices` and `stood` were before a restart."""

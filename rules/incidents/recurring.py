@@ -95,13 +95,15 @@ def step(
             habit = replace(habit, occurrences=times)
         else:
             new = Occurrence(began, began, until, 0.0, alert.severity)
-            times = tuple(o for o in habit.occurrences if began - o.began_seconds < _KEPT_SECONDS)
+            times = tuple(
+                o for o in habit.occurrences if began - o.began_seconds < _RETENTION_SECONDS
+            )
             habit = replace(habit, occurrences=(*times, new)[-MAX_OCCURRENCES:])
         found[key] = habit if _like(habit, local) else replace(habit, notified=False)
     return dict(list(found.items())[-MAX_HABITS:])
 
 
-_KEPT_SECONDS = OF_DAYS * DAY_SECONDS
+_RETENTION_SECONDS = OF_DAYS * DAY_SECONDS
 
 
 def usual(

@@ -32,7 +32,7 @@ MAX_SILENCES, MAX_MATCHERS = 1000, 64
 MAX_PATTERN_CHARACTERS = 10_000
 """Of all regular expressions: they are parsed again with each change, in the main loop."""
 LONGEST_SECONDS = 365 * 86_400.0
-KEPT_SECONDS = 86_400.0
+RETENTION_SECONDS = 86_400.0
 """An ended silence is deleted after this time."""
 MAX_REMEMBERED = 10_000
 """Size of the cache of silences by alert."""
@@ -266,7 +266,7 @@ def prune(state: Silences, now: float) -> Silences:
 
     An acknowledgement ends with its incident: see `incidents.step`.
     """
-    silences = tuple(s for s in state.silences if now - s.ends_seconds <= KEPT_SECONDS)
+    silences = tuple(s for s in state.silences if now - s.ends_seconds <= RETENTION_SECONDS)
     return state if len(silences) == len(state.silences) else replace(state, silences=silences)
 
 

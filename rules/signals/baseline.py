@@ -24,7 +24,7 @@ disk."""
 MAX_KEPT = 2000
 """Maximum number of objects stored; the most recently seen ones stay."""
 
-Kept = dict[str, "Pairs"]
+Remembered = dict[str, "Pairs"]
 """Stored values by object: the whole state of a group, so that a restart loses nothing."""
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ def stamp(at_seconds: float, now: float) -> float:
     return at_seconds if 0.0 <= now - at_seconds < STAMP_SECONDS else now
 
 
-def seen(kept: Kept, key: str, value: float, now: float) -> None:
+def seen(kept: Remembered, key: str, value: float, now: float) -> None:
     """Store that something has the value `value` now."""
     at = kept[key][0][0] if key in kept and kept[key][0][1] == value else now
     kept[key] = ((stamp(at, now), value),)
@@ -82,7 +82,7 @@ def pairs(counted: Count) -> Pairs:
     return (counted.at_seconds, counted.last), (counted.grew_seconds, counted.baseline)
 
 
-def bounded(state: Kept) -> Kept:
+def bounded(state: Remembered) -> Remembered:
     """Return the state limited to MOST_KEPT objects, those most recently seen."""
     if len(state) <= MAX_KEPT:
         return state
@@ -95,7 +95,7 @@ def group(
     sources: tuple[str, ...],
     families: tuple[Family, ...],
     value_of: Callable[[View], T | None],
-    judged: Callable[[Kept, T, View], Iterable[Sample]],
+    judged: Callable[[Remembered, T, View], Iterable[Sample]],
     remember: Callable[[Mapping[str, Pairs]], Mapping[str, Pairs]] = lambda state: state,
 ) -> Group[Mapping[str, Pairs]]:
     """Return a group whose whole state is stored; `judged` updates the state and yields samples.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.block.diskstats import BlockIo
     from iowarden.rules.signals.in_flight import Counted
 
-KEPT_SECONDS = 30.0
+RETENTION_SECONDS = 30.0
 
 
 class Leaf(NamedTuple):
@@ -82,7 +82,7 @@ def step(
             if previous is not None and previous.in_flight > 0:
                 busy = previous.busy_seconds + now - last.at_seconds
         seen[name] = Leaf(block.written_bytes_total, block.completed_total, waiting, busy)
-    kept = tuple(look for look in state.looks if look.at_seconds >= now - KEPT_SECONDS - 1e-3)
+    kept = tuple(look for look in state.looks if look.at_seconds >= now - RETENTION_SECONDS - 1e-3)
     return LeafHistory((*(kept or state.looks[-1:]), Look(now, seen)))
 
 

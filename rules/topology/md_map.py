@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 _RUNNING = frozenset({"clean", "active", "active-idle", "write-pending", "readonly", "read-auto"})
 """Values of array_state. Source: kernel, admin-guide/md.rst."""
-_KEEPS_COPIES = frozenset({"raid1", "raid10", "raid4", "raid5", "raid6"})
-_LEVELS = _KEEPS_COPIES | {"raid0", "linear"}
+_REDUNDANT_LEVELS = frozenset({"raid1", "raid10", "raid4", "raid5", "raid6"})
+_LEVELS = _REDUNDANT_LEVELS | {"raid0", "linear"}
 _OWN_METADATA = re.compile(r"0\.9\d|1\.[0-2]", re.ASCII)
 
 
@@ -87,7 +87,7 @@ def redundant(geometry: Geometry) -> bool | None:
 
     Limits: of a raid10 that lost a member it is not checked whether that member had the copy.
     """
-    if geometry.level not in _KEEPS_COPIES:
+    if geometry.level not in _REDUNDANT_LEVELS:
         return None
     lost = geometry.degraded
     if lost is None or geometry.raid_disks is None:

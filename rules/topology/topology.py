@@ -147,7 +147,7 @@ def _devices(state: Standing) -> dict[str, list[Above]]:
     return {key: above for key, above in found if above}
 
 
-def kept(state: Standing, now: float) -> Stood:
+def to_stored(state: Standing, now: float) -> Stood:
     """Return what is stored over a restart, at most MOST_KEPT pairs, what ended lately first."""
     numbers: dict[Above, str] = {}
     left = MAX_KEPT

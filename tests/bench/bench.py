@@ -207,7 +207,7 @@ def bench_growth(ticks: int) -> None:
 def bench_replay(seconds: int) -> None:
     """Measure a replay of a recorded time of 4 disks, and what keeping the last minutes costs."""
     machine = FakeMachine(4)
-    changes, recent = Changes(), flight_recorder.Flight(4096)
+    changes, recent = Changes(), flight_recorder.FlightRecorder(4096)
     took = 0
 
     def take(source: str, seen: Mapping[str, bytes]) -> None:

@@ -88,10 +88,10 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyRoot]:
 def test_a_text_and_its_bytes(root: AnyRoot) -> None:
     """A text is always a text: bytes that are no UTF-8 are escaped."""
     root.write({"/x": b"a\xff\n", "/sys/empty": "", "/long": "x" * 200_000})
-    assert root.read("/x") == root.read_kept("/x") == "a\\xff\n"
+    assert root.read("/x") == root.read_cached_open("/x") == "a\\xff\n"
     assert root.read_bytes("/x") == b"a\xff\n"
-    assert root.read("/sys/empty") == root.read_kept("/sys/empty") == ""
-    assert len(root.read("/long")) == len(root.read_kept("/long")) == 200_000
+    assert root.read("/sys/empty") == root.read_cached_open("/sys/empty") == ""
+    assert len(root.read("/long")) == len(root.read_cached_open("/long")) == 200_000
 
 
 def test_names_are_sorted_and_may_be_any_bytes(root: AnyRoot) -> None:
@@ -117,7 +117,7 @@ def test_who_watches_is_told_what_was_asked_for(made: Made) -> None:
         made.read("/sys/block/sdb/size")
     assert seen == {"/sys/block/sda/size": b"8\n", "/sys/block/": b"sda\nx\xff"}
     made.watch(None)
-    made.read_kept("/sys/block/sda/size")
+    made.read_cached_open("/sys/block/sda/size")
     made.report_read([("/told", b"")])
     assert "/told" not in seen
 
@@ -142,7 +142,7 @@ def test_what_is_not_there_is_absent(root: AnyRoot) -> None:
     """A file, a directory, and one above it; each query fails alike."""
     root.write({"/proc": None})
     for path in ("/proc/none", "/none/stat", "/none"):
-        for ask in (root.read, root.read_bytes, root.read_kept, root.names):
+        for ask in (root.read, root.read_bytes, root.read_cached_open, root.names):
             assert failure(ask, path) == NOTHING
 
 
@@ -150,14 +150,14 @@ def test_a_file_is_no_directory(made: Made) -> None:
     """Nothing is below it, and it is no listing: absent, like a missing directory."""
     made.write({"/proc/stat": "1"})
     for path in ("/proc/stat/below", "/proc/stat/", "/proc/stat/../stat"):
-        assert failure(made.read, path) == failure(made.read_kept, path) == NO_DIRECTORY
+        assert failure(made.read, path) == failure(made.read_cached_open, path) == NO_DIRECTORY
     assert failure(made.names, "/proc/stat") == NO_DIRECTORY
 
 
 def test_a_directory_in_place_of_a_file_cannot_be_read(made: Made) -> None:
     """It exists and has no text: a failure, not an absence."""
     made.write({"/proc/meminfo": None})
-    for ask in (made.read, made.read_bytes, made.read_kept):
+    for ask in (made.read, made.read_bytes, made.read_cached_open):
         assert failure(ask, "/proc/meminfo") == A_DIRECTORY
 
 
@@ -169,7 +169,7 @@ def test_what_a_recording_listed_and_never_read_is_absent(kind: str, tmp_path: P
     listed.write({path: None})
     root = Machine(listed.path, recorded=True) if kind == "directory" else listed
     assert failure(root.read, path) == ("AbsentError", "not in the recording")
-    assert failure(root.read_kept, path) == ("AbsentError", "not in the recording")
+    assert failure(root.read_cached_open, path) == ("AbsentError", "not in the recording")
 
 
 def test_links_are_followed_and_those_that_lead_nowhere_are_absent(made: Made) -> None:
@@ -181,7 +181,7 @@ def test_links_are_followed_and_those_that_lead_nowhere_are_absent(made: Made) -
     made.link("/sys/block/gone", "../devices/ata2/block/gone")
     assert made.names("/sys/block") == ["gone", "sda"]
     assert made.names("/sys/block/sda") == ["device", "size"]
-    assert made.read("/sys/block/sda/size") == made.read_kept("/sys/block/sda/size") == "8\n"
+    assert made.read("/sys/block/sda/size") == made.read_cached_open("/sys/block/sda/size") == "8\n"
     assert made.read("/sys/block/sda/device/model") == "DISK\n"
     assert made.read("/sys/block/sda/../../model") == "DISK\n"
     for path in ("/sys/block/gone", "/sys/block/gone/size"):
@@ -195,7 +195,7 @@ def test_links_in_a_circle_cannot_be_read(made: Made) -> None:
     made.link("/d/there", "back")
     made.link("/d/back", "there")
     for path in ("/d/own", "/d/there", "/d/back/below"):
-        for ask in (made.read, made.read_kept, made.names):
+        for ask in (made.read, made.read_cached_open, made.names):
             assert failure(ask, path) == LOOP
     for number in range(41):
         made.link(f"/link{number + 1}", f"link{number}")
@@ -230,20 +230,20 @@ def test_what_the_kernel_refuses_is_a_failure(number: int, find: Callable[[], st
     memory = Memory({path: "secret\n"})
     memory.fail(path, number)
     for root in (Machine("/"), memory):
-        assert failure(root.read, path) == failure(root.read_kept, path) == said
+        assert failure(root.read, path) == failure(root.read_cached_open, path) == said
         assert os.path.basename(path) in root.names(os.path.dirname(path))
         root.close()
     memory.fail(path, None)
-    assert memory.read(path) == memory.read_kept(path) == "secret\n"
+    assert memory.read(path) == memory.read_cached_open(path) == "secret\n"
 
 
 def test_a_fault_of_a_directory_is_one_of_all_below_it() -> None:
     """An enclosure without answer; a machine that is unreadable."""
     memory = Memory({"/sys/block/sda/size": "8\n", "/sys/class": None})
-    assert memory.read_kept("/sys/block/sda/size") == "8\n"
+    assert memory.read_cached_open("/sys/block/sda/size") == "8\n"
     memory.fail("/sys/block", errno.EIO)
     said = ("ReadError", os.strerror(errno.EIO))
-    assert failure(memory.read_kept, "/sys/block/sda/size") == said
+    assert failure(memory.read_cached_open, "/sys/block/sda/size") == said
     assert failure(memory.names, "/sys/block/sda") == failure(memory.names, "/sys/block") == said
     assert memory.names("/sys/class") == []
     memory.fail("/", errno.EACCES)
@@ -254,17 +254,17 @@ def test_a_kept_descriptor_sees_the_text_of_now(root: AnyRoot) -> None:
     """Each read starts at the beginning, so the kernel prints the file again, longer or shorter."""
     for text in ("old", "newer", "n", "n" * 100_000, "end"):
         root.write({"/proc/stat": text})
-        assert root.read_kept("/proc/stat") == text
+        assert root.read_cached_open("/proc/stat") == text
 
 
 def test_a_kept_file_that_is_empty_is_opened_again(made: Made) -> None:
     """In a replayed machine it may be the rest of a removed file."""
     made.write({"/proc/stat": ""})
-    assert made.read_kept("/proc/stat") == ""
+    assert made.read_cached_open("/proc/stat") == ""
     made.write({"/other": "2"})
     made.remove("/proc/stat")
     made.link("/proc/stat", "../other")
-    assert made.read_kept("/proc/stat") == "2"
+    assert made.read_cached_open("/proc/stat") == "2"
 
 
 GONE = ("AbsentError", os.strerror(errno.ENODEV))
@@ -275,9 +275,9 @@ def test_a_kept_file_of_a_device_that_was_removed_is_absent(tmp_path: Path) -> N
     root = Machine("/")
     with loops(tmp_path, 1, 1) as [(name, _)]:
         path = f"/sys/block/{name}/loop/backing_file"
-        assert root.read_kept(path).endswith("image0\n")
-    assert failure(root.read_kept, path) == GONE
-    assert failure(root.read_kept, path) == NOTHING
+        assert root.read_cached_open(path).endswith("image0\n")
+    assert failure(root.read_cached_open, path) == GONE
+    assert failure(root.read_cached_open, path) == NOTHING
     root.close()
 
 
@@ -286,13 +286,13 @@ def test_a_kept_file_that_was_removed_in_memory_is_absent() -> None:
     path = "/sys/block/loop0/loop/backing_file"
     memory = Memory({path: "/image\n"})
     another = memory.another()
-    assert memory.read_kept(path) == another.read_kept(path) == "/image\n"
+    assert memory.read_cached_open(path) == another.read_cached_open(path) == "/image\n"
     memory.remove("/sys/block/loop0/loop")
-    assert failure(memory.read_kept, path) == GONE
-    assert failure(memory.read_kept, path) == NOTHING
+    assert failure(memory.read_cached_open, path) == GONE
+    assert failure(memory.read_cached_open, path) == NOTHING
     memory.write({path: "/other\n"})
-    assert failure(another.read_kept, path) == GONE
-    assert memory.read_kept(path) == another.read_kept(path) == "/other\n"
+    assert failure(another.read_cached_open, path) == GONE
+    assert memory.read_cached_open(path) == another.read_cached_open(path) == "/other\n"
 
 
 def test_a_kept_file_of_a_process_that_ended_is_a_failure_and_then_absent() -> None:
@@ -300,10 +300,10 @@ def test_a_kept_file_of_a_process_that_ended_is_a_failure_and_then_absent() -> N
     root = Machine("/")
     with subprocess.Popen(["sleep", "1000"]) as process:
         path = f"/proc/{process.pid}/stat"
-        assert root.read_kept(path).startswith(f"{process.pid} ")
+        assert root.read_cached_open(path).startswith(f"{process.pid} ")
         process.kill()
-    assert failure(root.read_kept, path) == ("ReadError", os.strerror(errno.ESRCH))
-    assert failure(root.read_kept, path) == NOTHING
+    assert failure(root.read_cached_open, path) == ("ReadError", os.strerror(errno.ESRCH))
+    assert failure(root.read_cached_open, path) == NOTHING
     root.close()
 
 
@@ -311,23 +311,23 @@ def test_a_file_that_comes_back_is_opened_again(tmp_path: Path) -> None:
     """A replay below a directory truncates a removed file: its descriptor is closed."""
     root = Directory(tmp_path)
     root.write({"/sys/block/sda/stat": "1"})
-    assert root.read_kept("/sys/block/sda/stat") == "1"
+    assert root.read_cached_open("/sys/block/sda/stat") == "1"
     path = root.path + "/sys/block/sda/stat"
     os.truncate(path, 0)
     os.unlink(path)
-    assert root.read_kept("/sys/block/sda/stat") == ""
+    assert root.read_cached_open("/sys/block/sda/stat") == ""
     with pytest.raises(AbsentError):
-        root.read_kept("/sys/block/sda/stat")
+        root.read_cached_open("/sys/block/sda/stat")
     root.write({"/sys/block/sda/stat": "2"})
-    assert root.read_kept("/sys/block/sda/stat") == "2"
+    assert root.read_cached_open("/sys/block/sda/stat") == "2"
     root.close()
 
 
 def test_a_text_over_the_limit_is_refused(root: AnyRoot) -> None:
     """One at the limit is read; the message for one above has the expected size."""
     root.write({"/proc/at": b"x" * MAX_BYTES, "/proc/above": b"x" * (MAX_BYTES + 1)})
-    assert len(root.read("/proc/at")) == len(root.read_kept("/proc/at")) == MAX_BYTES
-    for ask in (root.read, root.read_kept):
+    assert len(root.read("/proc/at")) == len(root.read_cached_open("/proc/at")) == MAX_BYTES
+    for ask in (root.read, root.read_cached_open):
         with pytest.raises(ReadError, match=r"'/proc/above': expected at most \d+ bytes, got more"):
             ask("/proc/above")
 
@@ -337,7 +337,7 @@ def test_a_file_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
     with open(tmp_path / "meminfo", "wb") as file:
         file.truncate(MAX_BYTES * 100)
     with pytest.raises(ReadError, match=r"got more; it is not used; will retry in its"):
-        Machine(str(tmp_path)).read_kept("/meminfo")
+        Machine(str(tmp_path)).read_cached_open("/meminfo")
 
 
 def test_a_pipe_or_a_socket_in_place_of_a_file_does_not_block(tmp_path: Path) -> None:
@@ -355,10 +355,10 @@ def test_another_root_is_the_same_machine(root: AnyRoot) -> None:
     seen: dict[str, bytes] = {}
     another = root.another(seen.__setitem__)
     assert (another.page_size_bytes, another.path) == (root.page_size_bytes, root.path)
-    assert root.read_kept("/proc/stat") == another.read_kept("/proc/stat") == "1"
+    assert root.read_cached_open("/proc/stat") == another.read_cached_open("/proc/stat") == "1"
     another.close()
     root.write({"/proc/stat": "2", "/proc/new": "3"})
-    assert root.read_kept("/proc/stat") == another.read_kept("/proc/stat") == "2"
+    assert root.read_cached_open("/proc/stat") == another.read_cached_open("/proc/stat") == "2"
     assert (another.read("/proc/new"), another.names("/proc")) == ("3", ["new", "stat"])
     assert seen == {"/proc/stat": b"2", "/proc/new": b"3", "/proc/": b"new\nstat"}
     another.close()

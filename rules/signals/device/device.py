@@ -82,7 +82,7 @@ class DeviceState:
     proven_seconds: float = 0.0
     counted: Mapping[str, Counted] = field(default_factory=dict)
     kinds: Kinds = stall_limits.NOTHING
-    kept: Mapping[str, Pairs] = field(default_factory=dict)
+    restored: Mapping[str, Pairs] = field(default_factory=dict)
     """Stored values of devices that were not seen since the restart, by key."""
 
 
@@ -97,7 +97,7 @@ def step(
     uptime_seconds: float = float("inf"),
 ) -> DeviceState:
     """Return the state after a sample of all devices that are monitored for stalls."""
-    kept, known = dict(state.kept), dict(state.devices)
+    kept, known = dict(state.restored), dict(state.devices)
     leaked: dict[str, int] = {}
     for name in kinds.limits:
         if kept and name in blocks and name not in known:
@@ -131,9 +131,9 @@ def _proof(state: DeviceState, now: float) -> tuple[float | None, float]:
         return (None, now) if proved else (state.unproven_seconds, state.proven_seconds)
     if last is not None and now - last > GAP_SECONDS:
         return now, last
-    if last is None and state.kept:  # no samples while the program was not running
+    if last is None and state.restored:  # no samples while the program was not running
         return now, max(
-            (pairs[2][0] for pairs in state.kept.values() if len(pairs) > 2), default=now
+            (pairs[2][0] for pairs in state.restored.values() if len(pairs) > 2), default=now
         )
     return None, now
 
@@ -258,7 +258,7 @@ def woken(state: DeviceState) -> DeviceState:
 
 def remember(state: DeviceState) -> dict[str, Pairs]:
     """Return what is stored over a restart; a time of 0 means none."""
-    kept = dict(state.kept)
+    kept = dict(state.restored)
     for name, each in state.devices.items():
         counted = state.counted[name]
         key = state.kinds.keys[name]
@@ -278,7 +278,7 @@ def recall(state: DeviceState, kept: Mapping[str, Pairs]) -> DeviceState:
         state,
         devices={name: each for name, each in state.devices.items() if name not in known},
         counted={name: each for name, each in state.counted.items() if name not in known},
-        kept=dict(kept),
+        restored=dict(kept),
         last_seconds=None,
     )
 

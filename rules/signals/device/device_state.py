@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from iowarden.collectors.block.block_devices import Device, Topology
-    from iowarden.rules.signals.baseline import Kept
+    from iowarden.rules.signals.baseline import Remembered
     from iowarden.rules.signals.signal import Pairs, View
 
 NO_DISKS: Mapping[str, float] = {}
@@ -21,7 +21,7 @@ _NAMELESS = "\0"
 _OFFLINE = frozenset({"offline", "transport-offline"})
 
 
-def _change_judged(kept: Kept, topology: Topology, view: View) -> Iterator[Sample]:
+def _change_judged(kept: Remembered, topology: Topology, view: View) -> Iterator[Sample]:
     """Yield the size change and the write protection of every disk.
 
     The state is by name and serial number: (when the size was last unchanged, that size), (when it

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iowarden.collectors.block.block_devices import Device, Topology
-    from iowarden.rules.signals.baseline import Kept
+    from iowarden.rules.signals.baseline import Remembered
     from iowarden.rules.signals.signal import View
 
 FORGOTTEN_SECONDS = 7 * 86_400.0
@@ -27,7 +27,7 @@ _WORKING = frozenset({"running", "live", "created", "new", "quiesce"})
 _WAITING = frozenset({"blocked", "created-blocked", "connecting", "resetting"})
 
 
-def _judged(kept: Kept, topology: Topology, view: View) -> Iterator[Sample]:
+def _judged(kept: Remembered, topology: Topology, view: View) -> Iterator[Sample]:
     """Yield the number of paths of every map, by state.
 
     The state is by the map's own name: (when it last had as many paths, the highest number it had).

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.filesystem.btrfs import BtrfsDevice
     from iowarden.collectors.filesystem.ext4 import Ext4
     from iowarden.collectors.filesystem.mountinfo import Mounts
-    from iowarden.rules.signals.baseline import Kept
+    from iowarden.rules.signals.baseline import Remembered
     from iowarden.rules.signals.signal import Pairs, View
 
 CLOCK_SLACK_SECONDS = 86_400.0
@@ -39,7 +39,7 @@ EXT4_FAMILIES = (
 )
 
 
-def _ext4_judged(kept: Kept, value: Mapping[str, Ext4], view: View) -> Iterator[Sample]:
+def _ext4_judged(kept: Remembered, value: Mapping[str, Ext4], view: View) -> Iterator[Sample]:
     """Yield the counts of every ext4 file system, by its block device.
 
     An unmounted one keeps its last count while its device exists and holds no other kind of file
@@ -85,7 +85,7 @@ def _ext4_samples(name: str, counted: baseline.Count) -> list[Sample]:
     ]
 
 
-def _btrfs_judged(kept: Kept, value: Iterable[BtrfsDevice], view: View) -> Iterator[Sample]:
+def _btrfs_judged(kept: Remembered, value: Iterable[BtrfsDevice], view: View) -> Iterator[Sample]:
     """Yield the counts of every device of every btrfs file system."""
     now = view.inputs.now_seconds
     for device in value:

@@ -77,7 +77,7 @@ class Horizon(NamedTuple):
     stretches: int
     min_points: int
     farthest_seconds: float
-    kept: int
+    max_points: int
 
 
 HORIZONS = (
@@ -115,7 +115,7 @@ class FullnessState:
     """Tracks by file system ('bytes /dev/sda1 /srv'), and stored ones not seen since the start."""
 
     tracks: Mapping[str, Track] = field(default_factory=dict)
-    kept: Mapping[str, Pairs] = field(default_factory=dict)
+    restored: Mapping[str, Pairs] = field(default_factory=dict)
 
 
 def step(state: FullnessState, view: View) -> tuple[FullnessState, list[Sample] | None]:
@@ -134,7 +134,7 @@ def step(state: FullnessState, view: View) -> tuple[FullnessState, list[Sample] 
         )
         for what, names, used, left in _quantities(usage):
             key = f"{what} {usage.device} {usage.mount_point}"
-            before = tracks.get(key) or _recalled(state.kept, key, used + left)
+            before = tracks.get(key) or _recalled(state.restored, key, used + left)
             track = follow(before, used, left, now)
             if not (usage.read_only or track.writable):
                 track = replace(track, writable=True)
@@ -150,7 +150,7 @@ def step(state: FullnessState, view: View) -> tuple[FullnessState, list[Sample] 
     if len(tracks) > MAX_KEPT:
         latest = sorted(tracks.items(), key=lambda item: item[1].pasts[0].points[-1][0])
         tracks = dict(latest[-MAX_KEPT:])
-    return FullnessState(tracks, state.kept), samples
+    return FullnessState(tracks, state.restored), samples
 
 
 _BYTES = tuple(family.name for family in FAMILIES[:3])
@@ -204,7 +204,7 @@ def full_in_seconds(track: Track, left: float) -> float | None:
 def _extended(past: HorizonHistory, horizon: Horizon, left: float, now: float) -> HorizonHistory:
     """Return the history with `left` added; a stretch ends with the first sample after its time."""
     # Half a stretch of tolerance: the period of a slow data source is a little longer than set.
-    oldest = now - (horizon.kept + 0.5) * horizon.stretch_seconds
+    oldest = now - (horizon.max_points + 0.5) * horizon.stretch_seconds
     points = past.points
     if not oldest <= points[0][0] <= points[-1][0] <= now:
         points = tuple(point for point in points if oldest <= point[0] <= now)
@@ -212,7 +212,7 @@ def _extended(past: HorizonHistory, horizon: Horizon, left: float, now: float) -
     if not points:
         return HorizonHistory(((now, left),), left)
     if now - points[-1][0] >= horizon.stretch_seconds:
-        return HorizonHistory((*points, (now, least))[-horizon.kept - 1 :], left)
+        return HorizonHistory((*points, (now, least))[-horizon.max_points - 1 :], left)
     if points is past.points and least == past.min_left:
         return past
     return HorizonHistory(points, least, past.rate, past.low)
@@ -258,12 +258,12 @@ def remember(state: FullnessState) -> Mapping[str, Pairs]:
         for key, track in state.tracks.items()
         for number, past in enumerate(track.pasts)
     }
-    return {**{key: kept for key, kept in state.kept.items() if key not in own}, **own}
+    return {**{key: kept for key, kept in state.restored.items() if key not in own}, **own}
 
 
 def recall(state: FullnessState, kept: Mapping[str, Pairs]) -> FullnessState:
     """Return the stored state; points seen since the start are only seconds old."""
-    return FullnessState({}, {**state.kept, **kept})
+    return FullnessState({}, {**state.restored, **kept})
 
 
 def _recalled(kept: Mapping[str, Pairs], key: str, capacity: float) -> Track | None:

@@ -34,7 +34,7 @@ LEARNED_SECONDS = 24 * 3600.0
 ACTIVE_SECONDS = 300.0
 FAULTS_PER_SECOND = 50.0
 AVAILABLE_RATIO = 0.15
-KEPT_DEVICES = 1024
+MAX_DEVICES = 1024
 _ROUNDED_SECONDS = 600.0
 """Stored seconds are rounded, so that they need not be written every ten seconds."""
 
@@ -147,7 +147,7 @@ def _usual(state: PhantomState, judged: Mapping[str, Activity]) -> dict[str, flo
                 usual[key] = seconds + STEP_SECONDS
         elif read >= USUAL_READ_RATIO * WRITTEN_BYTES_PER_SECOND:
             usual.pop(key, None)
-    while len(usual) > KEPT_DEVICES:
+    while len(usual) > MAX_DEVICES:
         del usual[next(iter(usual))]
     return usual
 

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iowarden.collectors.raid.controller import Array, Controller, Controllers, PhysicalDisk
-    from iowarden.rules.signals.baseline import Kept
+    from iowarden.rules.signals.baseline import Remembered
     from iowarden.rules.signals.signal import View
 
 TAKEN_SECONDS = 7 * 86_400.0
 """A write cache that was off for so long is considered off on purpose."""
 
 
-def _judged(kept: Kept, value: Controllers, view: View) -> Iterator[Sample]:
+def _judged(kept: Remembered, value: Controllers, view: View) -> Iterator[Sample]:
     """Yield the changes of every controller. The state is by controller, object and name."""
     now = view.inputs.now_seconds
     yield from _missing(kept, value, now)
@@ -38,7 +38,7 @@ def _judged(kept: Kept, value: Controllers, view: View) -> Iterator[Sample]:
             yield from _errors(kept, each.name, disk, now)
 
 
-def _missing(kept: Kept, value: Controllers, now: float) -> Iterator[Sample]:
+def _missing(kept: Remembered, value: Controllers, now: float) -> Iterator[Sample]:
     """Yield which controllers are missing; none is while they cannot be listed."""
     there = controller.names(value)
     for each in value.controllers:
@@ -53,7 +53,7 @@ def _missing(kept: Kept, value: Controllers, now: float) -> Iterator[Sample]:
         yield "iowarden_controller_missing", (("controller", name),), gone
 
 
-def _disks_missing(kept: Kept, value: Controllers, now: float) -> Iterator[Sample]:
+def _disks_missing(kept: Remembered, value: Controllers, now: float) -> Iterator[Sample]:
     """Yield which disks are missing: until one is in that slot, or the disk appears in another one.
 
     Nothing is reported of a controller that is not read, or lists no disk at all. A placeholder for
@@ -93,7 +93,7 @@ def _disks_missing(kept: Kept, value: Controllers, now: float) -> Iterator[Sampl
             yield "iowarden_controller_disk_missing", labels, float(not there)
 
 
-def _was_protected(kept: Kept, found: Controller) -> bool:
+def _was_protected(kept: Remembered, found: Controller) -> bool:
     """Whether a controller has, or had, a battery or cache module.
 
     A controller sold without one always writes through, whatever its arrays are set to.
@@ -107,7 +107,7 @@ def _was_protected(kept: Kept, found: Controller) -> bool:
 
 
 def _turned_off(
-    kept: Kept, name: str, array: Array, now: float, *, protected: bool
+    kept: Remembered, name: str, array: Array, now: float, *, protected: bool
 ) -> Iterator[Sample]:
     """Yield whether an array stopped caching writes.
 
@@ -131,7 +131,7 @@ def _turned_off(
     yield "iowarden_controller_array_write_cache_turned_off", labels, float(off and protected)
 
 
-def _battery_lost(kept: Kept, found: Controller, now: float) -> Iterator[Sample]:
+def _battery_lost(kept: Remembered, found: Controller, now: float) -> Iterator[Sample]:
     """Yield whether a controller lost its battery; one that never had a battery did not."""
     if not found.batteries:
         return  # not reported
@@ -143,7 +143,7 @@ def _battery_lost(kept: Kept, found: Controller, now: float) -> Iterator[Sample]
     yield "iowarden_controller_battery_lost", labels, float(not there and key in kept)
 
 
-def _errors(kept: Kept, name: str, disk: PhysicalDisk, now: float) -> Iterator[Sample]:
+def _errors(kept: Remembered, name: str, disk: PhysicalDisk, now: float) -> Iterator[Sample]:
     """Yield the new errors of each disk; a replacement disk has its own count."""
     for counted, total in disk.errors_total.items():
         key = f"{name}\t{disk.slot}\t{disk.serial}\t{counted}"

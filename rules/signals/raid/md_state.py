@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from iowarden.collectors.md.mdstat import Array
-    from iowarden.rules.signals.baseline import Kept
+    from iowarden.rules.signals.baseline import Remembered
     from iowarden.rules.signals.signal import View
 
 _COPIES = frozenset({"raid1", "raid10"})
@@ -28,7 +28,7 @@ WHOLE_CHECK_RATIO = 0.9
 """A check last seen below this progress may have been interrupted, so it resets nothing."""
 
 
-def _judged(kept: Kept, arrays: Mapping[str, Array], view: View) -> Iterator[Sample]:
+def _judged(kept: Remembered, arrays: Mapping[str, Array], view: View) -> Iterator[Sample]:
     """Yield the samples of every array. The state is by array and name ('md0 checked')."""
     now = view.inputs.now_seconds
     for array in arrays.values():
@@ -65,7 +65,7 @@ def _stopped(array: Array) -> list[Sample]:
     ]
 
 
-def _access(kept: Kept, array: Array, labels: Labels, now: float) -> list[Sample]:
+def _access(kept: Remembered, array: Array, labels: Labels, now: float) -> list[Sample]:
     key = f"{array.name} writable"
     if array.state in _WRITABLE:
         baseline.seen(kept, key, 1.0, now)
@@ -73,7 +73,7 @@ def _access(kept: Kept, array: Array, labels: Labels, now: float) -> list[Sample
     return [("iowarden_md_turned_read_only", labels, float(turned))]
 
 
-def _missing(kept: Kept, array: Array, labels: Labels, view: View) -> list[Sample]:
+def _missing(kept: Remembered, array: Array, labels: Labels, view: View) -> list[Sample]:
     """Return the missing members, without those that a new or growing array is being filled with.
 
     The kernel has no such count for a level without redundancy; a raid0 may become a raid5.
@@ -105,7 +105,7 @@ def _missing(kept: Kept, array: Array, labels: Labels, view: View) -> list[Sampl
     return [] if array.degraded is None else [("iowarden_md_missing_members", labels, missing)]
 
 
-def _is_made(kept: Kept, key: str, array: Array, view: View) -> bool:
+def _is_made(kept: Remembered, key: str, array: Array, view: View) -> bool:
     """Whether an array that is one member short, and was never complete, is being created.
 
     mdadm creates a raid5 with its last disk as a spare, onto which it recovers. A disk replaced in
@@ -133,7 +133,7 @@ def _is_made(kept: Kept, key: str, array: Array, view: View) -> bool:
     return True
 
 
-def _members(kept: Kept, array: Array, now: float) -> Iterator[Sample]:
+def _members(kept: Remembered, array: Array, now: float) -> Iterator[Sample]:
     for member in array.members:
         if member.errors_total is None:
             continue
@@ -144,7 +144,7 @@ def _members(kept: Kept, array: Array, now: float) -> Iterator[Sample]:
         yield "iowarden_md_member_recent_errors", both, counted.new
 
 
-def _checked(kept: Kept, array: Array, labels: Labels, now: float) -> Iterator[Sample]:
+def _checked(kept: Remembered, array: Array, labels: Labels, now: float) -> Iterator[Sample]:
     """Yield how long ago the last check was and what it found.
 
     mismatch_cnt increases while a check runs and then stays; after a repair or a resync it counts

@@ -162,7 +162,7 @@ class SmartState:
     temperature, its implausibility.
     """
 
-    kept: Mapping[str, Pairs] = field(default_factory=dict)
+    persistent: Mapping[str, Pairs] = field(default_factory=dict)
     disks: Disks | None = None
     verdicts: Mapping[str, CachedVerdict] = field(default_factory=dict)
     blocks: Mapping[str, BlockIo] = field(default_factory=dict)
@@ -196,7 +196,7 @@ def step(state: SmartState, view: View) -> tuple[SmartState, list[Sample] | None
     told = {key: look.verdict(key, disk) for key, disk in disks.by_key.items()}
     samples = [sample for each in told.values() for sample in each.samples]
     until = min((each.until_seconds for each in told.values()), default=math.inf)
-    return SmartState(_bounded(look.kept), disks, told, look.blocks, samples, until), samples
+    return SmartState(_bounded(look.persistent), disks, told, look.blocks, samples, until), samples
 
 
 def unreadable(state: SmartState) -> Iterator[tuple[Labels, str]]:
@@ -211,13 +211,15 @@ def unreadable(state: SmartState) -> Iterator[tuple[Labels, str]]:
 
 def remember(state: SmartState) -> Mapping[str, Pairs]:
     """Return what is stored of the disks."""
-    return state.kept
+    return state.persistent
 
 
 def recall(state: SmartState, kept: Mapping[str, Pairs]) -> SmartState:
     """Return the state stored before the restart; it is evaluated again with newer polls."""
-    known = {key: pairs for key, pairs in state.kept.items() if key.partition("\t")[0] not in kept}
-    return replace(EMPTY, kept={**known, **kept}, blocks=state.blocks)
+    known = {
+        key: pairs for key, pairs in state.persistent.items() if key.partition("\t")[0] not in kept
+    }
+    return replace(EMPTY, persistent={**known, **kept}, blocks=state.blocks)
 
 
 def _bounded(kept: dict[str, Pairs]) -> dict[str, Pairs]:
@@ -251,7 +253,7 @@ class _Look:
         topology: Topology | None,
         kernel_errors: Mapping[str, float],
     ) -> None:
-        self.kept = dict(state.kept)
+        self.persistent = dict(state.persistent)
         self.blocks = blocks
         self._disks = disks
         self._before = state.verdicts
@@ -281,7 +283,7 @@ class _Look:
         if drive is None:
             return CachedVerdict(disk, math.inf, (), None)
         at = self._now if disk.polled.read_seconds is None else disk.polled.read_seconds
-        known = self.kept.get(key)
+        known = self.persistent.get(key)
         fresh = known is None or at > known[0][0]
         signature = self._signatures.get(key)
         if fresh or before is None:
@@ -297,7 +299,7 @@ class _Look:
             hours = math.nan if drive.power_on_hours is None else float(drive.power_on_hours)
             hours = hours if math.isfinite(hours) else -1.0
             counted = smart_counts.has_counts(drive) and until <= self._now
-            self.kept[key] = ((at, hours), (met, min(polls + counted, 2.0)))
+            self.persistent[key] = ((at, hours), (met, min(polls + counted, 2.0)))
         if until > self._now:
             reasons = tuple(dict.fromkeys(doubt.text for doubt in doubts)) or (_IMPLAUSIBLE_BEFORE,)
             samples = tuple(_rejections(own, disk, reasons))
@@ -355,12 +357,12 @@ class _Look:
         word = f"{key}\tdistrust"
         path = float(zlib.crc32(str(disk.polled.target).encode()))
         if not plausibility.is_plausible(doubts):
-            self.kept[word] = ((self._now, path),)
-        match self.kept.get(word):
+            self.persistent[word] = ((self._now, path),)
+        match self.persistent.get(word):
             case ((at, before),) if before == path:
                 return at + IMPLAUSIBLE_SECONDS
             case _:
-                self.kept.pop(word, None)
+                self.persistent.pop(word, None)
                 return 0.0
 
     def _counts(
@@ -370,10 +372,10 @@ class _Look:
         solid_state = False
         for name, labels, value, sudden in _read_counts(key, drive):
             word = f"{key}\t{name}"
-            counted = smart_counts.from_pairs(self.kept.get(word))
+            counted = smart_counts.from_pairs(self.persistent.get(word))
             if at is not None:
                 counted = smart_counts.count(counted, value, at, known=met_before, sudden=sudden)
-                self._keep(word, smart_counts.pairs(counted))
+                self._persist(word, smart_counts.pairs(counted))
             if counted is None or not (counted.confirmed or counted.first):
                 continue
             self._until = min(self._until, counted.until(self._now))
@@ -387,7 +389,7 @@ class _Look:
     ) -> Iterator[Sample]:
         now, level = self._now, counted.confirmed
         if name == _UNREADABLE:
-            polls = self.kept[key][1][1]
+            polls = self.persistent[key][1][1]
             if level and (polls > 1 or level >= smart_counts.AT_ONCE):
                 yield "iowarden_smart_unreadable_sectors", (("disk", key),), level
         elif level > counted.first:
@@ -419,10 +421,10 @@ class _Look:
             if not judged or attribute.value is None:
                 continue
             word = f"{key}\tvalue {attribute.id}"
-            seen = smart_values.from_pairs(self.kept.get(word))
+            seen = smart_values.from_pairs(self.persistent.get(word))
             if at is not None:
                 seen = smart_values.fall(seen, float(attribute.value), at, known=met_before)
-                self._keep(word, smart_values.pairs(seen))
+                self._persist(word, smart_values.pairs(seen))
             if seen is None:
                 continue
             raw = None if attribute.raw is None else smart_counts.believed(drive, attribute)
@@ -453,22 +455,22 @@ class _Look:
         if at is not None:
             excess = smart_health.excess_celsius(drive)
             hot = excess is not None and excess >= 0
-            before = self.kept.get(word)
+            before = self.persistent.get(word)
             last = before[0][1] if before is not None else -1.0
             since = before[1][0] if before is not None else at
-            self._keep(word, ((at, excess or 0.0), (since, last)) if hot else None)
-        match self.kept.get(word):
+            self._persist(word, ((at, excess or 0.0), (since, last)) if hot else None)
+        match self.persistent.get(word):
             case ((read, excess), (since, last)) if last >= 0 and read - since >= HOT_SECONDS:
                 own: Labels = (("disk", key),)
                 yield "iowarden_smart_excess_celsius", own, min(excess, last)
                 if drive.temperature_celsius is not None:
                     yield "iowarden_smart_hot_celsius", own, drive.temperature_celsius
 
-    def _keep(self, word: str, pairs: Pairs | None) -> None:
+    def _persist(self, word: str, pairs: Pairs | None) -> None:
         if pairs is None:
-            self.kept.pop(word, None)
+            self.persistent.pop(word, None)
         else:
-            self.kept[word] = pairs
+            self.persistent[word] = pairs
 
 
 def _attribute_labels(key: str, attribute: Attribute) -> Labels:

@@ -31,9 +31,9 @@ STEADY_SECONDS = 20.0
 BLOCKED_SECONDS = 10.0
 """Bandwidth is reported after so many of the last 15 s at or above freerun."""
 CHANGED_RATIO = 2.0
-KEPT_WINDOWS = 99
+MAX_WINDOWS = 99
 MIN_WINDOWS = 3
-KEPT_SETS = 32
+MAX_SETS = 32
 """Sets of busy leaf devices stored; the least recently seen one is dropped first."""
 
 
@@ -155,8 +155,8 @@ def usual_step(
     windows = dict(state.windows)
     if total > 0:
         key = "+".join(sorted(busy))
-        windows[key] = (*windows.pop(key, ()), total)[-KEPT_WINDOWS:]
-        while len(windows) > KEPT_SETS:
+        windows[key] = (*windows.pop(key, ()), total)[-MAX_WINDOWS:]
+        while len(windows) > MAX_SETS:
             del windows[next(iter(windows))]
     return UsualState(windows, last.at_seconds, busy)
 

@@ -48,7 +48,7 @@ class LullState:
     """The last sample during the stall."""
     waiting: bool = False
     """Whether writers were blocked in the last sample."""
-    kept: tuple[float, float] = (0.0, 0.0)
+    restored: tuple[float, float] = (0.0, 0.0)
     """The stall before a restart: when it was last observed, and its seconds."""
 
 
@@ -77,7 +77,7 @@ def step(
     elapsed = now - previous.at_seconds
     if elapsed > GAP_SECONDS and not state.waiting:
         elapsed = 0.0  # not observed to be blocked all the time
-    at, before = state.kept
+    at, before = state.restored
     if before and 0.0 < now - at <= RESUMED_SECONDS:
         elapsed += before + previous.at_seconds - at
     seconds = state.seconds + elapsed
@@ -104,7 +104,7 @@ def remember(state: LullState) -> dict[str, Pairs]:
 def recall(state: LullState, kept: Mapping[str, Pairs]) -> LullState:
     """Return the state with the stall before a restart, which continues if there still is one."""
     pairs = kept.get("", ())
-    return replace(state, kept=pairs[0]) if pairs else state
+    return replace(state, restored=pairs[0]) if pairs else state
 
 
 def recall_best(state: LullState, kept: Mapping[str, tuple[tuple[int, float], ...]]) -> LullState:

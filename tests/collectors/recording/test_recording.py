@@ -229,13 +229,13 @@ def test_a_file_that_turns_into_a_listing_and_back_plays(tmp_path: Path) -> None
         recorder.frame(float(second), 1000.0 + second)
     player, root = player_of(str(tmp_path / "r"), tmp_path)
     player.advance()
-    assert root.read_kept("/sys/block/sda/size") == "8\n"
+    assert root.read_cached_open("/sys/block/sda/size") == "8\n"
     player.advance()
-    assert root.read_kept("/sys/block/sda/size") == ""
+    assert root.read_cached_open("/sys/block/sda/size") == ""
     with pytest.raises(ReadError):
-        root.read_kept("/sys/block/sda/size")
+        root.read_cached_open("/sys/block/sda/size")
     player.advance()
-    assert root.read_kept("/sys/block/sda/size") == "9\n"
+    assert root.read_cached_open("/sys/block/sda/size") == "9\n"
 
 
 def test_kept_descriptors_see_the_next_frame(tmp_path: Path) -> None:
@@ -247,10 +247,10 @@ def test_kept_descriptors_see_the_next_frame(tmp_path: Path) -> None:
     )
     player, root = player_of(recording, tmp_path)
     player.advance()
-    assert root.read_kept("/proc/stat") == "a long text\n"
+    assert root.read_cached_open("/proc/stat") == "a long text\n"
     inode = os.stat(root.path + "/proc/stat").st_ino
     player.advance()
-    assert root.read_kept("/proc/stat") == "b\n"
+    assert root.read_cached_open("/proc/stat") == "b\n"
     assert os.stat(root.path + "/proc/stat").st_ino == inode
     assert root.read(odd) == "1\n"
     root.close()

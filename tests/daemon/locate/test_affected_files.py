@@ -350,7 +350,7 @@ def test_what_was_found_survives_a_restart(tmp_path: Path) -> None:
     asked = Asked(tmp_path)
     asked.say(asked.sector)
     asked.learn()
-    texts = persisted_state.documents(persisted_state.PersistedState(lookups=asked.files.kept))
+    texts = persisted_state.documents(persisted_state.PersistedState(lookups=asked.files.to_store))
     before, problems = persisted_state.read(texts, asked.now)
     assert not problems
     again = AffectedFiles(lambda: asked.root, lambda: asked.now, asked.posted.put)

@@ -139,7 +139,7 @@ def test_a_partly_refused_list_is_not_sent_to_again_and_what_was_refused_is_kept
     again = outbox.next(5.0)
     assert again == replace(kept, maybe_taken=True)
     batch, _ = outbox.sent(took(kept), 5.0)
-    assert [r.kept for r in batch.add] == [True]
+    assert [r.undeliverable for r in batch.add] == [True]
     assert not batch.remove
     assert outbox.next(1e9) is None
     assert outbox.next_due(1e9) is None
@@ -162,7 +162,7 @@ def test_a_server_that_turns_a_mail_down_for_good_is_not_asked_again() -> None:
     outbox.restore([row(1)], 0.0)
     assert departs(outbox, 0.0) == 1
     batch, problem = outbox.sent(SendResult(row(1).message_id, error="553 no", permanent=True), 0.0)
-    assert batch.add[0].kept
+    assert batch.add[0].undeliverable
     assert "kept in state.db and not retried before a reload" in problem
     assert outbox.next(1e9) is None
 

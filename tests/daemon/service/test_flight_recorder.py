@@ -22,7 +22,7 @@ from iowarden.collectors.recording.recording import Frame, Recording
 from iowarden.collectors.source import collect
 from iowarden.daemon.cli.main import main
 from iowarden.daemon.service import flight_recorder as flight_module
-from iowarden.daemon.service.flight_recorder import MAX_FILES, Flight, Keeper
+from iowarden.daemon.service.flight_recorder import MAX_FILES, FlightArchive, FlightRecorder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def test_what_is_kept_is_what_was_read(tmp_path: Path) -> None:
     """A disk hangs for a minute: for the last 50 s every collector returns the same as live."""
     recording = Recording(str(FIXTURES / "hung-disk.tar.xz"))
-    flight, root = Flight(4096, kept_seconds=50), RecordedMachine(4096)
+    flight, root = FlightRecorder(4096, kept_seconds=50), RecordedMachine(4096)
     sources = [watched(source, flight.take) for source in SOURCES]
     said = {}
     for step in iter(recording.next, None):
@@ -55,7 +55,7 @@ def test_what_is_kept_is_what_was_read(tmp_path: Path) -> None:
 
 def test_what_came_and_went_before_is_not_there() -> None:
     """A disk was pulled before the recorded minutes: not even its name is left."""
-    flight = Flight(4096, kept_seconds=60)
+    flight = FlightRecorder(4096, kept_seconds=60)
     for second in range(200):
         names = b"sda\nsdb" if second < 20 else b"sda"
         seen = {"/sys/block/": names, "/proc/stat": b"%d" % second}
@@ -71,7 +71,7 @@ def test_what_came_and_went_before_is_not_there() -> None:
 
 def test_it_never_holds_more_than_it_may() -> None:
     """Texts that do not compress: minutes are dropped before the memory limit is exceeded."""
-    flight = Flight(4096, most_bytes=2**20)
+    flight = FlightRecorder(4096, most_bytes=2**20)
     for second in range(400):
         flight.take("stat", {"/proc/stat": os.urandom(20_000)})
         flight.tick(float(second), 1000.0 + second)
@@ -83,7 +83,7 @@ def test_it_never_holds_more_than_it_may() -> None:
 
 def test_what_waits_for_a_hung_disk_counts() -> None:
     """Two snapshots wait to be written while everything is read again: one limit for all of it."""
-    flight, waiting = Flight(4096, most_bytes=2**20), []
+    flight, waiting = FlightRecorder(4096, most_bytes=2**20), []
     for second in range(400):
         flight.take("stat", {"/proc/stat": os.urandom(20_000)})
         flight.tick(float(second), 1000.0 + second)
@@ -110,12 +110,12 @@ def test_what_is_written_is_held_no_longer(tmp_path: Path) -> None:
     assert kept.flight.size_bytes() == before
 
 
-def keeper(directory: Path) -> tuple[Keeper, queue.SimpleQueue[str]]:
+def keeper(directory: Path) -> tuple[FlightArchive, queue.SimpleQueue[str]]:
     """Return a recorder thread with content, and its messages."""
-    flight, said = Flight(4096), queue.SimpleQueue[str]()
+    flight, said = FlightRecorder(4096), queue.SimpleQueue[str]()
     flight.take("stat", {"/proc/stat": b"procs_blocked 1\n"})
     flight.tick(1.0, 1000.0)
-    return Keeper(flight, str(directory), said.put), said
+    return FlightArchive(flight, str(directory), said.put), said
 
 
 def test_only_the_newest_files_stay(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_what_is_read_late_is_replayed_when_it_was_read(
 ) -> None:
     """Threads answer after the first frame: the disks are known in that second all the same."""
     recording = Recording(str(FIXTURES / "hung-disk.tar.xz"))
-    flight, root = Flight(4096), RecordedMachine(4096)
+    flight, root = FlightRecorder(4096), RecordedMachine(4096)
     sources = [watched(source, flight.take) for source in SOURCES]
     for step in iter(recording.next, None):
         root.apply(step)
@@ -178,7 +178,7 @@ def test_what_is_read_late_is_replayed_when_it_was_read(
                 collect(source, root, lambda: 0.0)
         flight.tick(step.frame.monotonic_seconds, step.frame.realtime_seconds)
     said = queue.SimpleQueue[str]()
-    path = Keeper(flight, str(tmp_path / "flights"), said.put).save("20261121T000000Z-a")
+    path = FlightArchive(flight, str(tmp_path / "flights"), said.put).save("20261121T000000Z-a")
     assert said.get(timeout=DEADLINE_SECONDS) == ""
     assert main(["replay", path]) == 0
     assert "critical DeviceStall sdc firing" in capsys.readouterr().out
@@ -186,14 +186,14 @@ def test_what_is_read_late_is_replayed_when_it_was_read(
 
 def test_a_file_that_will_not_be_written_is_not_named(tmp_path: Path) -> None:
     """A write does not return: one save waits, and the next one is not mentioned in a mail."""
-    flight, said, go = Flight(4096), queue.SimpleQueue[str](), threading.Event()
+    flight, said, go = FlightRecorder(4096), queue.SimpleQueue[str](), threading.Event()
 
     def post(text: str) -> None:
         said.put(text)
         if not text:
             go.wait(DEADLINE_SECONDS)
 
-    kept = Keeper(flight, str(tmp_path / "flights"), post)
+    kept = FlightArchive(flight, str(tmp_path / "flights"), post)
     assert kept.save("20261121T000000Z-a")
     assert said.get(timeout=DEADLINE_SECONDS) == ""
     assert kept.save("20261121T000001Z-b")

@@ -50,7 +50,7 @@ class Kept:
 
     def keep(self, found: Reading) -> str:
         """Save a text; return the thread's message about it."""
-        self.thread.keep(found, AT)
+        self.thread.store(found, AT)
         return self.posts.get(timeout=DEADLINE_SECONDS)
 
     def names(self) -> list[str]:
@@ -86,7 +86,7 @@ def test_a_text_is_kept_with_what_a_bug_report_needs(kept: Kept) -> None:
 def test_the_same_error_is_kept_once(kept: Kept) -> None:
     """It occurs each second, with other numbers; another error is another file."""
     kept.keep(reading(error="line 7: got '12 kb'"))
-    kept.thread.keep(reading(error="line 9: got '13 kb'"), AT)
+    kept.thread.store(reading(error="line 9: got '13 kb'"), AT)
     kept.keep(reading(error="line 9: got 'none'"))
     assert kept.names() == ["meminfo-1.txt", "meminfo-2.txt"]
 
@@ -95,7 +95,7 @@ def test_a_source_that_errs_in_many_ways_fills_no_disk(kept: Kept) -> None:
     """Five of a run, and five in all: the oldest are deleted when the next run finds more."""
     for letter in "abcde":
         kept.keep(reading(error=letter))
-    kept.thread.keep(reading(error="f"), AT)
+    kept.thread.store(reading(error="f"), AT)
     second = Kept(kept.directory)
     second.keep(reading(error="g"))
     assert second.names() == [f"meminfo-{n}.txt" for n in range(2, 7)]
@@ -168,10 +168,10 @@ def test_a_disk_that_hangs_holds_nobody_up(kept: Kept, monkeypatch: pytest.Monke
         return Reading(f"source{number:02}", Outcome.UNPARSED, 1.0, 0.0, error="e", text=b"t")
 
     monkeypatch.setattr(os, "makedirs", hanging)
-    kept.thread.keep(of(0), AT)
+    kept.thread.store(of(0), AT)
     assert hangs.wait(DEADLINE_SECONDS)
     for number in range(1, 18):
-        kept.thread.keep(of(number), AT)
+        kept.thread.store(of(number), AT)
     assert "unparsed: a write to '" in kept.posts.get(timeout=DEADLINE_SECONDS)
     goes_on.set()
     for _ in range(17):

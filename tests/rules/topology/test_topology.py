@@ -26,10 +26,10 @@ from iowarden.rules.topology.topology import (
     Standing,
     Stood,
     carried,
-    kept,
     recalled,
     remember,
     restacked,
+    to_stored,
     without_old,
 )
 
@@ -377,7 +377,7 @@ def test_what_stood_on_a_disk_is_known_after_a_restart_for_300_s() -> None:
     mounted = mounts(ON_LV.format("/dev/mapper/vg--1-data"))
     left = block_devices.topology({"md0": replace(MD0, slaves=()), "dm-0": LV})
     before = remember(remember(NOTHING, MACHINE, mounted, 0.0), left, mounted, 10.0)
-    after = remember(recalled(NOTHING, kept(before, 10.0), -900.0, 60.0), left, mounted, 61.0)
+    after = remember(recalled(NOTHING, to_stored(before, 10.0), -900.0, 60.0), left, mounted, 61.0)
     sda, md0 = identity(MACHINE, "sda").key, identity(MACHINE, "md0").key
     assert carried(after, sda, 100.0) == carried(before, sda, 100.0)
     assert carries(after, sda, md0, 310.0)
@@ -387,7 +387,7 @@ def test_what_stood_on_a_disk_is_known_after_a_restart_for_300_s() -> None:
 
 def test_a_disk_that_went_while_the_program_was_down_carried_what_it_did() -> None:
     """Not observed: it counts for 300 s from the first reading on; also if that came first."""
-    stood = kept(remember(NOTHING, MACHINE, (), 0.0), 0.0)
+    stood = to_stored(remember(NOTHING, MACHINE, (), 0.0), 0.0)
     left = block_devices.topology({"md0": replace(MD0, slaves=())})
     sda, md0 = identity(MACHINE, "sda").key, identity(MACHINE, "md0").key
     early = remember(recalled(NOTHING, stood, -900.0, 60.0), left, (), 61.0)
@@ -398,7 +398,7 @@ def test_a_disk_that_went_while_the_program_was_down_carried_what_it_did() -> No
 
 def test_what_stood_there_in_an_earlier_boot_does_not_count() -> None:
     """The host was booted without the disk: the members of its arrays are read again."""
-    stood = kept(remember(NOTHING, MACHINE, (), 0.0), 0.0)
+    stood = to_stored(remember(NOTHING, MACHINE, (), 0.0), 0.0)
     assert recalled(NOTHING, stood, 5.0, 60.0) is NOTHING
 
 
@@ -410,7 +410,7 @@ def test_what_is_kept_is_bounded_and_what_ended_comes_first() -> None:
     )
     standing = remember(NOTHING, MACHINE, many[:5], 0.0)
     standing = remember(standing, MACHINE, many[5:], 10.0)
-    stood = kept(standing, 10.0)
+    stood = to_stored(standing, 10.0)
     assert sum(map(len, stood.now.values())) + sum(map(len, stood.until.values())) == MAX_KEPT
     assert [len(each) for each in stood.until.values()] == [5]
     assert not any(key.startswith("adapter ") for key in (*stood.now, *stood.until))
