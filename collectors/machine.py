@@ -167,7 +167,7 @@ class Machine:
             self._watcher(*self.last)
         return text
 
-    def ask(self, verb: str, *arguments: str, deadline_seconds: float = 30.0) -> str:
+    def query_probe(self, verb: str, *arguments: str, deadline_seconds: float = 30.0) -> str:
         """Query the probe, which runs as root; return its answer: one JSON object as text.
 
         Blocks until the deadline at most. In a recording the text is a file, `probe_path`.

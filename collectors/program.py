@@ -20,7 +20,7 @@ def run_program(root: Machine, deadline_seconds: float, *command: str) -> str:
 
     Errors: AbsentError, ReadError, ParseError.
     """
-    return parse_output(root.ask("run", *command, deadline_seconds=deadline_seconds))
+    return parse_output(root.query_probe("run", *command, deadline_seconds=deadline_seconds))
 
 
 def parse_output(answer: str) -> str:

@@ -31,15 +31,15 @@ class Exporter:
     """Its answer: '200 OK', '401 Unauthorized' ..., or '200 OK, truncated'."""
 
 
-def found(ports: Iterable[int] = PORTS, host: str = "127.0.0.1") -> tuple[Exporter, ...]:
+def find_exporters(ports: Iterable[int] = PORTS, host: str = "127.0.0.1") -> tuple[Exporter, ...]:
     """Return the servers that answer 'GET /metrics' on these ports.
 
     Limits: one that listens only on another address or port is not found.
     """
-    return tuple(exporter for port in ports if (exporter := _ask(host, port)) is not None)
+    return tuple(exporter for port in ports if (exporter := _fetch(host, port)) is not None)
 
 
-def _ask(host: str, port: int) -> Exporter | None:
+def _fetch(host: str, port: int) -> Exporter | None:
     end = time.monotonic() + TIMEOUT_SECONDS
     # Not urllib: it would use a proxy of the environment.
     connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_SECONDS)

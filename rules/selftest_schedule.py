@@ -409,7 +409,7 @@ def following(
 # --- results
 
 
-def asked(run: Run | None, now: float, who: str, due_seconds: float | None = None) -> Run:
+def requested(run: Run | None, now: float, who: str, due_seconds: float | None = None) -> Run:
     """Return a run that is to start now: requested by `who`, or due since `due_seconds`."""
     run = run or Run(now)
     same = (

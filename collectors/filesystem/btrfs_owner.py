@@ -337,7 +337,7 @@ def read_superblock(root: Machine, device: str, deadline_seconds: float) -> Supe
 
     Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError.
     """
-    return parse_superblock(_ask(root, deadline_seconds, "dump-super", f"/dev/{device}"))
+    return parse_superblock(_query(root, deadline_seconds, "dump-super", f"/dev/{device}"))
 
 
 def read_chunks(
@@ -346,7 +346,7 @@ def read_chunks(
     """Query the chunks of all devices of the file system. Errors: as `read_superblock`."""
     # '--noscan': otherwise it opens every other disk of the host, and wakes it.
     words = ("dump-tree", "--noscan", "-t", "chunk", *(f"/dev/{device}" for device in devices))
-    return parse_chunks(_ask(root, deadline_seconds, *words), superblock)
+    return parse_chunks(_query(root, deadline_seconds, *words), superblock)
 
 
 def read_references(
@@ -359,13 +359,13 @@ def read_references(
     part of the extent begins. Errors: as `read_superblock`.
     """
     words = ("-P", *("-o",) * extent, str(address), mount_point)
-    return parse_references(_ask(root, deadline_seconds, "logical-resolve", *words))
+    return parse_references(_query(root, deadline_seconds, "logical-resolve", *words))
 
 
 def read_subvolume(root: Machine, mount_point: str, number: int, deadline_seconds: float) -> str:
     """Query the path of a subvolume. Errors: as `read_superblock`."""
     words = ("subvolid-resolve", str(number), mount_point)
-    return parse_subvolume(_ask(root, deadline_seconds, *words))
+    return parse_subvolume(_query(root, deadline_seconds, *words))
 
 
 def read_names(
@@ -375,7 +375,7 @@ def read_names(
 
     Errors: as `read_superblock`.
     """
-    text = _ask(root, deadline_seconds, "inode-resolve", str(inode), mount_point)
+    text = _query(root, deadline_seconds, "inode-resolve", str(inode), mount_point)
     return parse_names(text, mount_point)
 
 
@@ -385,7 +385,7 @@ def read_shown(root: Machine, mount_point: str, deadline_seconds: float) -> Show
     return parse_shown(run_program(root, deadline_seconds, *words))
 
 
-def _ask(root: Machine, deadline_seconds: float, *words: str) -> str:
+def _query(root: Machine, deadline_seconds: float, *words: str) -> str:
     return run_program(root, deadline_seconds, "btrfs", "inspect-internal", *words)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.machine import Machine
 
-MOST_ASKED = 60
+MAX_QUERIED = 60
 """Maximum blocks or inodes of one query: the probe's limit."""
 MAX_EXTENTS = 1_000_000
 
@@ -180,38 +180,38 @@ def parse_inode(text: str) -> Inode:
 
 
 def read_superblock(root: Machine, device: str, deadline_seconds: float) -> Superblock:
-    """Query the superblock of the file system. Errors: as `_ask`."""
-    return parse_superblock(_ask(root, device, "stats -h", deadline_seconds))
+    """Query the superblock of the file system. Errors: as `_query`."""
+    return parse_superblock(_query(root, device, "stats -h", deadline_seconds))
 
 
 def read_tested(
     root: Machine, device: str, block: int, count: int, deadline_seconds: float
 ) -> Mapping[int, bool]:
-    """Query which of some blocks are in use; debugfs must read all bitmaps. Errors: as `_ask`."""
-    text = _ask(root, device, f"testb {block} {count}", deadline_seconds, bitmaps=True)
+    """Query which of some blocks are in use; debugfs must read all bitmaps. Errors: as `_query`."""
+    text = _query(root, device, f"testb {block} {count}", deadline_seconds, bitmaps=True)
     return parse_tested(text)
 
 
 def read_owned(
     root: Machine, device: str, blocks: Sequence[int], deadline_seconds: float
 ) -> Mapping[int, int | None]:
-    """Query the inodes that own at most MOST_ASKED blocks. Errors: as `_ask`."""
-    return parse_owned(_ask(root, device, f"icheck {_numbers(blocks)}", deadline_seconds))
+    """Query the inodes that own at most MOST_ASKED blocks. Errors: as `_query`."""
+    return parse_owned(_query(root, device, f"icheck {_numbers(blocks)}", deadline_seconds))
 
 
 def read_names(
     root: Machine, device: str, inodes: Sequence[int], deadline_seconds: float
 ) -> Mapping[int, tuple[str, ...]]:
-    """Query the names of at most MOST_ASKED inodes. Errors: as `_ask`."""
-    return parse_names(_ask(root, device, f"ncheck {_numbers(inodes)}", deadline_seconds))
+    """Query the names of at most MOST_ASKED inodes. Errors: as `_query`."""
+    return parse_names(_query(root, device, f"ncheck {_numbers(inodes)}", deadline_seconds))
 
 
 def read_inode(root: Machine, device: str, inode: int, deadline_seconds: float) -> Inode:
-    """Query the type and the blocks of an inode. Errors: as `_ask`."""
-    return parse_inode(_ask(root, device, f"stat <{inode}>", deadline_seconds))
+    """Query the type and the blocks of an inode. Errors: as `_query`."""
+    return parse_inode(_query(root, device, f"stat <{inode}>", deadline_seconds))
 
 
-def _ask(
+def _query(
     root: Machine, device: str, request: str, deadline_seconds: float, *, bitmaps: bool = False
 ) -> str:
     """Errors: AbsentError, MissingError, StuckError, LateError, ReadError, ParseError."""

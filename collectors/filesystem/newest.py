@@ -44,7 +44,7 @@ def read_listing(root: Machine, path: str) -> Listing:
 
     Errors: AbsentError (no probe), ReadError (not listed for the probe, or missing), ParseError.
     """
-    return from_json(root.ask("newest", path, deadline_seconds=DEADLINE_SECONDS))
+    return from_json(root.query_probe("newest", path, deadline_seconds=DEADLINE_SECONDS))
 
 
 def from_json(text: str) -> Listing:

@@ -199,7 +199,7 @@ def read_filesystems(root: Machine, enter: Callable[[Hashable], str] = lambda _:
         found[mount.mount_point] = one
         if closed and isinstance(one, UnreadableMount) and mount.mount_point in watched:
             hidden.append((mount, one.reason))
-    found.update(_asked(root, hidden, foreign, enter))
+    found.update(_queried(root, hidden, foreign, enter))
     return Filesystems(
         usage={p: u for p, u in found.items() if p in watched and isinstance(u, Usage)},
         unreadable={
@@ -221,7 +221,7 @@ def _looked(
     return found, isinstance(found, UnreadableMount)
 
 
-def _asked(
+def _queried(
     root: Machine,
     hidden: list[tuple[Mount, str]],
     foreign: frozenset[str],
@@ -238,7 +238,7 @@ def _asked(
             yield mount.mount_point, unreadable(mount, reason)
             continue
         try:
-            answer = root.ask("statvfs", mount.mount_point, deadline_seconds=seconds)
+            answer = root.query_probe("statvfs", mount.mount_point, deadline_seconds=seconds)
         except AbsentError:
             continue
         except ReadError as error:

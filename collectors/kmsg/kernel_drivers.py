@@ -228,7 +228,7 @@ _FILE_SYSTEM_BAD = (
     r"|overrun|wrapped|\berr[= ]|infinite|no links|hole|overflow|too (?:large|small|short|many)"
     r"|\bran out|negative|null)"
 )
-_ASKED_FOR = (
+_REQUESTED = (
     r"(?i:mount option|mounted? (?:with|as|fail|read|not)|cannot (?:mount|change|enable|use"
     r"|remount)|remount|resiz|grow|shrink|quota|online|seed|subvol|snapshot|swap|balance|send"
     r"|defrag|relocat|dedup|feature|compress|discard|trim|too many links|user.initiated|must be"
@@ -248,7 +248,7 @@ _FILE_SYSTEM: Rows = (
      r"|corrupt (?:leaf|node)|is corrupted|bad tree block"
      r"|found .*corruption"), "fs_checksum_error"),
     (r"run (?:xfs_repair|fsck)|stop checkpoint", "fs_error"),
-    (_ASKED_FOR, NOTHING),
+    (_REQUESTED, NOTHING),
     (r"^(?:BTRFS|EXT\d-fs)[ :](?:critical|error|panic)", "fs_error"),
     (_QUIET, NOTHING),
     (r"stop checkpoint|(?i:corrupt|run (?:xfs_repair|fsck)|inconsisten)", "fs_error"),
@@ -264,7 +264,7 @@ _JOURNAL: Rows = (
     (r"(?i)error|checksum|bad block|corrupt|too short|no valid|Failed|invalid|!=", "fs_error"),
     (FAULT, "fs_warning"),
 )
-_MD_ASKED = (
+_MD_REQUESTED = (
     r"(?i)takeover|reshape|layout|personality|cannot register|in use|array_size|bitmap file must"
 )
 _MD_AUTODETECT = r"valid v0\.90 superblock"
@@ -290,11 +290,11 @@ _MD: Rows = (
         "md_read_uncorrectable",
     ),
     (r"mismatch sector", "md_mismatch"),
-    (_MD_ASKED, NOTHING),
+    (_MD_REQUESTED, NOTHING),
     (_QUIET, NOTHING),
     (FAULT, "driver_message"),
 )
-_MAPPED_ASKED = (
+_MAPPED_REQUESTED = (
     r"(?i)^device-mapper: (?:table|ioctl|uevent|target|stats|zone):|message|argument|Module for"
     r"|version|CONFIG_|config string|discard|param|suspend|resume|alignment"
 )
@@ -313,7 +313,7 @@ _MAPPED: Rows = (
     (r"(?i)Snapshot overflowed|Invalidating", "dm_snapshot_invalid"),
     (r"(?i)Ran out of space|out of space", "dm_pool_full"),
     (_QUIET, NOTHING),
-    (_MAPPED_ASKED, NOTHING),
+    (_MAPPED_REQUESTED, NOTHING),
     ((r"(?i)I/O error|IO error|read fail|write fail|error (?:reading|writing)|fail(?:ed"
         r"|ure) to (?:read|write"
      r"|correct)|Backing device|primary mirror|error writing"), "dm_error"),
@@ -421,10 +421,10 @@ WHY = {
     _WELL: "an operation succeeded",
     _NO_MAPPER: "not a line of the device mapper",
     _NO_CONNECTION: "not a line of iSCSI or Fibre Channel",
-    _ASKED_FOR: "a mount, check or command of an administrator was rejected or needs an action",
+    _REQUESTED: "a mount, check or command of an administrator was rejected or needs an action",
     _MD_AUTODETECT: "autodetection of an array with a newer superblock format",
-    _MD_ASKED: "mdadm requested something that the array cannot do: mdadm reports it",
-    _MAPPED_ASKED: "a table, message or version from dmsetup or LVM: these report it themselves",
+    _MD_REQUESTED: "mdadm requested something that the array cannot do: mdadm reports it",
+    _MAPPED_REQUESTED: "a table, message or version from dmsetup or LVM: these report it themselves",
     _SCSI_FOUND: "data that a disk does not report during discovery",
     _ATA_FOUND: "capacity or power settings of a drive during discovery",
     _NVME_FOUND: "names and features of a namespace during discovery",

@@ -56,7 +56,7 @@ def read_messages(root: Machine, cursor: str = "") -> Messages:
 
     Errors: AbsentError (no probe), ReadError (no journal), ParseError.
     """
-    return from_json(root.ask("journal", cursor, deadline_seconds=DEADLINE_SECONDS))
+    return from_json(root.query_probe("journal", cursor, deadline_seconds=DEADLINE_SECONDS))
 
 
 def from_json(text: str) -> Messages:

@@ -216,7 +216,7 @@ def _additional(state: Classifier, words: str) -> Taken:
 
 
 def _cdb(state: Classifier, command: bytes) -> Taken:
-    if sense.only_asks(command):
+    if sense.is_query_command(command):
         return _dropped(state), None
     scsi = state.scsi
     asked = sense.command_range(command)

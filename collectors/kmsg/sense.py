@@ -139,7 +139,7 @@ _INFORMATION = 0x00
 _VALID = 0x80
 _PASS_THROUGH = {0x85: 14, 0xA1: 9}
 """Offset of the ATA command. Source: SAT-3, ATA PASS-THROUGH (16), (12)."""
-_ASKING = frozenset(
+_QUERY_OPCODES = frozenset(
     {
         *(0x03, 0x12, 0x1A, 0x5A, 0x4D),  # REQUEST SENSE, INQUIRY, MODE SENSE, LOG SENSE
         *(0x1C, 0x1D, 0x37, 0xB7),  # RECEIVE and SEND DIAGNOSTIC, READ DEFECT DATA
@@ -158,7 +158,7 @@ _ATA_DATA = frozenset(
 """ATA commands for sectors. Source: ACS-3, clause 7."""
 
 
-def only_asks(command: bytes) -> bool:
+def is_query_command(command: bytes) -> bool:
     """Whether a command block queries a device's state, not data, as smartctl does.
 
     An error in response is no error of the device: mostly it does not support the query. An ATA
@@ -168,7 +168,7 @@ def only_asks(command: bytes) -> bool:
         return False
     at = _PASS_THROUGH.get(command[0])
     if at is None:
-        return command[0] in _ASKING
+        return command[0] in _QUERY_OPCODES
     return len(command) <= at or command[at] not in _ATA_DATA
 
 

@@ -160,7 +160,7 @@ def read_tasks(root: Machine) -> Tasks:
     if blocked == 0:
         return Tasks(())
     try:
-        text = root.ask("tasks", deadline_seconds=DEADLINE_SECONDS)
+        text = root.query_probe("tasks", deadline_seconds=DEADLINE_SECONDS)
     except AbsentError as error:
         # No probe: neither a stale collector nor a result without waiting tasks.
         return Tasks((), blocked, str(error))

@@ -134,7 +134,9 @@ def find(
             ways.pop(_method_key(target), None)
         elif target is not None:
             ways[_method_key(target)] = target
-    uncovered += no_way + hidden_disks.unasked(root, machine, volumes, tuple(ways.values()))
+    uncovered += no_way + hidden_disks.unmonitored_volumes(
+        root, machine, volumes, tuple(ways.values())
+    )
     known = {target.device for _, target in told if target is not None} - {""}
     return Discovered(
         tuple(sorted(ways.values(), key=_order)),

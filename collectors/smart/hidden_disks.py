@@ -175,7 +175,7 @@ def threeware(machine: HostTopology, host: scsi_hosts.Host) -> str:
     return f"/dev/{scsi_hosts.THREEWARE[host.driver]}{peers.index(host)}"
 
 
-def unasked(
+def unmonitored_volumes(
     root: Machine, machine: HostTopology, volumes: Sequence[Volume], targets: Sequence[AccessMethod]
 ) -> list[UnmonitoredDevice]:
     """Return the volumes of controllers whose disks are not polled, and how to change that."""

@@ -117,7 +117,7 @@ _NETWORK_BLOCK = re.compile(r"(nbd|rbd|etherd/|rnbd).*")
 SD_NAME = re.compile(r"sd[a-z]{1,3}")
 NVME_DEVICE = re.compile(r"nvme\d+(c\d+)?n\d+")
 _USB_IDS = ("ID_VENDOR_ID", "ID_MODEL_ID")
-_ASK_ANYWAY = "whose health the array monitors; to poll it anyway, add it under 'smart: drives:'"
+_POLL_HINT = "whose health the array monitors; to poll it anyway, add it under 'smart: drives:'"
 _PART_OF_MMC = re.compile(r"mmcblk\d+(boot\d+|rpmb)")
 
 
@@ -318,7 +318,7 @@ def _nvme_drive(
     leaves = [entry for entry in entries if entry in topology.leaves]
     transport = text_of(root, f"{NVME}/{controller}/transport") or "pcie"
     if transport not in {"pcie", "apple-nvme"}:
-        reason = f"a namespace of a storage array over {transport}, {_ASK_ANYWAY}"
+        reason = f"a namespace of a storage array over {transport}, {_POLL_HINT}"
         return [UnmonitoredDevice(name, ReadStatus.LUN, reason, name) for name in leaves]
     path = f"/dev/{controller}"
     return [AccessMethod(path, "nvme", leaves[0] if leaves else "", path, "nvme")]
@@ -347,7 +347,7 @@ def _leaf(
     channels = raid.channels if raid else MPT_VOLUMES if host.driver in MPT else range(0)
     if host.network or host.driver in _NETWORK or _ARRAY.fullmatch(label):
         over = f" over {host.network}" if host.network else ""
-        reason = f"a logical unit of a storage array{over}, {_ASK_ANYWAY}"
+        reason = f"a logical unit of a storage array{over}, {_POLL_HINT}"
         return UnmonitoredDevice(name, ReadStatus.LUN, reason, name)
     hidden = device.vendor != "ATA" if channel is None else channel in channels
     if (channels and hidden) or _VOLUME.fullmatch(label):

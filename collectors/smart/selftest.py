@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DEADLINE_SECONDS = 120.0
 """For a drive that spins up first, behind a controller where others are queried."""
-_NOT_ASKED = 0b11
+_NOT_STARTED_MASK = 0b11
 """Bits of smartctl's exit status: invalid command line, or the drive could not be opened."""
 _UNABLE = re.compile(r"not supported|does not support|unsupported|not implemented", re.IGNORECASE)
 _MAX_CHARACTERS = 300
@@ -70,7 +70,7 @@ def _run(
     kind = ("-d", target.kind) if target.kind else ()
     words = ("smartctl", "--json=co", *kind, *action, target.path)
     try:
-        return judged(root.ask("run", *words, deadline_seconds=DEADLINE_SECONDS), done)
+        return judged(root.query_probe("run", *words, deadline_seconds=DEADLINE_SECONDS), done)
     except (AbsentError, ReadError, StuckError) as error:
         return Reply(Said.FAILED, str(error))
     except Exception as error:  # noqa: BLE001 - a bug is a Reply, too
@@ -95,7 +95,7 @@ def judged(content: str, done: re.Pattern[str] = _BEGUN) -> Reply:
     if status is None:
         return Reply(Said.FAILED, f"smartctl was terminated by signal {signal}")
     reason = said or f"smartctl printed nothing, its exit status is {status}"
-    failed = status & _NOT_ASKED and not _UNABLE.search(reason)
+    failed = status & _NOT_STARTED_MASK and not _UNABLE.search(reason)
     return Reply(Said.FAILED if failed else Said.REFUSED, reason)
 
 

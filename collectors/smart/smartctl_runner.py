@@ -84,7 +84,7 @@ def command(target: AccessMethod, profile: str, *, wake: bool = False) -> tuple[
     return ("smartctl", "--json=co", *PROFILES[profile], "-n", power, *kind, target.path)
 
 
-def ask(
+def run_smartctl(
     root: Machine, target: AccessMethod, words: tuple[str, ...], deadline_seconds: float
 ) -> Answer:
     """Poll a drive, and wait for the result; every outcome is an Answer."""
@@ -93,7 +93,7 @@ def ask(
         if other := clash(root, target.driver):
             answer = Answer(ReadStatus.UNREADABLE, other, ran=False, passing=True)
         else:
-            content = root.ask("run", *words, deadline_seconds=deadline_seconds).encode()
+            content = root.query_probe("run", *words, deadline_seconds=deadline_seconds).encode()
             return judged(name, content, target)
     except StuckError as error:
         answer = Answer(ReadStatus.HUNG, str(error))
@@ -147,7 +147,7 @@ def usable(root: Machine) -> Answer | None:
     """Return why no drive can be polled on this host, None if they can."""
     name = probe_path("run", _VERSION)
     try:
-        content = root.ask("run", *_VERSION, deadline_seconds=VERSION_SECONDS)
+        content = root.query_probe("run", *_VERSION, deadline_seconds=VERSION_SECONDS)
         value = json.loads(content)
         if "cover" in value:
             return judged(name, content.encode(), AccessMethod(""))

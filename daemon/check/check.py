@@ -160,7 +160,7 @@ def examine(
         step("querying the service and other exporters")
         fired = {a.labels for a in own if a.active}
         found += running_service.findings(settings.listen[0], fired, running_service.unit(root()))
-        found += findings.of_exporters(exporters.found(), settings)
+        found += findings.of_exporters(exporters.find_exporters(), settings)
         step(f"checking '{settings.state_directory}'")
         found += findings.of_state_directory(settings.state_directory)
         found += findings.of_self_tests(settings, engine)

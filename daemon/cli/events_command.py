@@ -29,8 +29,8 @@ from iowarden.daemon.cli.service_client import (
     take_json,
 )
 from iowarden.daemon.control.documents import (
-    AskEvents,
     EventLine,
+    EventQuery,
     Events,
     IncidentDetail,
     Incidents,
@@ -102,7 +102,7 @@ def add_commands(add: Add) -> None:
 
 
 def _events(arguments: argparse.Namespace) -> int:
-    asked = AskEvents(
+    asked = EventQuery(
         last=arguments.last,
         follow=arguments.follow,
         since_seconds=arguments.since,

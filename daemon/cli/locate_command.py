@@ -92,7 +92,7 @@ def _locate(arguments: argparse.Namespace) -> int:
     start, count = arguments.range
     client.begin()
     try:
-        root = Machine(probe=client.ask)
+        root = Machine(probe=client.request)
         found = locate(root, arguments.device, start, count, time.monotonic)
     except (LocateError, AbsentError, ReadError, ParseError) as error:
         raise ServiceError(str(error)) from error

@@ -96,7 +96,7 @@ def _record(arguments: argparse.Namespace) -> int:
     probe = command.probe(config, clock)
     root: Callable[[], Machine] = Machine
     if probe is not None:
-        root = functools.partial(Machine, probe=probe.ask)
+        root = functools.partial(Machine, probe=probe.request)
         probe.begin()
     hotplug.listen(events.put)
     sys.stderr.write(

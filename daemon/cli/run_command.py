@@ -87,7 +87,7 @@ def _run(arguments: argparse.Namespace) -> int:
         None if player is not None else command.probe(settings, clock, under_systemd=under_systemd)
     )
     if probe is not None:
-        root = functools.partial(Machine, probe=probe.ask)
+        root = functools.partial(Machine, probe=probe.request)
     mail_command.dry_run(settings.host, settings.mail.sender, recipients(settings), clock.now())
     # Before the threads start: of their stacks only touched pages are locked, not 512 kB each.
     if problem := mlock.lock():

@@ -94,9 +94,9 @@ class _Connection:
     output: bytearray = field(default_factory=bytearray)
     line_since: float = 0.0
     """Time of the first byte in `received`."""
-    asked: int = 0
+    pending_command: int = 0
     """Number of the command that the main loop is processing; 0: none."""
-    asked_at: float = 0.0
+    pending_since: float = 0.0
     wants_events: bool = False
     follows: bool = False
     ended: bool = False
@@ -104,8 +104,8 @@ class _Connection:
 
     def deadline(self) -> float:
         """Return when the time-out of the main loop, or of the client, expires."""
-        if self.asked:
-            return self.asked_at + ANSWER_SECONDS
+        if self.pending_command:
+            return self.pending_since + ANSWER_SECONDS
         if self.output or not self.received:
             return float("inf") if self.follows else self.moved + IDLE_SECONDS
         return self.line_since + LINE_SECONDS
@@ -273,7 +273,7 @@ class Control:
         connection = _Connection(accepted, uid, time.monotonic())
         self._connections[accepted.fileno()] = connection
         if uid in (0, os.geteuid()) or self._group in (gid, *groups(accepted)):
-            self._names.ask(uid)
+            self._names.request(uid)
         else:
             self._log_trouble(
                 "refused", f"control: refused uid {uid}: not in group '{self._group_name}'"
@@ -316,16 +316,16 @@ class Control:
 
     def _advance(self, connection: _Connection) -> None:
         """Process the next line of a client, close it at its end, or wait for its socket."""
-        while not (connection.asked or connection.output or connection.follows):
+        while not (connection.pending_command or connection.output or connection.follows):
             end = connection.received.find(b"\n")
             if end < 0 or not (who := self._names.who(connection.uid)):
                 break
             line = bytes(connection.received[:end])
             del connection.received[: end + 1]
             connection.line_since = time.monotonic()
-            self._ask(connection, line, who)
+            self._dispatch(connection, line, who)
         whole = b"\n" in connection.received
-        if connection.ended and not (connection.asked or connection.output or whole):
+        if connection.ended and not (connection.pending_command or connection.output or whole):
             self._drop(connection)
         self._watch(connection)
 
@@ -343,7 +343,7 @@ class Control:
         elif known.events != wanted:
             self._selector.modify(connection.socket, wanted, connection)
 
-    def _ask(self, connection: _Connection, line: bytes, who: str) -> None:
+    def _dispatch(self, connection: _Connection, line: bytes, who: str) -> None:
         try:
             name, arguments = parse(line)
         except ValueError as error:
@@ -354,15 +354,15 @@ class Control:
             self._say(connection, {"error": f"command: expected one of {known}, got {name!r:.60}"})
             return
         self._sequence += 1
-        connection.asked, connection.asked_at = self._sequence, time.monotonic()
+        connection.pending_command, connection.pending_since = self._sequence, time.monotonic()
         connection.wants_events = name == "events" and arguments.get("follow") is True
         reply = partial(self._reply, self._sequence, connection)
         self._post(Command(name, arguments, who, reply))
 
     def _answer(self, number: int, connection: _Connection, reply: Reply) -> None:
-        if connection.asked != number:
+        if connection.pending_command != number:
             return  # too late, a second answer, or the client is gone
-        connection.asked = 0
+        connection.pending_command = 0
         connection.follows = connection.wants_events and "answer" in reply
         if connection.follows:
             connection.received.clear()
@@ -395,13 +395,13 @@ class Control:
     def _refuse(self, connection: _Connection, text: str) -> None:
         """Send an error, then close the connection."""
         connection.received.clear()
-        connection.asked = 0
+        connection.pending_command = 0
         connection.follows, connection.ended = False, True
         self._say(connection, {"error": text})
 
     def _expire(self, connection: _Connection) -> None:
-        if connection.asked:
-            connection.asked = 0
+        if connection.pending_command:
+            connection.pending_command = 0
             self._say(
                 connection,
                 {
@@ -422,7 +422,7 @@ class Control:
         self._connections.pop(connection.socket.fileno(), None)
         connection.received.clear()
         connection.output.clear()
-        connection.asked, connection.ended = 0, True
+        connection.pending_command, connection.ended = 0, True
         connection.socket.close()
 
     def _drop_all(self) -> None:
@@ -462,4 +462,8 @@ def _line(document: object) -> bytes:
 
 def _use(connection: _Connection) -> tuple[bool, bool, float]:
     """Sort key to close the least active connection first: idle ones, then followers."""
-    return bool(connection.asked or connection.output), connection.follows, connection.moved
+    return (
+        bool(connection.pending_command or connection.output),
+        connection.follows,
+        connection.moved,
+    )

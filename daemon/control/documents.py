@@ -9,7 +9,7 @@ has a default, so that clients and services of different versions work together.
     silence list    none                                          Silences
     silence expire  {"identifier": ID or a prefix of one only}    SilenceLine, as it ended
     ack             Acknowledge                                   IncidentLine, as it is then
-    events          AskEvents                                     Events; then {"event": EventLine}
+    events          EventQuery                                     Events; then {"event": EventLine}
     incident list   {"all": false}                                Incidents
     incident show   {"incident": ID or a prefix of one only}      IncidentDetail
     query           {"expression": TEXT}                          Result
@@ -219,7 +219,7 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class AskEvents:
+class EventQuery:
     """Request for events: the latest ones that match. '' and None match any."""
 
     last: int = 50

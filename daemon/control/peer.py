@@ -56,14 +56,14 @@ class Names:
     def __init__(self, on_name: Callable[[], object]) -> None:
         self._on_name = on_name
         self._known: dict[int, str] = {0: "root"}
-        self._asked: dict[int, float] = {}
+        self._requested: dict[int, float] = {}
         self._wanted: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         threading.Thread(target=self._run, name="names", daemon=True).start()
 
-    def ask(self, uid: int) -> None:
+    def request(self, uid: int) -> None:
         """Start the look-up of a name, unless it is known or being looked up."""
-        if uid not in self._asked and uid not in self._known:
-            self._asked[uid] = time.monotonic()
+        if uid not in self._requested and uid not in self._known:
+            self._requested[uid] = time.monotonic()
             self._wanted.put(uid)
 
     def who(self, uid: int) -> str:
@@ -75,7 +75,7 @@ class Names:
 
     def deadline(self, uid: int) -> float:
         """Return when the look-up of a name times out; a time in the past if none runs."""
-        return self._asked.get(uid, float("-inf")) + NAME_SECONDS
+        return self._requested.get(uid, float("-inf")) + NAME_SECONDS
 
     def close(self) -> None:
         """End the thread after its current look-up."""
@@ -90,5 +90,5 @@ class Names:
             if name:
                 self._known[uid] = name
             else:
-                self._asked[uid] = float("-inf")
+                self._requested[uid] = float("-inf")
             self._on_name()

@@ -91,7 +91,7 @@ class SectorLookup:
     located: Located | None = None
     problem: str = ""
     read_ahead: bool = False
-    asked_seconds: float = 0.0
+    requested_seconds: float = 0.0
 
     @property
     def end(self) -> int:
@@ -175,7 +175,7 @@ class AffectedFiles:
         self._waiting: deque[Wanted] = deque()
         self._running = False
 
-    def ask(self, question: Wanted) -> None:
+    def request(self, question: Wanted) -> None:
         """Start a query, unless it was answered within a day or too many are waiting."""
         if question.read_ahead:
             own = self._lookups.get(question.subject, ())
@@ -269,7 +269,7 @@ class AffectedFiles:
         last = next((hit for hit in reversed(self._answered) if hit.of(question)), None)
         if last is None:
             return None
-        age = self._clock() - last.asked_seconds
+        age = self._clock() - last.requested_seconds
         return last if age < (DAY_SECONDS if last.certain else RETRY_INTERVAL_SECONDS) else None
 
     def _again(self, question: Wanted, last: SectorLookup) -> SectorLookup:
@@ -356,8 +356,11 @@ def seen_during(
     found: dict[str, list[str]] = {}
     for hit in hits:
         for device, member in own:
-            if device == hit.device and hit.asked_seconds < member.since_seconds <= hit.at_seconds:
-                words = f"occurred while iowarden read {device} at {date(hit.asked_seconds)}"
+            if (
+                device == hit.device
+                and hit.requested_seconds < member.since_seconds <= hit.at_seconds
+            ):
+                words = f"occurred while iowarden read {device} at {date(hit.requested_seconds)}"
                 found.setdefault(words, []).append(member.name)
     return tuple(
         f"{words} to find the affected file, which may have caused it:"

@@ -202,7 +202,7 @@ class Btrfs:
         groups = sorted(by_number.values(), key=lambda group: group[0].source not in wanted)
         why: list[str] = []
         for group in groups[:MAX_MOUNTS]:
-            point = next((each.mount_point for each in group if _asked(each)), None)
+            point = next((each.mount_point for each in group if _queried(each)), None)
             if point is None:
                 name = group[0].mount_point
                 why.append(f"it is mounted at '{name}', a path with unsupported characters")
@@ -223,7 +223,7 @@ class Btrfs:
 
     @property
     def _point(self) -> str:
-        return next(mount.mount_point for mount in self.here if _asked(mount))
+        return next(mount.mount_point for mount in self.here if _queried(mount))
 
     # --- whose a block is
 
@@ -242,7 +242,7 @@ class Btrfs:
         address = piece.address or 0
         block = address - address % self.block_bytes
         try:
-            references = self._asked(block)
+            references = self._queried(block)
             if references is None:
                 if "METADATA" in piece.chunk.contents:
                     text = "of btrfs: metadata, mixed with data, or free space"
@@ -254,7 +254,7 @@ class Btrfs:
         except FAILED as error:
             return unknown(self._part(piece.start, piece.count), str(error))
 
-    def _asked(self, block: int) -> tuple[Reference, ...] | None:
+    def _queried(self, block: int) -> tuple[Reference, ...] | None:
         if block not in self.references:
             self.references[block] = btrfs_owner.read_references(
                 self.machine, self._point, block, self.time_left()
@@ -319,7 +319,7 @@ class Btrfs:
         size, chunk = self.block_bytes, piece.chunk
         here = set(references)
         if block + size < chunk.start + chunk.length:
-            after = self._asked(block + size) or ()
+            after = self._queried(block + size) or ()
             if here.intersection(after):
                 return True
             if replace(reference, offset=reference.offset + size) in after:
@@ -329,7 +329,7 @@ class Btrfs:
         )
         if here.difference(whole or ()):
             return False
-        if block > chunk.start and here.intersection(self._asked(block - size) or ()):
+        if block > chunk.start and here.intersection(self._queried(block - size) or ()):
             return True
         return None
 
@@ -362,14 +362,14 @@ class Btrfs:
         key = reference.root, reference.inode
         if key not in self.names:
             try:
-                self.names[key] = self._ask_paths(*key)
+                self.names[key] = self._query_paths(*key)
             except HUNG:
                 raise
             except FAILED as error:
                 self.names[key] = f"subvolume {reference.root}, without a name: {error}"
         return self.names[key]
 
-    def _ask_paths(self, number: int, inode: int) -> tuple[str, ...] | str:
+    def _query_paths(self, number: int, inode: int) -> tuple[str, ...] | str:
         """Errors: AbsentError, ReadError, ParseError."""
         if number not in self.subvolumes:
             if len(self.subvolumes) >= MAX_SUBVOLUMES:
@@ -380,7 +380,11 @@ class Btrfs:
         name = self.subvolumes[number]
         place = f"/{name}" if name else ""
         point = next(
-            (mount.mount_point for mount in self.here if _is_root(mount, place) and _asked(mount)),
+            (
+                mount.mount_point
+                for mount in self.here
+                if _is_root(mount, place) and _queried(mount)
+            ),
             None,
         )
         if point is None:
@@ -402,7 +406,7 @@ def _tree(superblock: Superblock) -> tuple[int, int]:
     return superblock.chunk_root, superblock.chunk_root_generation
 
 
-def _asked(mount: Mount) -> bool:
+def _queried(mount: Mount) -> bool:
     return btrfs_owner.MOUNT_POINT.fullmatch(mount.mount_point) is not None
 
 

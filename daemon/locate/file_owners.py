@@ -72,8 +72,8 @@ class Ext4:
         asked = [block for block in inside if used.get(block, True)]
         asked, late = asked[:MAX_BLOCKS], frozenset(asked[MAX_BLOCKS:])
         owners: dict[int, int | None] = {}
-        for at in range(0, len(asked), ext4_owner.MOST_ASKED):
-            some = asked[at : at + ext4_owner.MOST_ASKED]
+        for at in range(0, len(asked), ext4_owner.MAX_QUERIED):
+            some = asked[at : at + ext4_owner.MAX_QUERIED]
             owners.update(ext4_owner.read_owned(root, device, some, left()))
         self._describe(superblock, [inode for inode in owners.values() if inode is not None])
         for block in blocks:

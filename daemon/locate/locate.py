@@ -143,7 +143,7 @@ class _Walk:
     machine: Machine
     stack: Stack
     time_left: Callable[[], float]
-    asked_seconds: float
+    requested_seconds: float
     erred_seconds: float | None = None
     geometries: dict[str, Geometry | None] = field(default_factory=dict)
     tables: dict[str, tuple[Target, ...]] = field(default_factory=dict)
@@ -301,7 +301,7 @@ class _Walk:
         """Return why a device may be a different one than at the time of the error, or ''."""
         if self.erred_seconds is None:
             return ""
-        age = self.asked_seconds - self.erred_seconds
+        age = self.requested_seconds - self.erred_seconds
         if _REFILLED.fullmatch(node.name) and age > SET_UP_SECONDS:
             return (
                 f"the error was {duration(age)} ago: {node.name} may have another backing file or"

@@ -34,8 +34,8 @@ class AddressLookup:
         self._addresses: tuple[Address, ...] = ()
         self._error = ""
         self._answered = threading.Event()
-        self._asked_seconds: float | None = None
-        self._ask()
+        self._requested_seconds: float | None = None
+        self._request()
 
     def get(self, timeout_seconds: float) -> tuple[Address, ...]:
         """Return the addresses; wait if there are none or they failed. Errors: DialogueError."""
@@ -43,19 +43,19 @@ class AddressLookup:
         self._answered.wait(min(timeout_seconds / 2, longest))
         if self._addresses:
             return self._addresses
-        if self._asked_seconds is not None:
-            stuck = time.monotonic() - self._asked_seconds
+        if self._requested_seconds is not None:
+            stuck = time.monotonic() - self._requested_seconds
             raise DialogueError(f"no reply from name resolution for {stuck:.0f} s")
         raise DialogueError(self._error)
 
     def refresh(self) -> None:
         """Resolve the name again, unless a resolution is still running."""
-        if self._asked_seconds is None:
-            self._ask()
+        if self._requested_seconds is None:
+            self._request()
 
-    def _ask(self) -> None:
+    def _request(self) -> None:
         self._answered.clear()
-        self._asked_seconds = time.monotonic()
+        self._requested_seconds = time.monotonic()
         threading.Thread(target=self._look_up, name="mail name look-up", daemon=True).start()
 
     def _look_up(self) -> None:
@@ -65,5 +65,5 @@ class AddressLookup:
             self._error = str(error)
         else:
             self._addresses = tuple(Address(family, address) for family, _, _, _, address in found)
-        self._asked_seconds = None
+        self._requested_seconds = None
         self._answered.set()

@@ -77,14 +77,14 @@ class _CatchUp:
         """Start reading; for a recorded machine wait until it is done."""
         self.busy, self.baseline = True, wanted.cursor is None
         if root.path:
-            self._ask(root, wanted)
+            self._query(root, wanted)
             return
         seen: dict[str, bytes] = {}
         another = root.another(seen.__setitem__)
 
         def work() -> None:
             try:
-                self._ask(another, wanted)
+                self._query(another, wanted)
             finally:
                 another.close()
             if sum(map(len, seen.values())) <= MAX_RECORDED_BYTES:
@@ -92,7 +92,7 @@ class _CatchUp:
 
         threading.Thread(target=work, name="journal", daemon=True).start()
 
-    def _ask(self, root: Machine, wanted: Wanted) -> None:
+    def _query(self, root: Machine, wanted: Wanted) -> None:
         """Read all that is wanted; every outcome is reported."""
         problem = at = ""
         try:

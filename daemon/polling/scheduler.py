@@ -162,7 +162,7 @@ class Readers:
         """Stop polling these collectors, and resume all others, until the next call."""
         self._paused = frozenset(names)
 
-    def ask(self, names: Iterable[str]) -> None:
+    def read_now(self, names: Iterable[str]) -> None:
         """Poll these collectors at the next run, even if they are not due."""
         self._due.update((name, float("-inf")) for name in names if name in self._due)
 
@@ -172,7 +172,7 @@ class Readers:
             replace(s, period_seconds=periods_seconds.get(s.name, s.period_seconds))
             for s in self.sources
         )
-        self.ask(self._due)
+        self.read_now(self._due)
 
     def finished(self, reading: Reading[object]) -> None:
         """Note that a thread has delivered its reading."""

@@ -96,7 +96,7 @@ class SmartPoller:
                 root.report_read(self._texts())
             return self._result(self._clock())
 
-    def ask_soon(self, names: Collection[str]) -> None:
+    def poll_soon(self, names: Collection[str]) -> None:
         """Poll disks now, by their key or a kernel name: 'sda', 'nvme0', 'bus/0'.
 
         One that hangs, or was polled within the last minute, waits for its turn. Results are in the
@@ -168,7 +168,7 @@ class SmartPoller:
             words, wake = way.command(self._options, self._clock())
             began = self._clock()
             deadline_seconds = way.deadlines * self._options.deadline_seconds
-            said = self._without(way, began) or smartctl_runner.ask(
+            said = self._without(way, began) or smartctl_runner.run_smartctl(
                 root, way.target, words, deadline_seconds
             )
             answer = areca_smart.otherwise(root, way.target, said)
@@ -227,7 +227,7 @@ class SmartPoller:
             if content == way.text[1] and not way.beside and now < way.due:
                 return
             answer = smartctl_runner.judged(name, content, way.target)
-        elif looked.unusable is not None and looked.may_ask(way.target):
+        elif looked.unusable is not None and looked.can_poll(way.target):
             answer, wake = replace(looked.unusable, text=("", b"")), False
         else:
             return
@@ -272,7 +272,7 @@ class SmartPoller:
         if looked.unusable is not None:
             cover, reason = looked.unusable.status, looked.unusable.reason
             for way in methods.values():
-                unasked = way.polled.status is ReadStatus.NOT_POLLED_YET or not looked.may_ask(
+                unasked = way.polled.status is ReadStatus.NOT_POLLED_YET or not looked.can_poll(
                     way.target
                 )
                 if not way.fixed and unasked:

@@ -44,7 +44,7 @@ class Looked:
     """Why smartctl cannot be run on this machine."""
     seen: Mapping[str, bytes] = field(default_factory=dict)
 
-    def may_ask(self, target: AccessMethod) -> bool:
+    def can_poll(self, target: AccessMethod) -> bool:
         """Return whether a program is installed that may access a drive."""
         if self.unusable is None:
             return True

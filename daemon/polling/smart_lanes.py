@@ -64,7 +64,7 @@ class Lanes:
             if not method.fixed
             and (
                 method.due == float("inf")
-                or (program_came_or_went and looked.may_ask(method.target))
+                or (program_came_or_went and looked.can_poll(method.target))
             )
         ]
         spread_seconds = 0.0 if len(new) <= MAX_AT_ONCE else options.spread_seconds
@@ -78,7 +78,7 @@ class Lanes:
         for method in self.methods.values():
             controller = _controller(method.target)
             if (
-                looked.may_ask(method.target)
+                looked.can_poll(method.target)
                 and not (method.busy or method.fixed or method.due > now)
                 and self._busy[controller] < self._lanes[controller]
             ):

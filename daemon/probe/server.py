@@ -175,7 +175,7 @@ class Server:
             return
         match message:
             case Request():
-                self._ask(each, message)
+                self._accept_request(each, message)
             case Cancel(identifier):
                 for job in self._jobs.of(each):
                     if job.request.identifier == identifier:
@@ -218,7 +218,7 @@ class Server:
 
     # Requests
 
-    def _ask(self, each: Connection, request: Request) -> None:
+    def _accept_request(self, each: Connection, request: Request) -> None:
         try:
             if self._stopping:
                 raise RefusedError("the probe is stopping")

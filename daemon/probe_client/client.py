@@ -159,7 +159,7 @@ class Client:
                 self.stuck = there
                 self._notify()
 
-    def ask(self, verb: str, arguments: Sequence[str], deadline_seconds: float) -> str:
+    def request(self, verb: str, arguments: Sequence[str], deadline_seconds: float) -> str:
         """Send a request and return the value of the answer, as JSON.
 
         Blocks at most until 5 s after the deadline, whatever the probe does.

@@ -112,7 +112,7 @@ def _until(
                 readers.finished(event)
             case uevents.Batch():
                 announced += uevents.text(event)
-                readers.ask(HOTPLUG_SOURCES)
+                readers.read_now(HOTPLUG_SOURCES)
     return announced
 
 

@@ -240,7 +240,7 @@ class _Frames:
             self._journal.begin(step.frame)
         self.count += 1
         self._machine.apply(step)
-        self._readers.ask(step.read)
+        self._readers.read_now(step.read)
         return step.frame
 
     def _look_at_pending(self) -> None:

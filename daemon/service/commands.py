@@ -221,7 +221,7 @@ class CommandHandler:
 
     def _events(self, command: Command) -> None:
         """Return stored and recent events; only recent ones if history.db is not read in time."""
-        asked = command.read(documents.AskEvents)
+        asked = command.read(documents.EventQuery)
         try:
             found = (
                 inventory.find(answers.inventory_disks(self._engine), asked.disk)
@@ -232,7 +232,7 @@ class CommandHandler:
             found = None
         wanted = incident_answers.wanted(asked, found)
         more = (
-            f"only the last {wanted.asked.last} are shown" if wanted.asked.last < asked.last else ""
+            f"only the last {wanted.query.last} are shown" if wanted.query.last < asked.last else ""
         )
 
         def then(
@@ -246,7 +246,7 @@ class CommandHandler:
             # twice.
             self._later.put(lambda: then(rows, why, tuple(self._transitions.events)))
 
-        if asked.source == OWN or not wanted.asked.last:
+        if asked.source == OWN or not wanted.query.last:
             then((), "", tuple(self._transitions.events))
         elif asked.follow:
             self._past.look(partial(event_rows.read, wanted=wanted), later)
@@ -260,7 +260,7 @@ class CommandHandler:
         found = incident_answers.find(known, json_codec.text(command.arguments, "incident"))
         whole = incident_answers.detail(known, found, self._transitions.events)
         wanted = Wanted(
-            documents.AskEvents(incident_answers.SHOWN_EVENTS, incident=found.identifier)
+            documents.EventQuery(incident_answers.SHOWN_EVENTS, incident=found.identifier)
         )
 
         def then(rows: Sequence[documents.EventLine], why: str) -> None:

@@ -41,7 +41,7 @@ class DeviceWatch:
             self.flight.announced(uevents.text(batch))
         text = f"uevents: device uevents were lost: {batch.lost}; all devices are listed again"
         self.log.trouble("uevents", text if batch.lost else "")
-        self.readers.ask(HOTPLUG_SOURCES)
+        self.readers.read_now(HOTPLUG_SOURCES)
         if self.files is not None and (batch.lost or {e.action for e in batch.events} & _NEW):
             self.files.forget()
 
@@ -58,7 +58,7 @@ class DeviceWatch:
         if topology is not None and any(
             (topology.whole(each) is None) is (each in names) for each in changed
         ):
-            self.readers.ask(HOTPLUG_SOURCES)
+            self.readers.read_now(HOTPLUG_SOURCES)
 
     def samples(self) -> list[Sample]:
         """Return the counters of uevents."""

@@ -75,7 +75,7 @@ class Cursors:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Callbacks:
     """Pollers that get the cursors, and that are polled again when an event occurs."""
 
     kernel_log: KernelLogPoller | None = None
@@ -95,7 +95,7 @@ class EventPipeline:
         table: Table,
         realtime: Callable[[float], float],
         *,
-        asked: Asked,
+        asked: Callbacks,
         store: Store | None = None,
     ) -> None:
         """Start without events. `realtime` converts the program's clock to Unix time."""
@@ -111,8 +111,8 @@ class EventPipeline:
         self._realtime = realtime
         self._kernel_log = asked.kernel_log
         self._controllers = asked.controllers
-        self._ask_drives = asked.drives
-        self._ask_arrays = asked.arrays
+        self._poll_drives = asked.drives
+        self._poll_arrays = asked.arrays
         self._locate = asked.locate
         self._store = store
         self._updates: list[EventUpdate] = []
@@ -231,16 +231,16 @@ class EventPipeline:
         self._totals = event_counters.counted(self._totals, news)
         self._of_disks = event_counters.counted_disks(self._of_disks, news)
         self._share_with_engine()
-        self._ask(news)
+        self._poll_related(news)
 
-    def _ask(self, news: Iterable[EventUpdate]) -> None:
+    def _poll_related(self, news: Iterable[EventUpdate]) -> None:
         """Poll the disk that an event names, its array, and the controller that knows more."""
         told = [n for n in news if n.severity >= Severity.WARNING]
         disks = list(dict.fromkeys(n.disk for n in told if n.disk and n.group is not None))
         if disks:
-            self._ask_drives(disks)
+            self._poll_drives(disks)
         if any(n.event.source == "kernel" and n.event.kind.startswith("md_") for n in told):
-            self._ask_arrays()
+            self._poll_arrays()
         for each in told:
             subject = "" if each.group is None else each.group.subject
             # The sdb of another boot may be a different disk now, with other files.
@@ -248,7 +248,7 @@ class EventPipeline:
             if here and (question := wanted(each.event, subject)):
                 self._locate(question)
         if self._controllers is not None and any(n.event.source == "kernel" for n in told):
-            self._controllers.ask_soon()
+            self._controllers.poll_soon()
 
     def step(self, now: float) -> None:
         """Update from the controllers' disk lists; release lines whose next line never came."""

@@ -41,7 +41,7 @@ LOOK_SECONDS = 30.0
 PROGRESS_SECONDS, SHORT_PROGRESS_SECONDS = 300.0, 60.0
 """How often a drive with a running test is polled; the second value for a test of a few minutes."""
 BUSY_SECONDS = 300.0
-ASK_SECONDS = 60.0
+POLL_TIMEOUT_SECONDS = 60.0
 _BUSY_MILLISECONDS = 9
 """Index of the time with requests in flight. Source: kernel, admin-guide/iostats.rst, field 10."""
 _SHORT_MINUTES = 10
@@ -88,7 +88,7 @@ class SelfTests:
         self._engine = engine
         self._transitions = telling
         self._machine = root
-        self._ask_soon = ask_soon
+        self._poll_soon = ask_soon
         self._post = post
         self._realtime = realtime
         self._zone = zone
@@ -98,7 +98,7 @@ class SelfTests:
         self._candidates: list[Candidate] = []
         self._samples: list[Sample] | None = None
         self._next = float("-inf")
-        self._asked: dict[str, float] = {}
+        self._requested: dict[str, float] = {}
         self._before: dict[tuple[str, str], Run] = {}
         self._looks: deque[tuple[float, dict[str, int]]] = deque()
 
@@ -149,7 +149,7 @@ class SelfTests:
             after = selftest_schedule.begun(run, told.action, told.drive, now)
         elif (told.asleep or reply.said is Said.RUNS) and not told.who and before is not None:
             self._set(told.disk, told.action, before)  # due, but postponed by the running test
-            self._ask_soon([told.disk])
+            self._poll_soon([told.disk])
             return
         else:
             refused = reply.said is Said.REFUSED
@@ -157,8 +157,8 @@ class SelfTests:
             after = selftest_schedule.ended(run, outcome, reply.text, now)
         self._set(told.disk, told.action, after)
         self._report_outcome(told.disk, told.action, after)
-        self._ask_soon([told.disk])
-        self._asked[told.disk] = now
+        self._poll_soon([told.disk])
+        self._requested[told.disk] = now
 
     def samples(self, now: float) -> list[Sample]:
         """Return the samples of self_tests.FAMILIES, rebuilt at each check and change."""
@@ -356,11 +356,11 @@ class SelfTests:
                     continue
                 short = run.minutes is not None and run.minutes <= _SHORT_MINUTES
                 every = SHORT_PROGRESS_SECONDS if short else PROGRESS_SECONDS
-                if now - self._asked.get(disk, float("-inf")) >= every:
-                    self._asked[disk] = now
+                if now - self._requested.get(disk, float("-inf")) >= every:
+                    self._requested[disk] = now
                     soon.append(disk)
         if soon:
-            self._ask_soon(soon)
+            self._poll_soon(soon)
 
     def _begin(
         self, disk: str, kind: str, now: float, who: str, due_seconds: float | None = None
@@ -368,7 +368,7 @@ class SelfTests:
         before = self.runs.get(disk, {}).get(kind)
         if before is not None:
             self._before[disk, kind] = before
-        self._set(disk, kind, selftest_schedule.asked(before, now, who, due_seconds))
+        self._set(disk, kind, selftest_schedule.requested(before, now, who, due_seconds))
         self._start(disk, kind, who)
 
     def _start(self, disk: str, action: str, who: str) -> None:
@@ -380,7 +380,7 @@ class SelfTests:
 
         def run() -> None:
             root = make()
-            self._post(ask(root, disk, target, action, who))
+            self._post(request_test(root, disk, target, action, who))
             root.close()
 
         threading.Thread(target=run, name="self-test", daemon=True).start()
@@ -395,7 +395,7 @@ class SelfTests:
             else:
                 after = replace(run, text=f"could not be aborted: {told.reply.text}")
             self._set(told.disk, kind, after)
-        self._ask_soon([told.disk])
+        self._poll_soon([told.disk])
 
     def _report_outcome(self, disk: str, kind: str, run: Run) -> None:
         """Log the outcome of a test."""
@@ -426,12 +426,14 @@ class SelfTests:
         return any(run.outcome in IN_PROGRESS for run in self.runs.get(disk, {}).values())
 
 
-def ask(root: Machine, disk: str, target: AccessMethod, action: str, who: str) -> SelfTestAnswer:
+def request_test(
+    root: Machine, disk: str, target: AccessMethod, action: str, who: str
+) -> SelfTestAnswer:
     """Start or abort a self-test; scheduled tests do not wake a drive, requested ones do."""
     if action == "abort":
         return SelfTestAnswer(disk, action, selftest.abort(root, target), who)
     words = smartctl_runner.command(target, target.profile or "basic", wake=bool(who))
-    found = smartctl_runner.ask(root, target, words, ASK_SECONDS)
+    found = smartctl_runner.run_smartctl(root, target, words, POLL_TIMEOUT_SECONDS)
     if found.status is not ReadStatus.READ:
         asleep = found.status is ReadStatus.ASLEEP
         reason = found.reason or found.status.value

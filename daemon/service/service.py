@@ -21,7 +21,7 @@ from iowarden.daemon.service import selftest_runner as self_test_runs
 from iowarden.daemon.service.checkpoint import Checkpoint
 from iowarden.daemon.service.commands import CommandHandler
 from iowarden.daemon.service.device_watch import DeviceWatch
-from iowarden.daemon.service.event_pipeline import CONTROLLERS, KERNEL, Asked, EventPipeline
+from iowarden.daemon.service.event_pipeline import CONTROLLERS, KERNEL, Callbacks, EventPipeline
 from iowarden.daemon.service.health import Health
 from iowarden.daemon.service.incident_tracker import IncidentTracker
 from iowarden.daemon.service.loop import Loop
@@ -173,12 +173,12 @@ class Service:
             log,
             parts.table or Table({}),
             clock.realtime,
-            asked=Asked(
+            asked=Callbacks(
                 parts.pollers.kernel_log,
                 parts.pollers.controllers,
-                drives.ask_soon,
-                lambda: parts.readers.ask(("md",)),
-                (lambda _: None) if files is None else files.ask,
+                drives.poll_soon,
+                lambda: parts.readers.read_now(("md",)),
+                (lambda _: None) if files is None else files.request,
             ),
             store=parts.history,
         )
@@ -198,7 +198,7 @@ class Service:
             engine,
             log,
             parts.make_selftest_machine,
-            drives.ask_soon,
+            drives.poll_soon,
             parts.events.put,
             realtime=clock.realtime,
             zone=local_zone(),

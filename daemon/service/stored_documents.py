@@ -227,7 +227,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             SectorLookup,
             "subject device start count found problem read_ahead",
             program="at_seconds asked_seconds",
-            attributes={"found": "located"},
+            attributes={"asked_seconds": "requested_seconds", "found": "located"},
         ),
         _record(Located, "device start count answers disk sector_bytes"),
         _record(

@@ -120,7 +120,7 @@ class Summaries:
     def _arrival(self, now: float, waited_seconds: float, install: str) -> Notice | None:
         engine = self.situation.engine
         if waited_seconds < digest.ARRIVAL_SECONDS or (
-            waited_seconds < digest.MAX_ARRIVAL_SECONDS and answers.unasked(engine)
+            waited_seconds < digest.MAX_ARRIVAL_SECONDS and answers.never_polled(engine)
         ):
             return None
         mounts = engine.last.filesystem

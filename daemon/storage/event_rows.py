@@ -16,7 +16,7 @@ from itertools import islice, starmap
 from typing import TYPE_CHECKING
 
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
-from iowarden.daemon.control.documents import AskEvents, EventLine
+from iowarden.daemon.control.documents import EventLine, EventQuery
 from iowarden.daemon.storage import sqlite
 from iowarden.rules.renames import NAMES, Kind, Renames
 from iowarden.rules.severity import Severity
@@ -67,12 +67,12 @@ class Wanted:
     with an unknown severity needs attention: it matches.
     """
 
-    asked: AskEvents
+    query: EventQuery
     devices: tuple[str, ...] | None = None
 
     def matches(self, event: EventLine) -> bool:
         """Return whether an event matches, wherever it is stored."""
-        asked, at = self.asked, event.at_seconds
+        asked, at = self.query, event.at_seconds
         return (
             (asked.since_seconds is None or at >= asked.since_seconds)
             and (asked.until_seconds is None or at <= asked.until_seconds)
@@ -83,7 +83,7 @@ class Wanted:
         )
 
     def _is_about(self, event: EventLine) -> bool:
-        disk = self.asked.disk
+        disk = self.query.disk
         if self.devices is not None:
             return event.disk == disk or (not event.disk and event.device in self.devices)
         begins = event.disk.lower().startswith(disk.lower())
@@ -165,7 +165,7 @@ class Table:
 
 def read(path: str, wanted: Wanted, names: Renames = NAMES) -> list[EventLine]:
     """Return the stored events that match, the newest last. Errors: sqlite.FAULTS."""
-    asked = wanted.asked
+    asked = wanted.query
     values: list[object] = [
         -math.inf if asked.since_seconds is None else asked.since_seconds,
         math.inf if asked.until_seconds is None else asked.until_seconds,

@@ -198,7 +198,7 @@ class History:
         self._max_bytes = most_bytes
         self._names = names
         self._changed = threading.Condition()
-        self._asked = _Request()
+        self._requested = _Request()
         self._closing = False
         self._loaded = False
         self._troubled = False
@@ -217,13 +217,13 @@ class History:
         If the file cannot be read, the reply is empty, and another one follows once it can be read.
         """
         with self._changed:
-            self._retention = self._asked.load = retention_seconds
+            self._retention = self._requested.load = retention_seconds
             self._changed.notify()
 
     def save(self, tail: SampleBatch) -> None:
         """Queue samples for writing; the reply is a Written. Not while it is `busy`."""
         with self._changed:
-            self._asked.batch = tail
+            self._requested.batch = tail
             self._changed.notify()
 
     def store_drives(self, realtime_seconds: float, values: Sequence[Value]) -> None:
@@ -234,7 +234,7 @@ class History:
         if realtime_seconds < PLAUSIBLE_SECONDS:
             return
         with self._changed:
-            waiting = self._asked.notes
+            waiting = self._requested.notes
             waiting.append((realtime_seconds, values))
             while sum(len(found) for _, found in waiting) > MAX_WAITING:
                 self.lost_total += len(waiting.pop(0)[1])
@@ -249,7 +249,7 @@ class History:
             self._changed.notify()
 
     def _take_events(self, rows: Mapping[str, EventLine]) -> None:
-        waiting = self._asked.events
+        waiting = self._requested.events
         for key, row in rows.items():
             waiting.pop(key, None)
             waiting[key] = row
@@ -260,7 +260,7 @@ class History:
     def busy(self) -> bool:
         """Return whether a write of samples is in progress."""
         with self._changed:
-            return self._asked.batch is not None or self.working_since is not None
+            return self._requested.batch is not None or self.working_since is not None
 
     def close(self, timeout_seconds: float) -> bool:
         """Let the thread write what waits, then end; return whether it did."""
@@ -268,7 +268,7 @@ class History:
             self._closing = True
             self._changed.notify()
         self._thread.join(timeout_seconds)
-        return not self._thread.is_alive() and not self._asked
+        return not self._thread.is_alive() and not self._requested
 
     def _run(self) -> None:
         failed = False
@@ -276,18 +276,18 @@ class History:
             with self._changed:
                 if failed:  # A failed write is retried, but not with each new value.
                     self._changed.wait_for(
-                        lambda: self._closing or self._asked.batch, self._retry_seconds
+                        lambda: self._closing or self._requested.batch, self._retry_seconds
                     )
                 else:
-                    self._changed.wait_for(lambda: self._closing or self._asked)
-                asked, self._asked = self._asked, _Request()
+                    self._changed.wait_for(lambda: self._closing or self._requested)
+                asked, self._requested = self._requested, _Request()
                 ends = self._closing
                 self.working_since = time.monotonic()
             failed = not self._work(asked)
             with self._changed:
                 if failed:
-                    self._asked.notes[:0] = asked.notes
-                    newer, self._asked.events = self._asked.events, asked.events
+                    self._requested.notes[:0] = asked.notes
+                    newer, self._requested.events = self._requested.events, asked.events
                     self._take_events(newer)
                 self.working_since = None
             if ends:

@@ -267,7 +267,7 @@ def disks(engine: Engine) -> str:
     return "" if engine.last.block is None else inventory.summary(inventory_disks(engine).values())
 
 
-def unasked(engine: Engine) -> bool:
+def never_polled(engine: Engine) -> bool:
     """Whether a disk has not been polled yet for the first time."""
     smart = engine.status(smart_series.SOURCE)
     if smart is None or smart.reading is None:

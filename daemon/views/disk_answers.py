@@ -56,7 +56,7 @@ def detail(known: Known, found: InventoryDisk) -> documents.DiskDetail:
     if topology is not None:
         stack = Stack(topology, known.engine.devices.mounts())
         carries = dict.fromkeys(each for name in found.leaves for each in stack.shown_on(name))
-    facts = [] if polled is None else list(_asked(found))
+    facts = [] if polled is None else list(_polled_by(found))
     if own is not None and own.duplicate:
         facts.append(("identity", own.duplicate))
     return documents.DiskDetail(
@@ -195,7 +195,7 @@ def _counters(drive: Drive) -> Iterator[tuple[str, str]]:
         )
 
 
-def _asked(found: InventoryDisk) -> Iterator[tuple[str, str]]:
+def _polled_by(found: InventoryDisk) -> Iterator[tuple[str, str]]:
     polled = found.polled
     assert polled is not None  # noqa: S101 - checked by the caller
     yield "access method", found.how

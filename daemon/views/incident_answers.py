@@ -26,7 +26,7 @@ SHOWN_EVENTS = 20
 MAX_NAMED = 24
 
 
-def wanted(asked: documents.AskEvents, found: InventoryDisk | None) -> Wanted:
+def wanted(asked: documents.EventQuery, found: InventoryDisk | None) -> Wanted:
     """Return which events are requested; `found` is the disk, if it is a present one.
 
     Errors: ValueError.
@@ -50,7 +50,7 @@ def events(
     note: str,
 ) -> documents.Events:
     """Return the last stored and recent events, deduplicated."""
-    disk = wanted.asked.disk if wanted.devices is not None else ""
+    disk = wanted.query.disk if wanted.devices is not None else ""
     return documents.Events(_merged(rows, said, wanted), note, disk, wanted.devices)
 
 
@@ -61,7 +61,7 @@ def _merged(
     kept = {line.key for line in lines}
     lines += [e for e in said if e.key not in kept and wanted.matches(e)]
     lines.sort(key=lambda line: line.at_seconds)
-    return tuple(lines[-wanted.asked.last :] if wanted.asked.last else ())
+    return tuple(lines[-wanted.query.last :] if wanted.query.last else ())
 
 
 def incidents(known: Known, *, closed: bool) -> documents.Incidents:

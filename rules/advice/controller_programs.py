@@ -23,7 +23,7 @@ _ANOTHER = frozenset({"cciss_vol_status"})
 """Programs with other arguments than those of the vendor."""
 
 
-def asked(name: str, program: str) -> list[str]:
+def query_commands(name: str, program: str) -> list[str]:
     """Return the commands that query a RAID controller, by its name; none if it is not known.
 
     `program` is the name of the vendor's program on this host, '' for the usual one.

@@ -9,7 +9,7 @@ import re
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from iowarden.rules.advice.controller_programs import asked
+from iowarden.rules.advice.controller_programs import query_commands
 from iowarden.rules.advice.facts import DISKS, MAPPED, Facts, Kind
 from iowarden.rules.advice.map_steps import paths
 from iowarden.rules.advice.step import MAX_DISKS, Step, listed
@@ -233,7 +233,7 @@ def controller_program(step: Step) -> list[str]:
     if not name and step.device is not None:
         name = step.facts.controller_of(step.device)
     card = step.facts.atlas.card(name)
-    commands = asked(name, "" if card is None else card.program)
+    commands = query_commands(name, "" if card is None else card.program)
     if commands:
         return ["Arrays and disks, as the controller reports them:", *commands]
     if card is None:

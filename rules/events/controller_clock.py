@@ -44,7 +44,7 @@ _SAME_SECONDS = 2.0
 class OffsetMethod(enum.StrEnum):
     """How an offset was found."""
 
-    ASKED = "asked"
+    QUERIED = "asked"
     ERRORS = "errors"
     POWER_ON = "power-on"
     NONE = "none"
@@ -70,7 +70,10 @@ class Offset:
     @property
     def verified(self) -> bool:
         """Whether times may be compared by it; other times are reported as unverified."""
-        return self.seconds is not None and self.method in {OffsetMethod.ASKED, OffsetMethod.ERRORS}
+        return self.seconds is not None and self.method in {
+            OffsetMethod.QUERIED,
+            OffsetMethod.ERRORS,
+        }
 
     @property
     def wrong(self) -> bool:
@@ -107,14 +110,14 @@ class Clock:
         )
 
 
-def asked(controller_seconds: float, utc_seconds: float) -> Offset:
+def from_query(controller_seconds: float, utc_seconds: float) -> Offset:
     """Return the offset of a controller that reported its time when queried at `utc_seconds`.
 
     Limits: a slow reply counts as drift.
     """
     seconds = controller_seconds - utc_seconds
     drift = seconds - QUARTER_SECONDS * round(seconds / QUARTER_SECONDS)
-    return Offset(seconds, OffsetMethod.ASKED, drift)
+    return Offset(seconds, OffsetMethod.QUERIED, drift)
 
 
 def from_power_on(power_on_seconds: float, boot_utc_seconds: float) -> Offset:
@@ -163,7 +166,7 @@ def from_errors(controller_seconds: Iterable[float], kernel_seconds: Iterable[fl
 
 def surest(*offsets: Offset) -> Offset:
     """Return the most reliable: asked, then errors, then power-on; UNKNOWN for none."""
-    order = (OffsetMethod.ASKED, OffsetMethod.ERRORS, OffsetMethod.POWER_ON, OffsetMethod.NONE)
+    order = (OffsetMethod.QUERIED, OffsetMethod.ERRORS, OffsetMethod.POWER_ON, OffsetMethod.NONE)
     return min(offsets, key=lambda each: order.index(each.method), default=UNKNOWN)
 
 
@@ -277,7 +280,7 @@ def estimated(
     """
     found = [from_errors(clock.errors, kernel_errors)]
     if ahead_seconds is not None:
-        found.append(asked(ahead_seconds, 0.0))
+        found.append(from_query(ahead_seconds, 0.0))
     if clock.power_on is not None and booted is not None:
         found.append(from_power_on(clock.power_on, booted))
     best = surest(*found)

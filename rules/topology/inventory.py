@@ -155,14 +155,14 @@ def look(
     index = _Leaves(topology)
     found: dict[str, InventoryDisk] = {}
     for key, disk in (disks.by_key if disks is not None else {}).items():
-        found[key] = _asked(disk, index, topology, (untrusted or {}).get(key))
+        found[key] = _polled_disk(disk, index, topology, (untrusted or {}).get(key))
     made = disks is not None and disks.discovered_seconds is not None
     volumes = disks.volumes if disks is not None else ()
     for name in index.left():
         if name in volumes:
             index.take_all(name)
             continue
-        covered = _not_asked(name, index, made=made, absent=absent)
+        covered = _not_polled(name, index, made=made, absent=absent)
         key = covered.disk if covered.disk not in found else f"{covered.disk} {name}"
         found[key] = replace(covered, disk=key)
     found = _with_slots(found, slots)
@@ -312,7 +312,7 @@ def not_read(drive: Drive) -> tuple[str, ...]:
     return (*missing, *filter(_SELF_TEST.search, drive.refused))
 
 
-def _asked(
+def _polled_disk(
     disk: Disk, index: _Leaves, topology: Topology | None, doubt: str | None
 ) -> InventoryDisk:
     polled, target = disk.polled, disk.polled.target
@@ -359,7 +359,7 @@ def _hidden(disk: Disk) -> Identity:
     return Identity(f"disk {model} {disk.key}", ", ".join(w for w in words if w), adapter)
 
 
-def _not_asked(name: str, index: _Leaves, *, made: bool, absent: str) -> InventoryDisk:
+def _not_polled(name: str, index: _Leaves, *, made: bool, absent: str) -> InventoryDisk:
     device = index.devices[name]
     removable = bool(device.removable)
     if removable or _VIRTUAL.fullmatch(name):

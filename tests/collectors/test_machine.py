@@ -368,9 +368,9 @@ def test_what_is_asked_of_a_machine_that_is_not_this_one_is_a_file(root: AnyRoot
     """Fill level of a file system, and the probe's answers."""
     root.write({"/.statvfs": "of the root", "/srv/.statvfs": "of srv", "/.probe/run a !b": "{}"})
     assert (root.statvfs("/"), root.statvfs("/srv")) == ("of the root", "of srv")
-    assert root.ask("run", "a", "/b") == "{}"
+    assert root.query_probe("run", "a", "/b") == "{}"
     with pytest.raises(AbsentError, match="No such file"):
-        root.ask("run", "b")
+        root.query_probe("run", "b")
 
 
 def test_statvfs_of_this_machine_plays_again() -> None:

@@ -12,7 +12,7 @@ import pytest
 from support.smtp import free_port
 
 from iowarden.daemon import exporters
-from iowarden.daemon.exporters import Exporter, found
+from iowarden.daemon.exporters import Exporter, find_exporters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,33 +52,33 @@ def serving(status: int, body: bytes, length: int | None = None) -> Iterator[int
 def test_an_exporter_is_known_by_what_it_shows(body: bytes, program: str | None) -> None:
     """Not by its port: another program may listen there."""
     with serving(200, body) as port:
-        assert found([port]) == (Exporter(port, program, "200 OK"),)
+        assert find_exporters([port]) == (Exporter(port, program, "200 OK"),)
 
 
 def test_one_that_wants_a_password_is_told() -> None:
     """Which one it is is unknown, but that something answers is known."""
     with serving(401, b"no\n") as port:
-        assert found([port]) == (Exporter(port, None, "401 Unauthorized"),)
+        assert find_exporters([port]) == (Exporter(port, None, "401 Unauthorized"),)
 
 
 def test_one_that_ends_early_is_told_with_what_it_said() -> None:
     """It announced more than it sent."""
     with serving(200, NODE, length=len(NODE) + 100) as port:
-        (exporter,) = found([port])
+        (exporter,) = find_exporters([port])
     assert exporter.program == "node_exporter"
 
 
 def test_a_port_without_an_exporter_is_none() -> None:
     """No server, next to a port with one."""
     with serving(200, NODE) as port:
-        assert [exporter.port for exporter in found([free_port(), port])] == [port]
+        assert [exporter.port for exporter in find_exporters([free_port(), port])] == [port]
 
 
 def test_a_program_that_says_nothing_does_not_hold_us_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """It accepts the connection and never answers: not HTTP, within the time-out."""
     monkeypatch.setattr(exporters, "TIMEOUT_SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        assert found([silent.getsockname()[1]]) == ()
+        assert find_exporters([silent.getsockname()[1]]) == ()
 
 
 def test_a_program_of_another_protocol_is_none() -> None:
@@ -93,7 +93,7 @@ def test_a_program_of_another_protocol_is_none() -> None:
 
         thread = threading.Thread(target=greet)
         thread.start()
-        assert found([server.getsockname()[1]]) == ()
+        assert find_exporters([server.getsockname()[1]]) == ()
         thread.join()
 
 
@@ -101,11 +101,11 @@ def test_a_proxy_in_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch
     """It would answer for every address, or for none."""
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
     with serving(200, NODE) as port:
-        assert found([port]) == (Exporter(port, "node_exporter", "200 OK"),)
+        assert find_exporters([port]) == (Exporter(port, "node_exporter", "200 OK"),)
 
 
 def test_more_than_any_exporter_says_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """An endless answer is cut at the limit."""
     monkeypatch.setattr(exporters, "MAX_BYTES", 1000)
     with serving(200, NODE + b"x 1\n" * 100_000) as port:
-        assert found([port]) == (Exporter(port, "node_exporter", "200 OK, truncated"),)
+        assert find_exporters([port]) == (Exporter(port, "node_exporter", "200 OK, truncated"),)

@@ -67,7 +67,7 @@ def test_a_test_begins_when_it_is_due_and_not_before() -> None:
     assert planned([Candidate("S1")], runs, SUNDAY - 1) == {}
     assert planned([Candidate("S1")], runs, SUNDAY) == {("S1", "long"): ""}
     run = selftest_schedule.begun(
-        selftest_schedule.asked(runs["S1"]["long"], SUNDAY, ""), "long", None, SUNDAY
+        selftest_schedule.requested(runs["S1"]["long"], SUNDAY, ""), "long", None, SUNDAY
     )
     passed = selftest_schedule.ended(run, Outcome.PASSED, "Completed", SUNDAY + HOUR)
     assert planned([Candidate("S1")], {"S1": {"long": passed}}, SUNDAY + DAY) == {}
@@ -164,7 +164,7 @@ def test_an_interrupted_test_is_tried_again_and_not_for_ever() -> None:
     for number in range(1, 5):
         assert planned([Candidate("S1")], {"S1": {"long": run}}, now)["S1", "long"] == ""
         run = selftest_schedule.begun(
-            selftest_schedule.asked(run, now, "", SUNDAY), "long", None, now
+            selftest_schedule.requested(run, now, "", SUNDAY), "long", None, now
         )
         run = selftest_schedule.ended(
             run, Outcome.INTERRUPTED, "Interrupted (host reset)", now + 60
@@ -181,7 +181,7 @@ def test_what_is_refused_or_aborted_by_somebody_waits_for_the_next_date() -> Non
     """Another request at once would be refused again."""
     for outcome in (Outcome.REFUSED, Outcome.ABORTED, Outcome.FAILED, Outcome.UNKNOWN):
         run = selftest_schedule.ended(
-            selftest_schedule.asked(None, SUNDAY, ""), outcome, "", SUNDAY
+            selftest_schedule.requested(None, SUNDAY, ""), outcome, "", SUNDAY
         )
         runs: Runs = {"S1": {"long": replace(run, seen_seconds=SATURDAY)}}
         assert planned([Candidate("S1")], runs, SUNDAY + 6 * DAY) == {}
@@ -294,7 +294,7 @@ class FakeMachine:
                     assert "is being tested" in due.postponed or "runs in it" in due.postponed
                     continue
                 key = (due.disk, due.kind)
-                run = selftest_schedule.asked(self.runs[due.disk][due.kind], self.now, "")
+                run = selftest_schedule.requested(self.runs[due.disk][due.kind], self.now, "")
                 run = selftest_schedule.begun(run, due.kind, None, self.now)
                 self.runs = selftest_schedule.with_run(self.runs, due.disk, due.kind, run)
                 ends[key] = self.now + step_seconds * (8 if due.kind == "long" else 1)
@@ -443,7 +443,7 @@ def follow(
 ) -> Run:
     """What becomes of a long test begun at 0 when the drive's log has these entries."""
     drive = Drive(Protocol.ATA, self_tests=before, self_test_minutes={"long": 60})
-    run = selftest_schedule.begun(selftest_schedule.asked(None, 0.0, ""), "long", drive, 0.0)
+    run = selftest_schedule.begun(selftest_schedule.requested(None, 0.0, ""), "long", drive, 0.0)
     drive = replace(drive, self_tests=entries, **changes)  # type: ignore[arg-type]
     return selftest_schedule.follow(run, "long", disk("A", "sda", drive, read_seconds=read), read)
 

@@ -39,7 +39,7 @@ class Imaged(Machine):
         self.said = said or {}
         self.asked: list[str] = []
 
-    def ask(self, verb: str, *arguments: str, deadline_seconds: float = 30.0) -> str:
+    def query_probe(self, verb: str, *arguments: str, deadline_seconds: float = 30.0) -> str:
         """Run a program that root may run."""
         if verb != "run":
             raise AbsentError(f"'{verb}': not here")

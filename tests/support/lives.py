@@ -202,7 +202,7 @@ class _Frames:
             self._post(Stop("the end of the recording"))
             return None
         self._root.apply(step)
-        self._readers.ask(step.read)
+        self._readers.read_now(step.read)
         return step.frame
 
 

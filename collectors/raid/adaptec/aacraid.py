@@ -33,7 +33,7 @@ _MIN_SERIAL_CHARACTERS = 5
 """Length of the end of a serial number that identifies one controller among several."""
 
 
-def _ask(root: Machine, *command: str) -> str:
+def _query(root: Machine, *command: str) -> str:
     return run_program(root, _SECONDS, "arcconf", *command)
 
 
@@ -57,7 +57,7 @@ def _find(root: Machine, hosts: Sequence[str]) -> dict[str, Handle | str]:
     own = sorted(_own(root, hosts))
     if not own:
         return {}
-    count = arcconf.parse_count(_ask(root, "GETVERSION"))
+    count = arcconf.parse_count(_query(root, "GETVERSION"))
     wanted = own if count >= len(own) else hiding(root, own, _DRIVERS)
     if not count and wanted:
         raise ReadError(
@@ -73,8 +73,8 @@ def _find(root: Machine, hosts: Sequence[str]) -> dict[str, Handle | str]:
 
 def _state(root: Machine, name: str, handle: Handle, _former: Controller | None) -> Controller:
     number, *hosts = handle
-    config = arcconf.parse_config(_ask(root, "GETCONFIG", number, "AL"), name)
-    parts = PartReader(partial(_ask, root), list(config.controller.read_errors))
+    config = arcconf.parse_config(_query(root, "GETCONFIG", number, "AL"), name)
+    parts = PartReader(partial(_query, root), list(config.controller.read_errors))
     unread = parts.read_errors
     if not config.lists_disks:
         unread.append(

@@ -68,7 +68,7 @@ def otherwise(root: Machine, target: AccessMethod, answer: Answer) -> Answer:
     if other := clash(root, target.driver):
         return replace(answer, reason=f"{answer.reason}; {other}")
     try:
-        drive, failure, texts = _ask(root, target)
+        drive, failure, texts = _query(root, target)
     except Exception as error:  # noqa: BLE001 - our bug with one drive must not block others
         return replace(answer, reason=f"{answer.reason}; bug: {trace(error)}")
     if drive is None and not failure:
@@ -85,7 +85,7 @@ def otherwise(root: Machine, target: AccessMethod, answer: Answer) -> Answer:
     return replace(answer, status=ReadStatus.READ, reason=reason, drive=drive, passing=False)
 
 
-def _ask(root: Machine, target: AccessMethod) -> tuple[Drive | None, str, Texts]:
+def _query(root: Machine, target: AccessMethod) -> tuple[Drive | None, str, Texts]:
     """Read a drive with up to three programs, one after the other, and wait for them.
 
     Return the drive, or None without data; the reason, or the reason why its identity is unknown,

@@ -78,7 +78,7 @@ def _run(root: Machine, program: str, *command: str) -> str:
     return run_program(root, SECONDS, program, *command, "nolog")
 
 
-def _ask(root: Machine, program: str, *command: str) -> str:
+def _query(root: Machine, program: str, *command: str) -> str:
     """Run a query with JSON output; if the JSON is invalid, return the text.
 
     Errors: AbsentError, ReadError, ParseError.
@@ -104,7 +104,7 @@ def _find(family: _Family, root: Machine, hosts: Sequence[str]) -> dict[str, Han
     lost: list[str] = []
 
     def told(program: str) -> tuple[storcli.Listed, ...]:
-        return storcli.parse_list(_ask(root, program, "show"), lost)
+        return storcli.parse_list(_query(root, program, "show"), lost)
 
     for program, listed in answers_of(root, family.programs, told, errors):
         asked = asked or program
@@ -172,7 +172,9 @@ def _with_volumes(
     rest = [each for each in hosts if shown[each] is scsi_hosts.Shown.VOLUMES]
     unknown = 0
     for program, number, *_ in listed.values() if rest else ():
-        parts = PartReader(partial(_ask, root, program))  # the reason is reported where it is read
+        parts = PartReader(
+            partial(_query, root, program)
+        )  # the reason is reported where it is read
         found = parts.read(storcli.parse_controllers, {}, f"/c{number}", "show", "all")
         told = found.get(int(number))
         host = _host(root, family.driver, told.address) if told else ""
@@ -189,7 +191,7 @@ def _state(
         return megacli_reader.state(root, name, handle, former)
     program, number, *counts = handle
     parts = PartReader(
-        lambda place, *command: _ask(root, program, f"/c{number}{place}", *command),
+        lambda place, *command: _query(root, program, f"/c{number}{place}", *command),
         raises_absent=not root.path,
     )
     unread = parts.read_errors

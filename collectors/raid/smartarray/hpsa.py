@@ -48,10 +48,10 @@ def backend(pauses_seconds: Sequence[float] = _PAUSES_SECONDS) -> Backend:
     def ask(root: Machine, *command: str) -> tuple[ssacli.FoundController, ...]:
         for pause in () if root.path else pauses_seconds:
             try:
-                return _ask(root, *command)
+                return _query(root, *command)
             except ssacli.BusyError:
                 time.sleep(pause)
-        return _ask(root, *command)
+        return _query(root, *command)
 
     def find(root: Machine, hosts: Sequence[str]) -> dict[str, Handle | str]:
         own = _own(root, hosts)
@@ -121,7 +121,7 @@ def _hiding(root: Machine, hosts: Sequence[str]) -> list[str]:
     return pci_hosts.hiding(root, _own(root, hosts), _DRIVERS)
 
 
-def _ask(root: Machine, *command: str) -> tuple[ssacli.FoundController, ...]:
+def _query(root: Machine, *command: str) -> tuple[ssacli.FoundController, ...]:
     """Run the installed program of the vendor. Errors: AbsentError, ReadError, ParseError."""
 
     def told(program: str) -> tuple[ssacli.FoundController, ...]:

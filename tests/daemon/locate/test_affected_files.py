@@ -69,25 +69,25 @@ def test_the_file_of_a_sector_is_found_once_a_day(tmp_path: Path) -> None:
     files = AffectedFiles(lambda: root, lambda: now, hits.put)
     question = wanted(medium_error(sector), "disk S-B")
     assert question == Wanted("disk S-B", "sdb", sector, 8)
-    files.ask(question)
+    files.request(question)
     hit = hits.get(timeout=60)
     files.take(hit)
     assert hit.certain
     asked = len(root.asked)
-    files.ask(question)
+    files.request(question)
     assert (len(root.asked), hits.empty()) == (asked, True)
     (line,) = affected_files.evidence(files.lookups(["disk S-B"], 0.0), lambda at: at)
     assert "file /srv/table, bytes 0 to 4095" in line.text
     assert affected_files.affected([hit]) == ("file /srv/table",)
     other = replace(question, subject="disk S-C")
-    files.ask(other)
+    files.request(other)
     assert hits.get(timeout=60).subject == "disk S-C"
     (text,) = affected_files.advice([hit])
     assert "restore /srv/table from a backup" in text
     assert "destroys: bytes 0 to 4095" in text
     assert files.lookups(["disk S-B"], now + 1) == []
     now += 90_000
-    files.ask(question)
+    files.request(question)
     assert hits.get(timeout=60).certain
 
 
@@ -126,7 +126,7 @@ def test_what_cannot_be_told_says_why(tmp_path: Path) -> None:
     root, _ = machine(tmp_path, b"x" * 5000)
     hits: SimpleQueue[SectorLookup] = SimpleQueue()
     files = AffectedFiles(lambda: root, lambda: 0.0, hits.put)
-    files.ask(Wanted("disk S-C", "sdc", 8, 8))
+    files.request(Wanted("disk S-C", "sdc", 8, 8))
     hit = hits.get(timeout=60)
     assert not hit.certain
     (line,) = affected_files.evidence([hit], lambda at: at)
@@ -173,7 +173,7 @@ class Asked:
         event = replace(medium_error(sector), sectors=sectors, read_ahead=ahead)
         question = wanted(event, "disk S-B")
         assert question is not None
-        self.files.ask(question)
+        self.files.request(question)
 
     def learn(self) -> SectorLookup:
         """Process the next result."""
@@ -383,7 +383,7 @@ def test_what_is_there_only_since_the_error_is_not_said_to_be_hit(
     write_tree(tmp_path / "machine", {f"/run/udev/data/b{number}": "I:900000000\nE:ID_TYPE=disk\n"})
     for at, known in ((100.0, False), (1000.0, True), (870.0, True)):
         asked.files.forget()
-        asked.files.ask(Wanted("disk S-B", "sdb", asked.sector, 8, erred_seconds=at))
+        asked.files.request(Wanted("disk S-B", "sdb", asked.sector, 8, erred_seconds=at))
         hit = asked.learn()
         assert hit.certain is known
         if not known:
@@ -401,7 +401,7 @@ def test_what_a_loop_device_stood_for_before_is_not_said_to_be_hit(tmp_path: Pat
     for ago, spoken in ((900.0, True), (2.0, False)):
         asked.files.forget()
         at = asked.now - ago
-        asked.files.ask(Wanted("disk loop0", "loop0", asked.sector, 8, erred_seconds=at))
+        asked.files.request(Wanted("disk loop0", "loop0", asked.sector, 8, erred_seconds=at))
         (line,) = (each.text for each in affected_files.evidence([asked.learn()], float))
         said = "the error was 15 min 0 s ago: loop0 may have another backing file or server since"
         assert (said in line) is spoken
@@ -423,7 +423,7 @@ def test_a_mail_does_not_name_a_hundred_files() -> None:
 def test_what_a_disk_says_while_we_read_it_may_be_of_that() -> None:
     """The file system's tables are on the same bad disk: reading them causes more errors."""
     answer = Answer(8, 8, Kind.FILE, "", path="/srv/a")
-    looked = replace(told(answer), asked_seconds=100.0, at_seconds=104.0)
+    looked = replace(told(answer), requested_seconds=100.0, at_seconds=104.0)
 
     def line(name: str, at: float, device: str = "sdb") -> Member:
         labels = (("alertname", name), ("device", device))

@@ -45,13 +45,13 @@ class Talking(Imaged):
         super().__init__(path, {})
         self.texts = said
 
-    def ask(self, verb: str, *arguments: str, deadline_seconds: float = 30.0) -> str:
+    def query_probe(self, verb: str, *arguments: str, deadline_seconds: float = 30.0) -> str:
         """Answer a command that is on the list of permitted ones."""
         text = self.texts.get(" ".join(arguments))
         if isinstance(text, list):
             text = text.pop(0) if len(text) > 1 else text[0]
         self.said = {} if text is None else {" ".join(arguments): text}
-        return super().ask(verb, *arguments, deadline_seconds=deadline_seconds)
+        return super().query_probe(verb, *arguments, deadline_seconds=deadline_seconds)
 
 
 def resolve(block: int, mount_point: str = "/srv", option: str = "") -> str:

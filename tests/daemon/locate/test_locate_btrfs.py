@@ -69,7 +69,7 @@ def fill(point: Path, seed: int = 11) -> dict[Path, bytes]:
 
 def ask(client: Client, device: str, start: int, count: int = 1) -> tuple[Answer, ...]:
     """Locate sectors; the answers cover the whole range, in order and without gaps."""
-    answers = locate(Machine(probe=client.ask), device, start, count, time.monotonic).answers
+    answers = locate(Machine(probe=client.request), device, start, count, time.monotonic).answers
     place = start
     for answer in answers:
         assert answer.start == place

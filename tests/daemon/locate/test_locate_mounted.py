@@ -73,7 +73,7 @@ def fill(point: Path) -> dict[Path, bytes]:
 
 def judged(client: Client, device: str, image: Path, files: dict[Path, bytes]) -> int:
     """Locate sectors of files; return how many, each found in the file with its bytes."""
-    root = Machine(probe=client.ask)
+    root = Machine(probe=client.request)
     raw = image.read_bytes()
     checked = 0
     for path, content in files.items():
@@ -108,7 +108,7 @@ def test_the_file_of_a_mounted_xfs_is_named_where_it_has_a_reverse_map(
     with mounted(tmp_path, 320, *make) as (device, point, image):
         command("xfs_io", "-V")
         assert judged(probe, device, image, fill(point)) == 9
-        answers = locate(Machine(probe=probe.ask), device, 0, 8, time.monotonic).answers
+        answers = locate(Machine(probe=probe.request), device, 0, 8, time.monotonic).answers
         assert [each.kind for each in answers] == [Kind.METADATA]
 
 
@@ -120,7 +120,7 @@ def test_an_xfs_without_a_reverse_map_names_nobody(tmp_path: Path, probe: Client
         files = fill(point)
         sector = min(where_is(image, next(iter(files.values()))))
         answer: Answer
-        (answer,) = locate(Machine(probe=probe.ask), device, sector, 1, time.monotonic).answers
+        (answer,) = locate(Machine(probe=probe.request), device, sector, 1, time.monotonic).answers
         assert answer.kind is Kind.UNKNOWN
         assert "has no reverse map" in answer.text
         assert re.search(rf'xfs_db -r .* "daddr {sector}"', answer.text)
@@ -151,7 +151,7 @@ def test_what_is_advised_heals_the_file(tmp_path: Path, probe: Client) -> None:
         with pytest.raises(OSError, match="Input/output error"):
             (point / "table").read_bytes()
         name = device.removeprefix("/dev/")
-        found = locate(Machine(probe=probe.ask), name, last, 8, time.monotonic)
+        found = locate(Machine(probe=probe.request), name, last, 8, time.monotonic)
         (answer,) = found.answers
         said = f"file {point}/table, bytes 98304 to 100000"
         assert sentence(answer) == said

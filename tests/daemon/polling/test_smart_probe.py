@@ -85,7 +85,7 @@ class Bench:
         """Connect, and return a poller that has polled nothing."""
         self.probe.start()
         self.client = Client(at(str(self.probe.runtime.parent / "socket")), time.monotonic)
-        self.root = Machine("/", probe=self.client.ask)
+        self.root = Machine("/", probe=self.client.request)
         return self.poller(options)
 
     def poller(self, options: Options | None = None) -> smart.SmartPoller:
@@ -348,7 +348,7 @@ def test_a_smartctl_that_goes_is_found_out_by_one_drive(bench: Bench) -> None:
     bench.look(poller)
     bench.program.unlink()
     bench.now += smart.MIN_POLL_INTERVAL_SECONDS
-    poller.ask_soon(["SERIAL-0-0"])
+    poller.poll_soon(["SERIAL-0-0"])
     assert poller.settled(DEADLINE_SECONDS)
     disks = bench.look(poller)
     assert set(covers(disks).values()) == {ReadStatus.NO_SMARTCTL}
@@ -424,11 +424,11 @@ def test_an_event_about_a_disk_has_it_asked_at_once(bench: Bench) -> None:
     bench.behind(0, 0, 1)
     poller = bench.start()
     bench.look(poller)
-    poller.ask_soon(["SERIAL-0-0"])
+    poller.poll_soon(["SERIAL-0-0"])
     assert poller.settled(DEADLINE_SECONDS)
     assert bench.runs() == {"0-0": 1, "0-1": 1}
     bench.now += smart.MIN_POLL_INTERVAL_SECONDS
-    poller.ask_soon(["SERIAL-0-0", "sdz"])
+    poller.poll_soon(["SERIAL-0-0", "sdz"])
     assert poller.settled(DEADLINE_SECONDS)
     assert bench.runs() == {"0-0": 2, "0-1": 1}
 

@@ -64,7 +64,7 @@ def child(tmp_path: Path) -> Iterator[Client]:
 def started(client: Client) -> int:
     """Ask something; return the process that was started for it."""
     before = children()
-    assert "programs" in json.loads(client.ask("programs", (), DEADLINE_SECONDS))
+    assert "programs" in json.loads(client.request("programs", (), DEADLINE_SECONDS))
     (pid,) = children() - before
     return pid
 
@@ -88,8 +88,8 @@ def test_a_child_that_is_killed_is_replaced(child: Client) -> None:
     os.kill(pid, signal.SIGKILL)
     assert reaped(pid)
     with contextlib.suppress(ReadError):  # it may be sent before the end is seen
-        child.ask("programs", (), DEADLINE_SECONDS)
-    assert "programs" in child.ask("programs", (), DEADLINE_SECONDS)
+        child.request("programs", (), DEADLINE_SECONDS)
+    assert "programs" in child.request("programs", (), DEADLINE_SECONDS)
 
 
 def test_a_child_that_is_stopped_is_left_and_replaced(child: Client) -> None:
@@ -100,8 +100,8 @@ def test_a_child_that_is_stopped_is_left_and_replaced(child: Client) -> None:
     try:
         while not children() - before:
             with contextlib.suppress(ReadError):
-                child.ask("programs", (), 0.1)
-        assert "programs" in child.ask("programs", (), DEADLINE_SECONDS)
+                child.request("programs", (), 0.1)
+        assert "programs" in child.request("programs", (), DEADLINE_SECONDS)
     finally:
         os.kill(pid, signal.SIGKILL)
 
@@ -205,7 +205,7 @@ def test_strange_requests_are_answered_once_each_and_the_daemon_is_served(
     for descriptor in talk.descriptors:
         os.close(descriptor)
     talk.stream.close()
-    value = json.loads(daemon.ask("run", ("smartctl", "-V"), DEADLINE_SECONDS))
+    value = json.loads(daemon.request("run", ("smartctl", "-V"), DEADLINE_SECONDS))
     assert value["stdout"] == "well\n"
     assert "Traceback" not in probe.text()[log:]
 
@@ -224,7 +224,7 @@ def test_nothing_is_done_for_who_has_left(probe: Probe, daemon: Client) -> None:
     pid = probe.process.pid if probe.process else 0
 
     def held() -> int:
-        daemon.ask("programs", (), DEADLINE_SECONDS)  # all earlier messages were handled
+        daemon.request("programs", (), DEADLINE_SECONDS)  # all earlier messages were handled
         return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
     before, log = held(), len(probe.text())

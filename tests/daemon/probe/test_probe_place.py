@@ -38,7 +38,7 @@ def test_a_service_whose_socket_is_not_there_says_that_the_probe_is_down(place: 
     assert probe is not None
     try:
         with pytest.raises(AbsentError, match=r"status iowarden-probe[.]socket"):
-            probe.ask("tasks", (), 5.0)
+            probe.request("tasks", (), 5.0)
         assert up(probe) == [0.0]
         assert str(place) in probe.problem
     finally:

@@ -203,7 +203,7 @@ def client(peers: Peers) -> Iterator[Client]:
 
 def asking(client: Client, verb: str = "tasks", *arguments: str, seconds: float = 10.0) -> Asking:
     """Send a request in its own thread."""
-    return Asking(lambda: client.ask(verb, arguments, seconds))
+    return Asking(lambda: client.request(verb, arguments, seconds))
 
 
 def works(client: Client, peers: Peers) -> bool:
@@ -399,7 +399,7 @@ def test_a_connection_that_takes_forever_keeps_nobody(peers: Peers) -> None:
 
     with a_client(connect) as client:
         with pytest.raises(ReadError, match="the request was not sent"):
-            client.ask("tasks", (), 0.1)
+            client.request("tasks", (), 0.1)
         release.set()
 
 
@@ -421,7 +421,7 @@ def test_a_probe_that_hears_and_says_nothing_is_left(peers: Peers) -> None:
     """Without a greeting for 5 s the request fails, long before its own deadline."""
     with a_client(peers.connect, dataclasses.replace(QUICK, hello_seconds=0.0)) as client:
         with pytest.raises(ReadError, match="the probe sent no greeting within 0 s"):
-            client.ask("tasks", (), 600.0)
+            client.request("tasks", (), 600.0)
         assert peers.next().ended()
 
 
@@ -460,11 +460,11 @@ def test_a_request_that_no_probe_would_take_is_not_sent(client: Client, peers: P
     """A frame that is too long would end the connection of all others; they do not notice it."""
     peer = peers.next_greeted(client)
     with pytest.raises(ReadError, match=f"at most {MAX_REQUEST_BYTES} bytes"):
-        client.ask("newest", ("\udcff" * 20_000,), 10.0)
+        client.request("newest", ("\udcff" * 20_000,), 10.0)
     with pytest.raises(ValueError, match="up to 64 arguments"):
-        client.ask("run", ("x",) * 65, 10.0)
+        client.request("run", ("x",) * 65, 10.0)
     with pytest.raises(ValueError, match="a deadline up to 600 s"):
-        client.ask("run", (), float("nan"))
+        client.request("run", (), float("nan"))
     question = asking(client)
     peer.answer(peer.request())
     assert question.result() == "{}"
@@ -475,7 +475,7 @@ def test_requests_that_wait_are_bounded(client: Client, peers: Peers) -> None:
     peer = peers.next_greeted(client)
     calls = [client._post("tasks", (), 600.0) for _ in range(MAX_WAITING)]
     with pytest.raises(ReadError, match=f"{MAX_WAITING} requests already wait"):
-        client.ask("tasks", (), 10.0)
+        client.request("tasks", (), 10.0)
     assert value(client, "iowarden_probe_open_requests") == MAX_WAITING
     for _ in range(MAX_WAITING):
         peer.answer(peer.request())
@@ -491,11 +491,11 @@ def test_nobody_listens(tmp_path: Path) -> None:
     with a_client(at(path)) as client:
         assert value(client, "iowarden_probe_up") is None
         with pytest.raises(AbsentError, match=r"No such file .*probe.socket"):
-            client.ask("tasks", (), 10.0)
+            client.request("tasks", (), 10.0)
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(path)
             with pytest.raises(ReadError, match="Connection refused"):
-                client.ask("tasks", (), 10.0)
+                client.request("tasks", (), 10.0)
             listening.listen(0)
             first, second = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
             with first, second:
@@ -504,7 +504,7 @@ def test_nobody_listens(tmp_path: Path) -> None:
                 with contextlib.suppress(BlockingIOError):
                     second.connect(path)
                 with pytest.raises(ReadError, match="Resource temporarily unavailable"):
-                    client.ask("tasks", (), 10.0)
+                    client.request("tasks", (), 10.0)
                 question = asking(client, seconds=60.0)
                 with pytest.raises(ReadError):
                     question.result()
@@ -534,11 +534,11 @@ def test_attempts_become_rarer_while_they_fail(peers: Peers) -> None:
         for number, pause in enumerate((1, 2, 4, 8, 16, 32, 60, 60), 1):
             for _ in range(2):
                 with pytest.raises(ReadError, match=r"since 20.* UTC: .*Permission denied"):
-                    client.ask("tasks", (), 600.0)
+                    client.request("tasks", (), 600.0)
                 assert peers.attempts == number
             clock.now += pause - 0.5
             with pytest.raises(ReadError):
-                client.ask("tasks", (), 600.0)
+                client.request("tasks", (), 600.0)
             assert peers.attempts == number
             clock.now += 0.5
         peers.refuse = None
@@ -558,7 +558,7 @@ def test_attempts_become_rarer_while_they_fail(peers: Peers) -> None:
         ):
             clock.now += pause
             with pytest.raises(ReadError, match=expected):
-                client.ask("tasks", (), 600.0)
+                client.request("tasks", (), 600.0)
         assert peers.attempts == made + 2  # after 1 s and 2 s more: answered in between
 
 
@@ -805,7 +805,7 @@ def test_the_end_of_iowarden_is_the_end_of_each_request(peers: Peers) -> None:
         question.result()
     assert peer.ended()
     with pytest.raises(ReadError, match="not sent to the probe: iowarden is stopping"):
-        client.ask("tasks", (), 10.0)
+        client.request("tasks", (), 10.0)
     client.begin()
     assert client.close(DEADLINE_SECONDS)
     unused = Client(peers.connect, Clock())

@@ -13,7 +13,7 @@ from iowarden.collectors.raid.controller import Controllers, Listed
 from iowarden.collectors.raid.log_alignment import Cursor as LogCursor
 from iowarden.daemon.polling.controllers import ControllerPoller
 from iowarden.daemon.service import persisted_state
-from iowarden.daemon.service.event_pipeline import Asked, Cursors, EventPipeline
+from iowarden.daemon.service.event_pipeline import Callbacks, Cursors, EventPipeline
 from iowarden.daemon.transition_log import TransitionLog
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events.event_state import CorrelationState
@@ -48,7 +48,7 @@ def started() -> EventPipeline:
     """A program that has just started, without the state of the previous run."""
     engine = Engine([], (), START)
     telling = TransitionLog(Quiet(), lambda: START, lambda: START)
-    return EventPipeline(engine, telling, TABLE, lambda now: now, asked=Asked())
+    return EventPipeline(engine, telling, TABLE, lambda now: now, asked=Callbacks())
 
 
 SUPERBLOCK = Event(
@@ -113,7 +113,7 @@ def test_what_controllers_listed_is_expected_after_a_restart_also_where_state_db
     poller = ControllerPoller((), lambda: START)
     engine = Engine([], (), START)
     telling = TransitionLog(Quiet(), lambda: START, lambda: START)
-    asked = Asked(controllers=poller)
+    asked = Callbacks(controllers=poller)
     happenings = EventPipeline(engine, telling, TABLE, lambda now: now, asked=asked)
     now, before = Listed(1, 2, START), Listed(3, 4, START - 60.0)
     happenings.take(*look("controllers", Controllers(listed={"c0": now})))
@@ -183,7 +183,7 @@ def test_files_are_looked_up_for_errors_of_this_boot_alone() -> None:
     asked: list[Wanted] = []
     engine = Engine([], (), START)
     telling = TransitionLog(Quiet(), lambda: START, lambda: START)
-    locate = Asked(locate=asked.append)
+    locate = Callbacks(locate=asked.append)
     happenings = EventPipeline(engine, telling, TABLE, lambda now: now, asked=locate)
     lines = (replace(medium_error(10), boot_id="before"), medium_error(90))
     happenings.take(*look("kernel_log", KernelLog(lines, boot_id="now")))

@@ -116,7 +116,7 @@ class FakeMachine:
         self.program = self.probe.program("smartctl", SMARTCTL)
         self.probe.start()
         self.client = Client(at(str(directory / "socket")), time.monotonic)
-        self.root = functools.partial(Machine, probe=self.client.ask)
+        self.root = functools.partial(Machine, probe=self.client.request)
         self.now = SUNDAY - 3600.0
         self.io = 0
         targets = tuple(
@@ -140,7 +140,7 @@ class FakeMachine:
             self.engine,
             telling,
             self.root,
-            self.poller.ask_soon,
+            self.poller.poll_soon,
             self.events.put,
             realtime=lambda at: at,
             zone=UTC,

@@ -26,7 +26,7 @@ from support.upgraded import (
 )
 
 from iowarden.daemon.config.parser import parse_config
-from iowarden.daemon.control.documents import AskEvents
+from iowarden.daemon.control.documents import EventQuery
 from iowarden.daemon.service import persisted_state, stored_documents
 from iowarden.daemon.service.stored_documents import DOCUMENTS, SCHEMA, Schema
 from iowarden.daemon.storage import event_rows, history_db
@@ -313,7 +313,7 @@ def test_seven_days_of_history_are_there(tmp_path: Path) -> None:
     days = [ENDED - day * DAY for day in range(7, -1, -1)]
     assert [at for at, _ in history_db.read(path, "S-sda", "temperature_celsius")] == days
     assert [value for _, value in history_db.read(path, "S-sda", "197 raw")] == [0.0, 8.0]
-    told = event_rows.read(path, event_rows.Wanted(AskEvents(100, source="kernel", disk="S-sda")))
+    told = event_rows.read(path, event_rows.Wanted(EventQuery(100, source="kernel", disk="S-sda")))
     assert [(row.kind, row.count) for row in told] == [
         ("block_medium_error", count) for count in range(8, 1, -1)
     ]
@@ -344,5 +344,5 @@ def test_seven_days_of_history_are_there_under_new_names(tmp_path: Path) -> None
     ]  # fmt: skip
     assert len(loaded(tmp_path, NAMES).rows) == 3, "it is not thrown away with the next write"
     assert len(history_db.read(path, "S-sda", "drive_celsius", NAMES)) == 8
-    wanted = event_rows.Wanted(AskEvents(100))
+    wanted = event_rows.Wanted(EventQuery(100))
     assert {row.kind for row in event_rows.read(path, wanted, NAMES)} == {"block_medium_error"}

@@ -23,7 +23,7 @@ from iowarden.daemon.cli.main import main
 from iowarden.daemon.config.parser import parse_config
 from iowarden.daemon.config.rule_files import load_rules, notes
 from iowarden.daemon.config.schema import ConfigError
-from iowarden.daemon.control.documents import AskEvents
+from iowarden.daemon.control.documents import EventQuery
 from iowarden.daemon.service import persisted_state
 from iowarden.daemon.storage import chunks, event_rows, history_db
 from iowarden.daemon.storage.history_db import History, SamplesLoaded
@@ -207,7 +207,7 @@ def test_history_is_read_by_the_names_of_today(tmp_path: Path) -> None:
     days = [NAMES_ENDED - day * DAY for day in range(7, -1, -1)]
     assert [at for at, _ in history_db.read(path, "S-sda", "temperature_celsius")] == days
     assert [value for _, value in history_db.read(path, "S-sda", "197 raw")] == [0.0, 8.0]
-    told = event_rows.read(path, event_rows.Wanted(AskEvents(100)))
+    told = event_rows.read(path, event_rows.Wanted(EventQuery(100)))
     assert [row.kind for row in told] == [NAMES.current(Kind.EVENT, kind) for kind in kinds]
 
 

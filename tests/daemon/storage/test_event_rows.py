@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support.disks import small_disk
 
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
-from iowarden.daemon.control.documents import AskEvents, EventLine
+from iowarden.daemon.control.documents import EventLine, EventQuery
 from iowarden.daemon.storage import event_rows, history_db, sqlite
 from iowarden.daemon.storage.event_rows import Wanted
 from iowarden.daemon.storage.history_db import History, Written
@@ -34,7 +34,7 @@ MANY = 1_000_000
 
 def wanted(last: int = MANY, **asked: Any) -> Wanted:  # noqa: ANN401 - as AskEvents takes them
     """Return a filter for events: without a limit, unless a test sets one."""
-    return Wanted(AskEvents(last, **asked))
+    return Wanted(EventQuery(last, **asked))
 
 
 ALL = wanted()

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from support.disks import small_disk
 from support.spoilt import SPOILT
 
-from iowarden.daemon.control.documents import AskEvents, EventLine
+from iowarden.daemon.control.documents import EventLine, EventQuery
 from iowarden.daemon.storage import chunks, event_rows, sqlite
 from iowarden.daemon.storage.history_db import (
     MAX_WAITING,
@@ -351,7 +351,7 @@ def test_tables_of_a_newer_version_are_used_as_far_as_they_are_known(path: Path)
     assert kept(path).rows == [row(START, 15)]
     assert read(str(path), "S", "raw") == [(START, 1.0)]
     assert read(str(path), "S", "hours") == [(START, 2.0)]
-    assert event_rows.read(str(path), event_rows.Wanted(AskEvents(9))) == [event]
+    assert event_rows.read(str(path), event_rows.Wanted(EventQuery(9))) == [event]
     with contextlib.closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (99,)
 

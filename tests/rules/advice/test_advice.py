@@ -17,7 +17,7 @@ from support.incidents import Load, Story
 
 from iowarden.rules.advice.advice import filled, said_of, steps_of, together, unknown_steps
 from iowarden.rules.advice.advice_steps import STEPS
-from iowarden.rules.advice.controller_programs import asked
+from iowarden.rules.advice.controller_programs import query_commands
 from iowarden.rules.advice.facts import Facts
 from iowarden.rules.advice.step import About
 from iowarden.rules.alerting import unit_tests
@@ -355,8 +355,8 @@ def test_the_root_file_system_is_not_unmounted_to_be_repaired() -> None:
 )
 def test_each_controller_is_asked_by_its_own_program(name: str, program: str, command: str) -> None:
     """By its name here, and by the name that the vendor's program uses here."""
-    assert asked(name, program)[0] == f"  {command}"
-    assert asked("host4", program) == []
+    assert query_commands(name, program)[0] == f"  {command}"
+    assert query_commands("host4", program) == []
 
 
 # --- one mail

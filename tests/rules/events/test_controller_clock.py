@@ -17,10 +17,10 @@ from iowarden.rules.events.controller_clock import (
     UNKNOWN,
     Offset,
     OffsetMethod,
-    asked,
     describe,
     from_errors,
     from_power_on,
+    from_query,
     moved,
     surest,
     utc,
@@ -154,18 +154,18 @@ def test_a_clock_of_the_year_2000_fits_no_start() -> None:
 
 def test_a_controller_that_tells_its_time_is_believed() -> None:
     """Also if its clock is wrong by years."""
-    found = asked(at("10:24:30"), at("06:23:58"))
+    found = from_query(at("10:24:30"), at("06:23:58"))
     assert (found.seconds, found.drift_seconds, found.verified) == (14_432.0, 32.0, True)
     assert not found.wrong
-    assert asked(946_684_800.0, at("06:23:58")).wrong
-    assert asked(at("06:25:59"), at("06:23:58")).wrong
+    assert from_query(946_684_800.0, at("06:23:58")).wrong
+    assert from_query(at("06:25:59"), at("06:23:58")).wrong
 
 
 def test_the_surest_way_wins() -> None:
     """A query of the controller, then errors, then the power-on time."""
     by_errors, by_start = from_errors(ERRORS, ERRORS), from_power_on(ERRORS[0], ERRORS[0])
     assert surest(by_start, by_errors) is by_errors
-    assert surest(by_errors, asked(0, 0), by_start).method is OffsetMethod.ASKED
+    assert surest(by_errors, from_query(0, 0), by_start).method is OffsetMethod.QUERIED
     assert surest(UNKNOWN, by_start) is by_start
     assert surest() is UNKNOWN
 
@@ -182,8 +182,8 @@ def test_the_surest_way_wins() -> None:
 )
 def test_a_clock_that_moves(before: float, now: float, words: str) -> None:
     """A clock of local time changes by an hour twice a year; a small drift is no change."""
-    assert moved(Offset(before, OffsetMethod.ERRORS), Offset(now, OffsetMethod.ASKED)) == words
-    assert moved(Offset(before, OffsetMethod.POWER_ON), Offset(now, OffsetMethod.ASKED)) == ""
+    assert moved(Offset(before, OffsetMethod.ERRORS), Offset(now, OffsetMethod.QUERIED)) == words
+    assert moved(Offset(before, OffsetMethod.POWER_ON), Offset(now, OffsetMethod.QUERIED)) == ""
 
 
 @given(QUARTERS, st.integers(-80, 80), st.sets(st.integers(0, 600), min_size=5, max_size=12))
