@@ -78,7 +78,7 @@ WELL = frozenset({Health.OK, Health.BUSY})
 """Complete, and no failure is predicted."""
 
 
-def judged(word: str, meanings: Mapping[str, Health]) -> State:
+def classify(word: str, meanings: Mapping[str, Health]) -> State:
     """Classify a vendor state, ignoring case and blanks; a percentage is removed.
 
     An empty state, and one that is not in `meanings`, becomes `attention`, and keeps the vendor's

@@ -70,14 +70,16 @@ def _run(
     kind = ("-d", target.kind) if target.kind else ()
     words = ("smartctl", "--json=co", *kind, *action, target.path)
     try:
-        return judged(root.query_probe("run", *words, deadline_seconds=DEADLINE_SECONDS), done)
+        return classify_reply(
+            root.query_probe("run", *words, deadline_seconds=DEADLINE_SECONDS), done
+        )
     except (AbsentError, ReadError, StuckError) as error:
         return Reply(Said.FAILED, str(error))
     except Exception as error:  # noqa: BLE001 - a bug is a Reply, too
         return Reply(Said.FAILED, f"bug: {trace(error)}")
 
 
-def judged(content: str, done: re.Pattern[str] = _BEGUN) -> Reply:
+def classify_reply(content: str, done: re.Pattern[str] = _BEGUN) -> Reply:
     """Classify the probe's answer; `done` is smartctl's message of success."""
     try:
         value = json.loads(content)

@@ -64,7 +64,7 @@ def parse(text: str, *, kind: str = "") -> Drive | Refused:
             )
     if begin:
         document.pop("unread", None)  # JSON has its values, whatever the locale does to its text
-    judged = _judged(document, lines, kind)
+    judged = _classified(document, lines, kind)
     return _compared(judged, lines) if isinstance(judged, Drive) and lines else judged
 
 
@@ -147,7 +147,7 @@ def _merged(said: Document, text: Document) -> Document:
     return merged
 
 
-def _judged(document: Document, lines: list[str], kind: str) -> Drive | Refused:
+def _classified(document: Document, lines: list[str], kind: str) -> Drive | Refused:
     report = Report(document)
     drive = drive_of(report, lines, kind)
     told = "\n".join((*drive.messages, *lines))

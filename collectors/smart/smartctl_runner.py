@@ -94,7 +94,7 @@ def run_smartctl(
             answer = Answer(ReadStatus.UNREADABLE, other, ran=False, passing=True)
         else:
             content = root.query_probe("run", *words, deadline_seconds=deadline_seconds).encode()
-            return judged(name, content, target)
+            return classify_output(name, content, target)
     except StuckError as error:
         answer = Answer(ReadStatus.HUNG, str(error))
     except DeadlineError as error:
@@ -110,7 +110,7 @@ def run_smartctl(
     return replace(answer, text=(name, _recorded(answer.status, answer.reason)))
 
 
-def judged(name: str, content: bytes, target: AccessMethod) -> Answer:
+def classify_output(name: str, content: bytes, target: AccessMethod) -> Answer:
     """Classify a text from the probe, or one that a recording has in its place."""
     text = (name, content)
     try:
@@ -150,7 +150,7 @@ def usable(root: Machine) -> Answer | None:
         content = root.query_probe("run", *_VERSION, deadline_seconds=VERSION_SECONDS)
         value = json.loads(content)
         if "cover" in value:
-            return judged(name, content.encode(), AccessMethod(""))
+            return classify_output(name, content.encode(), AccessMethod(""))
         said = field(str, value, "stdout")
     except ProgramNotFoundError as error:
         return _without(ReadStatus.NO_SMARTCTL, f"{error} ('apt install smartmontools')")

@@ -63,11 +63,11 @@ def _config_check(arguments: argparse.Namespace) -> int:
         settings = with_password(settings, path)
     user = _other_user()
     if user is None:
-        return _judge(settings, path)
+        return _check_config(settings, path)
     # In a child process: one that has changed its user cannot become root again.
     child = os.fork()
     if child == 0:
-        _end_as(user, lambda: _judge(settings, path, user))
+        _end_as(user, lambda: _check_config(settings, path, user))
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
@@ -100,7 +100,7 @@ def _end_as(user: pwd.struct_passwd, judge: Callable[[], int]) -> NoReturn:
         os._exit(status)
 
 
-def _judge(settings: Config, path: str, user: pwd.struct_passwd | None = None) -> int:
+def _check_config(settings: Config, path: str, user: pwd.struct_passwd | None = None) -> int:
     """Load all files that the configuration names; print the result. Errors: UserInputError."""
     if path == command.DEFAULT_CONFIG:  # another file may be a draft that this user may not read
         read_config(path)

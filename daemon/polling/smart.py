@@ -226,7 +226,7 @@ class SmartPoller:
             name, content, wake = recorded
             if content == way.text[1] and not way.beside and now < way.due:
                 return
-            answer = smartctl_runner.judged(name, content, way.target)
+            answer = smartctl_runner.classify_output(name, content, way.target)
         elif looked.unusable is not None and looked.can_poll(way.target):
             answer, wake = replace(looked.unusable, text=("", b"")), False
         else:

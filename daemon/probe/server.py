@@ -149,7 +149,7 @@ class Server:
             for message in messages or ():
                 if each.closed:  # An answer found it broken: nothing more is done for it.
                     return
-                self._hear(each, message)
+                self._receive(each, message)
             if messages is None:
                 self._drop(each)
         except protocol.ProtocolError as error:
@@ -160,7 +160,7 @@ class Server:
             self._drop(each)
         self._mind(each)
 
-    def _hear(self, each: Connection, message: Message) -> None:
+    def _receive(self, each: Connection, message: Message) -> None:
         if not each.greeted:
             if not isinstance(message, Hello):
                 raise protocol.ProtocolError(f"expected a greeting, got {message!r:.80}")

@@ -354,7 +354,7 @@ class Client:
             return
         if transport.unsent() and now >= transport.sent_at + limits.unread_seconds:
             raise TimeoutError(f"the probe read no request for {limits.unread_seconds:g} s")
-        heard_at = transport.heard_at
+        heard_at = transport.received_at
         if any(call.sent_at is not None and heard_at < call.sent_at for call in given_up):
             raise TimeoutError("the probe sent nothing until the deadline")
         idle = not self._calls and not self.stuck

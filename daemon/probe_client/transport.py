@@ -38,7 +38,7 @@ class Transport:
         self._decoder = Decoder(MAX_REPLY_BYTES)
         self._outgoing = bytearray()
         self._descriptor = -1
-        self.began_at = self.sent_at = self.heard_at = clock()
+        self.began_at = self.sent_at = self.received_at = clock()
 
     def unsent(self) -> bool:
         """Return whether data waits to be sent."""
@@ -76,7 +76,7 @@ class Transport:
         self._keep_descriptor(ancillary)
         if not received:
             raise EOFError
-        self.heard_at = self._clock()
+        self.received_at = self._clock()
         yield from self._decoder.feed(received)
         if not self._decoder.waiting():
             self._forget_descriptor()  # It came without an answer to 'kmsg'.

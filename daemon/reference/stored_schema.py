@@ -108,7 +108,7 @@ def _type(hint: Any, kind: Kind = Kind.PLAIN) -> str:  # noqa: ANN401 - any type
     """Return a type in words; a record as a link."""
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return f"[{_name(hint)}](#{_name(hint).lower().replace('.', '')})"
-    if kind is Kind.LEARNT:
+    if kind is Kind.PERSISTENT:
         return "object of observations by signal, then by object: a list of pairs of numbers"
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.transition_log import TransitionLog
     from iowarden.rules.engine.engine import Engine
 
-LEARNT_SECONDS = 600.0
+SIGNALS_SAVE_SECONDS = 600.0
 """How often the persistent state of the signals is written: a power loss costs at most that much.
 """
 RETRY_INTERVAL_SECONDS = 5.0
@@ -72,7 +72,7 @@ class Checkpoint:
     """How far the wall clock is ahead of the program's clock, which all stored times use."""
     _loaded: StateLoaded | None = None
     _tried_seconds: float = 0.0
-    _learnt_seconds: float = field(init=False)
+    _signals_saved_seconds: float = field(init=False)
     _newer: frozenset[str] = frozenset()
     """Documents of state.db that only a newer version can read."""
     _written: dict[str, str] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Checkpoint:
 
     def __post_init__(self) -> None:
         """Start the interval between two writes of signal state."""
-        self._learnt_seconds = self.clock.now()
+        self._signals_saved_seconds = self.clock.now()
 
     def take(self, loaded: StateLoaded) -> None:
         """Take the content of state.db, for `restore`."""
@@ -137,8 +137,8 @@ class Checkpoint:
         if not self.restored and now - self._tried_seconds >= RETRY_INTERVAL_SECONDS:
             self._tried_seconds = now
             self.store.retry()
-        if now - self._learnt_seconds >= LEARNT_SECONDS:
-            self._learnt_seconds = now
+        if now - self._signals_saved_seconds >= SIGNALS_SAVE_SECONDS:
+            self._signals_saved_seconds = now
             self.commit(learnt=True)
 
     def commit(

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 KERNEL, CONTROLLERS, MD = "kernel_log", "controllers", "md"
 SOURCES = (KERNEL, CONTROLLERS, MD)
-LEARN_SECONDS = 15.0
+SLOT_REFRESH_SECONDS = 15.0
 MAX_DEFERRED = 10_000
 """Limit of events of a first poll that wait for state.db, which holds whether it was the first."""
 EVENT_SOURCES = ("kernel", "md", "areca", "3ware", "megaraid")
@@ -122,7 +122,7 @@ class EventPipeline:
         self._of_disks: dict[tuple[str, str], int] = {}
         self._restored = False
         self._waiting: list[Batch] = []
-        self._learnt_seconds = float("-inf")
+        self._refreshed_seconds = float("-inf")
         self._boot_id = ""
         self._before: Mapping[str, Identity] = {}
         self._around = Around()
@@ -254,9 +254,11 @@ class EventPipeline:
         """Update from the controllers' disk lists; release lines whose next line never came."""
         if self._unnamed:
             self._step(Batch(now, self._realtime(now)))
-        if now - self._learnt_seconds >= LEARN_SECONDS:
-            self._learnt_seconds = now
-            self.state = event_correlation.learn(self.state, self._engine.devices.places(), now)
+        if now - self._refreshed_seconds >= SLOT_REFRESH_SECONDS:
+            self._refreshed_seconds = now
+            self.state = event_correlation.update_slots(
+                self.state, self._engine.devices.places(), now
+            )
             self._share_with_engine()
 
     def _share_with_engine(self) -> None:

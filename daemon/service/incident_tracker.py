@@ -104,7 +104,7 @@ class IncidentTracker:
             install=self.install,
             policy=_policy(self.config()),
             observe=lambda alert: self.situation.observed(alert, now),
-            judged=self.engine.rules.judged,
+            judged=self.engine.rules.is_observable,
             arrival=self.summaries.arrival(self.install),
             silenced=lambda alert: self.commands.silence_of(alert, now) is not None,
             usual=lambda alert: self._usual(alert, now),
@@ -203,12 +203,12 @@ class IncidentTracker:
         steps = advice.taking_back(back, self.situation.facts(now))
         for incident in self.incidents.by_key.values() if steps else ():
             if incident.mails and incident.firing and back in self.situation.returned(incident):
-                self._put(replace(incident, learnt=True))
+                self._put(replace(incident, has_new_facts=True))
                 news = returned.sentence(back.was, back.name, back.object)
                 self._came_back[incident.identifier] = news
         return steps
 
-    def learn(self, hit: SectorLookup) -> None:
+    def add_affected_files(self, hit: SectorLookup) -> None:
         """Add the files in failed sectors; if their incident was mailed, queue another mail."""
         self.log.send(
             journal.EVENT,
@@ -219,7 +219,7 @@ class IncidentTracker:
         for key, incident in self.incidents.by_key.items():
             mine = key == hit.subject or any(m.subject == hit.subject for m in incident.members)
             if mine and hit.certain and incident.awaits_details:
-                self._put(replace(incident, learnt=True, detailed=True))
+                self._put(replace(incident, has_new_facts=True, detailed=True))
                 return
 
     def _save_flight(self, event: Event, now: float) -> None:

@@ -272,7 +272,7 @@ class Service:
             "hold logs": self._hold_logs,
             "read": self._read,
             "flight recorder": self._record_flight,
-            "sources": self._judge_readings,
+            "sources": self._check_readings,
             "signals": self._observe,
             # Now that the device topology is known.
             "events": self._take_events,
@@ -280,7 +280,7 @@ class Service:
             "history of drives": self._store_drives,
             "disks met": lambda _: self._checkpoint.store_new_disk(),
             "own metrics": self._publish_own,
-            "alerts, incidents, mails": self._judge,
+            "alerts, incidents, mails": self._evaluate,
             "send mails": self._mails.step,
             "self-tests": self._self_tests.step,
             "checkpoint": self._checkpoint.step,
@@ -379,7 +379,7 @@ class Service:
             case SectorLookup():
                 if self._files is not None and self._files.take(event):
                     self._checkpoint.commit()
-                    self._tracker.learn(event)
+                    self._tracker.add_affected_files(event)
             case reload.Loaded() | reload.Refused():
                 self._reloader.take(event)
             case self_test_runs.SelfTestAnswer():
@@ -427,7 +427,7 @@ class Service:
         if self._dependencies.flights is not None:
             self._dependencies.flights.flight.tick(self._clock.uptime(), self._clock.realtime(now))
 
-    def _judge_readings(self, _: float) -> None:
+    def _check_readings(self, _: float) -> None:
         """Log failed and recovered collectors, and check for device changes."""
         for reading in self._readings:
             key = f"collector {reading.source}"
@@ -474,7 +474,7 @@ class Service:
         ]
         self._engine.hub.publish("daemon", metrics.FAMILIES, samples, now)
 
-    def _judge(self, now: float) -> None:
+    def _evaluate(self, now: float) -> None:
         """Evaluate and report, but not before the state of the previous run is known."""
         running = self.health.since_start(now)
         if not self._is_known() and running <= STATE_WAIT_SECONDS:

@@ -68,7 +68,7 @@ class Kind(enum.StrEnum):
     SOURCE = "source's time"
     """Seconds of a data source's clock: that of a controller, read as if it were UTC."""
     DURATION = "duration"
-    LEARNT = "learnt"
+    PERSISTENT = "learnt"
     """Pairs by group and object; the first of a pair is program time or 0 (Group.untimed)."""
 
 
@@ -121,6 +121,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             " last_reason firing unreadable recurrences advised learnt detailed shared returns",
             program="opened_seconds mailed_seconds active_seconds started_seconds begun_seconds"
             " changed_seconds closed_seconds",
+            attributes={"learnt": "has_new_facts"},
         ),
         _record(
             Member,
@@ -128,12 +129,12 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             " known_value count urgent redundancy usual",
             program="since_seconds missed_seconds cleared_seconds told_seconds heard_seconds"
             " last_seconds joined_seconds unknown_seconds",
-            attributes={"told_seconds": "notified_seconds"},
+            attributes={"told_seconds": "notified_seconds", "heard_seconds": "unsilenced_seconds"},
         ),
         _record(Evidence, "source text", wall="realtime_seconds"),
         # The numbers in 'best_rates' are minutes of the program's clock: after a clock step they do
         # not match, and expire like old ones.
-        _record(Memory, "bandwidths best_rates", learnt="groups"),
+        _record(Memory, "bandwidths best_rates", persistent="groups"),
         _record(Devices, "gone names totals returned"),
         _record(
             Gone,
@@ -196,6 +197,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             "source burst subject object adapter disk device controller slot volumes baseline note"
             " smart repeats places",
             program="began_seconds last_seconds heard_seconds ended_seconds",
+            attributes={"heard_seconds": "received_seconds"},
         ),
         _record(Burst, "kind object severity count first last", source="until times"),
         _record(
@@ -447,10 +449,10 @@ class Reader:
     def _items(self, hint: Any, value: Any, place: str, kind: Kind) -> Any:  # noqa: ANN401
         """Return a value; of a collection all items that can be read."""
         origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-        if kind is Kind.LEARNT:
+        if kind is Kind.PERSISTENT:
             _expect(value, dict, place)
             groups = {self._renames.current(Word.GROUP, name): item for name, item in value.items()}
-            return dict(self._good(groups.items(), place, self._learnt))
+            return dict(self._good(groups.items(), place, self._persistent))
         if origin is tuple and arguments[-1] is Ellipsis:
             _expect(value, list, place)
             found = self._good(
@@ -478,7 +480,7 @@ class Reader:
             except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
                 self.bad.append(Bad(at, str(error), item))
 
-    def _learnt(self, group: str, value: Any, place: str) -> Any:  # noqa: ANN401 - JSON
+    def _persistent(self, group: str, value: Any, place: str) -> Any:  # noqa: ANN401 - JSON
         if group not in _UNTIMED:
             raise ValueError(f"'{place}': expected one of {', '.join(_UNTIMED)}")
         read = self._typed(dict[str, tuple[tuple[float, float], ...]], value, place, Kind.PLAIN)
@@ -594,7 +596,7 @@ def described(hint: Any, kind: Kind = Kind.PLAIN) -> str:  # noqa: ANN401 - any 
         hints = _hints(hint)
         own = sorted(f"{f.stored}: {described(hints[f.attribute], f.kind)}" for f in fields)
         return "{" + ", ".join(own) + "}"
-    if kind is Kind.LEARNT:  # A new group affects no other one.
+    if kind is Kind.PERSISTENT:  # A new group affects no other one.
         return f"{kind} {json.dumps({name: n for name, n in _UNTIMED.items() if n})}"
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):

@@ -388,10 +388,10 @@ class Facts:
                     own = (below, *self.leaves(below))
                     mine = device is not None and device.name in {each.name for each in own}
                 if mine:
-                    found.append(self._judged(array, member))
+                    found.append(self._membership(array, member))
         return found
 
-    def _judged(self, array: mdstat.Array, member: mdstat.Member) -> Membership:
+    def _membership(self, array: mdstat.Array, member: mdstat.Member) -> Membership:
         left = self.bears(array)
         used = [m for m in array.members if in_use(m)]
         troubled = tuple(m.device for m in used if m is member or self._is_troubled(m.device))

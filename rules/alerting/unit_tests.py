@@ -322,7 +322,7 @@ class _Machine:
             if errors := self._evaluate(at):
                 return failures + errors
             while waiting and waiting[0].at_seconds < at + step:
-                failures += self._judged(waiting.pop(0))
+                failures += self._failures(waiting.pop(0))
         for expression in self._test.expressions:
             failures += self._compared(expression)
         return failures
@@ -386,7 +386,7 @@ class _Machine:
             self._queries[text] = compile_expression(text)
         return self._result(self._queries[text], at)
 
-    def _judged(self, test: AlertTest) -> list[str]:
+    def _failures(self, test: AlertTest) -> list[str]:
         """Return the failures of an alert test."""
         got: list[LabelsAndAnnotations] = sorted(
             (alert.labels, tuple(sorted(alert.annotations)))

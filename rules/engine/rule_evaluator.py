@@ -147,7 +147,7 @@ class RuleEvaluator:
         own = [alert for rule in self._rules for alert in rule.alerts.values()]
         return [*own, *self._orphans.values()]
 
-    def judged(self, labels: Labels, subject: str) -> bool:
+    def is_observable(self, labels: Labels, subject: str) -> bool:
         """Return whether an alert with these labels and subject would fire now if it were true.
 
         False while a data source of its rule has no data, or while the subject is absent.

@@ -73,7 +73,7 @@ def alerts(
 
     def fires(h: EventGroup) -> bool:
         lasts = h.burst.kind in lasting and h.ended_seconds is None
-        return now - h.heard_seconds <= (DAY_SECONDS if lasts else for_seconds)
+        return now - h.received_seconds <= (DAY_SECONDS if lasts else for_seconds)
 
     return [
         _alert(state, h, table.row(h.burst.kind), now)
@@ -90,7 +90,7 @@ def lesser(state: CorrelationState, news: Iterable[EventUpdate]) -> list[Transit
         if h is None or h.count > 1 or h.baseline or each.row.consequence:
             continue
         if each.severity < Severity.WARNING:
-            alert = _alert(state, h, each.row, h.heard_seconds)
+            alert = _alert(state, h, each.row, h.received_seconds)
             over = replace(alert, state=State.RESOLVED)
             found += [Transition(alert, State.INACTIVE), Transition(over, State.FIRING)]
     return found
@@ -215,7 +215,7 @@ def _unlogged(state: CorrelationState, h: EventGroup, now: float) -> str:
     told = any(
         each.source not in OWN
         and each.controller == h.controller
-        and now - each.heard_seconds <= WINDOW_SECONDS
+        and now - each.received_seconds <= WINDOW_SECONDS
         for each in state.groups
     )
     if told or now - h.began_seconds < LOGGED_SECONDS:

@@ -102,10 +102,10 @@ def step(
     return _Correlation(state, batch, replace(known, slots=slots), table).run()
 
 
-def learn(state: CorrelationState, known: Map, now: float) -> CorrelationState:
+def update_slots(state: CorrelationState, known: Map, now: float) -> CorrelationState:
     """Return the state with the controllers' present slots, without bursts older than a day."""
     slots = remember(state.slots, known.controllers, known.topology)
-    live = tuple(h for h in state.groups if now - h.heard_seconds <= DAY_SECONDS)
+    live = tuple(h for h in state.groups if now - h.received_seconds <= DAY_SECONDS)
     if slots is state.slots and len(live) == len(state.groups):
         return state
     return replace(state, slots=dict(slots), groups=live)
@@ -155,7 +155,7 @@ class _Correlation:
             self._take(self._dated(event), shared, baseline=baseline, twin=twice)
         for (kind, device), count in batch.left_out.items():
             self._count(kind, device, count)
-        live = sorted(self.groups.values(), key=lambda h: h.heard_seconds)
+        live = sorted(self.groups.values(), key=lambda h: h.received_seconds)
         after = replace(
             self.before,
             groups=tuple(live[-MAX_GROUPS:]),
@@ -322,7 +322,7 @@ class _Correlation:
                 volumes=where.volumes,
                 began_seconds=at,
                 last_seconds=at,
-                heard_seconds=now,
+                received_seconds=now,
                 baseline=baseline,
                 note=note,
                 smart=smartctl_command(where, self.known),
@@ -333,7 +333,7 @@ class _Correlation:
                 before,
                 burst=burst,
                 last_seconds=at,
-                heard_seconds=now,
+                received_seconds=now,
                 object=own.object,
                 volumes=where.volumes or before.volumes,
                 baseline=before.baseline and baseline,
@@ -363,7 +363,7 @@ class _Correlation:
         left = _without(h.places, place)
         h = replace(h, places=left)
         if not left:
-            h = replace(h, ended_seconds=at, heard_seconds=self.batch.now_seconds)
+            h = replace(h, ended_seconds=at, received_seconds=self.batch.now_seconds)
         self.groups[key] = h
 
     def _place(self, event: Event) -> Place:
@@ -502,7 +502,7 @@ def carries(
     `behind` are disks of controllers that have a fault.
     """
     above = standing.above(now)
-    late = (h for h in state.groups if now - h.heard_seconds <= WINDOW_SECONDS)
+    late = (h for h in state.groups if now - h.received_seconds <= WINDOW_SECONDS)
     made = [(h.subject, h.volumes) for h in late]
     made += [(each.identity.key, each.volumes) for each in behind]
     for subject, volumes in made:

@@ -38,7 +38,7 @@ def evidence(
     wall clock was set are converted to the present wall clock.
     """
     wanted = frozenset(subjects)
-    bursts = [h for h in state.groups if h.subject in wanted and h.heard_seconds >= since]
+    bursts = [h for h in state.groups if h.subject in wanted and h.received_seconds >= since]
     bursts.sort(key=lambda h: (-h.severity, h.began_seconds))
     lesser = [h for h in bursts if h.severity < Severity.WARNING][:MAX_SHOWN]
     lines = [

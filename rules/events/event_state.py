@@ -56,7 +56,7 @@ class EventGroup:
     volumes: tuple[str, ...]
     began_seconds: float
     last_seconds: float
-    heard_seconds: float
+    received_seconds: float
     baseline: bool = False
     note: str = ""
     """What is unknown, as a text for the mail."""

@@ -59,7 +59,7 @@ def reason(incident: Incident, now: float, policy: Policy) -> Reason | None:
         return Reason.ALL_CLEAR if clear and incident.awaits_all_clear and not lost else None
     if incident.last_reason in (Reason.ALL_CLEAR, None):
         return _again(incident, now, policy)
-    if incident.learnt or _is_worse(incident, now):
+    if incident.has_new_facts or _is_worse(incident, now):
         often = _returns(incident, Reason.WORSE, now) > incident.returns
         return Reason.AGAIN if often and incident.returns + 1 >= COMES_AND_GOES else Reason.WORSE
     mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
@@ -311,7 +311,7 @@ def mailed(incident: Incident, reason: Reason, now: float) -> Incident:
         mailed_seconds=now,
         last_reason=reason,
         unreadable=incident.unreadable or reason is Reason.UNREADABLE,
-        learnt=False,
+        has_new_facts=False,
         shared=shared,
         returns=_returns(incident, reason, now),
         changed_seconds=incident.changed_seconds if reason is Reason.STILL else now,

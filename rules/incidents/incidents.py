@@ -284,8 +284,8 @@ def _counted_as_mailed(
             for before, after in zip(incident.members, due.reported(incident, now), strict=True)
         ),
         advised=tuple(dict.fromkeys((*incident.advised, *names))),
-        learnt=False,
-        detailed=incident.detailed and not incident.learnt,
+        has_new_facts=False,
+        detailed=incident.detailed and not incident.has_new_facts,
     )
     if incident.mails > 1:
         return told

@@ -53,7 +53,7 @@ def refreshed(
         else:
             members.append(member)
     members += [_member(alert, None, now, observe) for alert in current.values()]
-    active = [_heard(m, now, quiet) for m in members if m.cleared_seconds is None]
+    active = [_with_silence(m, now, quiet) for m in members if m.cleared_seconds is None]
     over = sorted(
         (m for m in members if m.cleared_seconds is not None),
         key=lambda m: m.cleared_seconds or 0.0,
@@ -180,7 +180,7 @@ def _member(
         notified_seconds=None if before is None or exhausted else before.notified_seconds,
         silenced=before is not None and not again and before.silenced,
         usual="" if before is None or again else before.usual,
-        heard_seconds=None if before is None else before.heard_seconds,
+        unsilenced_seconds=None if before is None else before.unsilenced_seconds,
         value=alert.value if alert.annotation(WORSE_WHEN_DOUBLED) == "true" else 0.0,
         known_value=None if before is None or again else before.known_value,
         count=alert.count,
@@ -197,7 +197,7 @@ def with_known_value(member: Member) -> Member:
     return replace(member, known_value=member.value) if member.known_value is None else member
 
 
-def _heard(member: Member, now: float, quiet: Mapping[Key, str]) -> Member:
+def _with_silence(member: Member, now: float, quiet: Mapping[Key, str]) -> Member:
     """Return a member with its silence updated: once that ends, unreported alerts are news."""
     silenced = member.key in quiet
     ends = member.silenced and not silenced
@@ -205,7 +205,7 @@ def _heard(member: Member, now: float, quiet: Mapping[Key, str]) -> Member:
         member,
         silenced=silenced,
         usual=quiet.get(member.key, ""),
-        heard_seconds=now if ends else member.heard_seconds,
+        unsilenced_seconds=now if ends else member.unsilenced_seconds,
         # No mail has reported yet that it is no longer usual.
         notified_seconds=None if ends and member.usual else member.notified_seconds,
     )

@@ -67,7 +67,7 @@ class Member:
     """When a mail first reported it, or that its value had doubled."""
     silenced: bool = False
     """Whether no mail is due for it, or was while it lasted."""
-    heard_seconds: float | None = None
+    unsilenced_seconds: float | None = None
     """When its last silence ended."""
     value: float = 0.0
     """The present value, if doubling it is an escalation."""
@@ -170,7 +170,7 @@ class Incident:
     closed_seconds: float | None = None
     advised: tuple[str, ...] = ()
     """Names of the alerts whose advice has been mailed."""
-    learnt: bool = False
+    has_new_facts: bool = False
     """Whether there are new details since its last mail, such as the affected file."""
     detailed: bool = False
     """Whether a mail with new details was sent or is due: at most one while it fires."""

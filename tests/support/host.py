@@ -111,7 +111,7 @@ class Host:
             install="test",
             policy=Policy(),
             observe=self._measured,
-            judged=self.engine.rules.judged,
+            judged=self.engine.rules.is_observable,
             around=Around(self.engine.devices.standing.above(now)),
         )
         self.mails += [Mail(uptime, due, self._advice(due, now)) for due in dues]

@@ -151,7 +151,7 @@ class Rack:
             install="test",
             policy=model.Policy(),
             observe=lambda _: (),
-            judged=self.engine.rules.judged,
+            judged=self.engine.rules.is_observable,
             acknowledged=self.said.by_incident(),
         )
         for event in events:

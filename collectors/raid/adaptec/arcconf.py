@@ -195,7 +195,7 @@ def _controller_state(
     word = about.get("controller status")
     if not word:
         return None
-    state = states.judged(output.shown(word), _CONTROLLER_WORDS)
+    state = states.classify(output.shown(word), _CONTROLLER_WORDS)
     told = _counts(about, blocks)
     ill = re.fullmatch(r"\d{1,6}/(\d{1,6})/(\d{1,6})", told, re.ASCII)
     odd = []
@@ -289,7 +289,7 @@ def _batteries(blocks: list[Block]) -> Iterator[Battery]:
         if not block.title:
             continue
         word = output.shown(block.get(key))
-        state = states.judged(re.sub(r"^ZMM ", "", word, flags=re.IGNORECASE), _BATTERY_WORDS)
+        state = states.classify(re.sub(r"^ZMM ", "", word, flags=re.IGNORECASE), _BATTERY_WORDS)
         state = replace(state, word=word)
         for part in ("supercap status", "non-volatile storage status"):
             state = _with_part(state, part.removesuffix(" status"), block.get(part))
@@ -311,7 +311,7 @@ def _batteries(blocks: list[Block]) -> Iterator[Battery]:
 
 def _with_part(state: State, name: str, told: str) -> State:
     """Return the state of an otherwise ready unit, lowered to the state of one of its parts."""
-    part = states.judged(told, _BATTERY_WORDS)
+    part = states.classify(told, _BATTERY_WORDS)
     odd = [f"{name} {output.shown(told)}"] if told and part.health is not Health.OK else []
     return states.downgraded(
         state, odd, Health.FAILED if part.health is Health.ABSENT else part.health
@@ -322,7 +322,7 @@ def _controller_sensors(about: Block, blocks: list[Block]) -> Iterator[Sensor]:
     if temperature := about.get("temperature"):
         yield _sensor("controller temperature", temperature)
     if cache := titled(blocks, "cache properties").get("cache status"):
-        yield Sensor("cache", states.judged(output.shown(cache), _CACHE_WORDS))
+        yield Sensor("cache", states.classify(output.shown(cache), _CACHE_WORDS))
     values: dict[str, str] = {}
     for key, value in titled(blocks, "temperature sensors information").pairs:
         values[key] = value
@@ -360,7 +360,7 @@ def _sensor(name: str, told: str) -> Sensor:
     inner = re.search(r"\(([^()]{0,60})\)", told)
     degrees, speed = output.leading(DEGREES, told), output.leading(_SPINNING, told)
     word = inner[1] if inner else "" if degrees is not None or speed is not None else told
-    state = states.judged(output.shown(word), _SENSOR_WORDS)
+    state = states.classify(output.shown(word), _SENSOR_WORDS)
     # A fan without a readable state reports 0 rpm.
     unknown = word.casefold() in _NO_WORD
     there = state.health is not Health.ABSENT and not unknown

@@ -178,7 +178,7 @@ def _array_state(word: str, meanings: Mapping[str, Health]) -> State:
     """Parse a state such as 'Degraded, Rebuilding ( Rebuild : 38 % )'."""
     task = _TASK.search(word)
     if task is None:
-        return states.judged(output.shown(word), meanings)
+        return states.classify(output.shown(word), meanings)
     bare = output.shown(" ".join(word.replace(task[0], " ").split()))
     done = min(int(task[2]), 100) / 100
     if bare.casefold() == "impacted":

@@ -151,7 +151,7 @@ def devices_of(blocks: list[Block]) -> list[Block]:
 
 def _disk(record: Block) -> PhysicalDisk:
     word = output.shown(record.get("state"))
-    state = states.judged(word, _DISK_WORDS)
+    state = states.classify(word, _DISK_WORDS)
     for key in _FOREBODING:
         if (told := record.get(key)).casefold() not in _NOT_FOREBODING:
             odd = [f"{key.upper()} {output.shown(told)}"]

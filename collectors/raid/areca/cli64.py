@@ -97,7 +97,7 @@ def _raid_set(row: str, channels: bool) -> Array:  # noqa: FBT001 - header
     members = (c for c in found[6].upper() if c in _CHANNELS[1:]) if channels else ()
     return Array(
         name=f"raid set {found[1]}",
-        state=states.judged(found[7] or "", _ARRAY_WORDS),
+        state=states.classify(found[7] or "", _ARRAY_WORDS),
         label=output.printable(found[2]),
         size_bytes=output.size_bytes(found[4], _GB),
         slots=tuple(f"channel {_CHANNELS.index(c)}" for c in members),
@@ -133,7 +133,7 @@ def _volume(row: str, header: str, parents: Mapping[str, str]) -> Array:
     name, parent, level = (output.printable(cell.strip()) for cell in cells)
     return Array(
         name=f"volume {found[1]}",
-        state=states.judged(found[8] or "", _ARRAY_WORDS),
+        state=states.classify(found[8] or "", _ARRAY_WORDS),
         level=level,
         label=name,
         parent=parents.get(parent, parent),
@@ -232,7 +232,7 @@ def _used(usage: str, raid_sets: Sequence[Array]) -> tuple[State, str]:
     if (found := _MEMBER.fullmatch(usage)) and (found[1] or not raid_sets):
         return State(Health.OK, usage), f"raid set {found[1]}" if found[1] else ""
     bare = re.sub(r"\[[^\]]*\]$", "", usage)
-    return replace(states.judged(bare, _USAGE_WORDS), word=output.printable(usage)), ""
+    return replace(states.classify(bare, _USAGE_WORDS), word=output.printable(usage)), ""
 
 
 def parse_disk_detail(text: str) -> PhysicalDisk:
@@ -258,7 +258,7 @@ def parse_disk_detail(text: str) -> PhysicalDisk:
     return PhysicalDisk(
         slot="",
         state=states.downgraded(
-            states.judged(told("device state", "disk state"), _DISK_WORDS), odd
+            states.classify(told("device state", "disk state"), _DISK_WORDS), odd
         ),
         model=output.printable(model),
         serial=output.printable(told("serial number", "serial num.", "serial#")),
@@ -310,7 +310,7 @@ def parse_hardware(text: str) -> Hardware:
 
 
 def _battery(value: str) -> Battery:
-    state = states.judged(value, _BATTERY_WORDS)
+    state = states.classify(value, _BATTERY_WORDS)
     if state.done_ratio is not None and state.word.casefold() in {"", value.casefold()}:
         state = replace(state, health=Health.OK, word=output.printable(value))
     return Battery(
@@ -326,7 +326,7 @@ def _sensor(name: str, value: str) -> Sensor:
     number = output.number(bare)
     lower = name.casefold()
     if number is None:
-        return Sensor(name, states.judged(output.printable(value), _SUPPLY_WORDS))
+        return Sensor(name, states.classify(output.printable(value), _SUPPLY_WORDS))
     if "temp" in lower:
         return Sensor(name, temperature_celsius=number)
     if "fan" in lower:

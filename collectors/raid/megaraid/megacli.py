@@ -325,7 +325,7 @@ def _volume(head: re.Match[str], lines: Sequence[str]) -> Array:
     below = next((at for at, line in enumerate(lines) if _DISK.match(line)), len(lines))
     own = _first(_pairs(lines[:below]))
     word = own.get("state", "")
-    state = states.judged(output.printable(word), _ARRAY_WORDS)
+    state = states.classify(output.printable(word), _ARRAY_WORDS)
     if head[1] and not word:
         state = State(Health.OK, "CacheCade")  # a cache on flash, whose state is not printed
     bad = own.get("bad blocks exist", "No")
@@ -454,7 +454,7 @@ def _disk(block: Mapping[str, str], array: str) -> PhysicalDisk:
 def _disk_state(block: Mapping[str, str], predicted: int, odd: Iterable[str]) -> State:
     word = block.get("firmware state", "")
     first, _, motor = word.partition(",")
-    judged = states.judged(first, _DISK_WORDS)
+    judged = states.classify(first, _DISK_WORDS)
     runs = _DONE.match(block.get(first.strip().casefold(), ""))
     done = output.ratio(runs) if runs else judged.done_ratio
     state = State(judged.health, output.printable(word), done)
@@ -535,7 +535,7 @@ def parse_battery(text: str) -> Battery:
     word = own.get("battery state", all_of_it.get("battery state"))
     said: list[tuple[Health, str]] = []
     if word:
-        state = states.judged(output.printable(word), _BATTERY_WORDS)
+        state = states.classify(output.printable(word), _BATTERY_WORDS)
         said.append((state.health, state.word))
     # Up to the fuel gauge, whose answers are no alarms.
     asked = itertools.takewhile(lambda line: not _GAUGE.match(line), lines[flags + 1 :])

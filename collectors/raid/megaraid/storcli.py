@@ -283,7 +283,7 @@ def _controller_state(
     flat: Mapping[str, str], errors: Sequence[str], foreign: Sequence[PhysicalDisk]
 ) -> State | None:
     word = flat.get("controller status", "")
-    state = states.judged(word, _CONTROLLER_WORDS) if word else None
+    state = states.classify(word, _CONTROLLER_WORDS) if word else None
     wrong = [
         f"{flag}: {flat[flag]}"
         for flag in _FLAGS
@@ -304,7 +304,7 @@ def _batteries(data: Tree, flat: Mapping[str, str]) -> tuple[Battery, ...]:
     for key in ("cachevault_info", "bbu_info", "energy pack info"):
         for row in rows_of(data.get(key)):
             word = text_of(row, "state", "status")
-            state = states.judged(word, _BATTERY_WORDS)
+            state = states.classify(word, _BATTERY_WORDS)
             name = text_of(row, "model") or f"{text_of(row, 'type')} {text_of(row, 'subtype')}"
             found.append(
                 Battery(
@@ -336,7 +336,7 @@ def _sensors(data: Tree, flat: Mapping[str, str]) -> tuple[Sensor, ...]:
             found += [sensor] if sensor not in found else []
     for name in ("enclosure list", "enclosure information"):
         for row in rows_of(data.get(name)):
-            state = states.judged(text_of(row, "state"), _ENCLOSURE_WORDS)
+            state = states.classify(text_of(row, "state"), _ENCLOSURE_WORDS)
             found.append(Sensor(f"enclosure {text_of(row, 'eid')}", state))
     return tuple(found)
 
@@ -404,7 +404,7 @@ def parse_patrol_read(text: str) -> Sensor:
     for answer in answers:
         for row in objects(answer.data):
             if text_of(row, "ctrl_prop").casefold() == "pr current state":
-                return Sensor("patrol read", states.judged(text_of(row, "value"), _PATROL_WORDS))
+                return Sensor("patrol read", states.classify(text_of(row, "value"), _PATROL_WORDS))
     raise not_answered("storcli /cN show patrolread", "'PR Current State'", answers)
 
 

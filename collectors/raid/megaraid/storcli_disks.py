@@ -172,13 +172,13 @@ def disk_state(row: Tree, *, adapter: bool) -> State:
     word = text_of(row, "state")
     if "status" in row:  # storcli2
         status = text_of(row, "status")
-        health = states.judged(status, _STATUS_WORDS).health
+        health = states.classify(status, _STATUS_WORDS).health
         if health is Health.OK and word.casefold() not in _CONFIGURED:
             health = Health.ATTENTION
         return State(health, f"{word}, {status}")
     if adapter and word == "-":
         return State(Health.OK, word)
-    return states.judged(word, _DISK_WORDS)
+    return states.classify(word, _DISK_WORDS)
 
 
 def _details(data: Tree) -> dict[str, dict[str, str]]:

@@ -91,7 +91,7 @@ def drive_groups(data: Tree, *, adapter: bool) -> tuple[list[Array], list[Physic
             groups.append(
                 Array(
                     f"drive group {group}",
-                    health or states.judged(word, _ARRAY_WORDS),
+                    health or states.classify(word, _ARRAY_WORDS),
                     level=text_of(row, "type"),
                     size_bytes=size_of(row),
                 )
@@ -125,7 +125,7 @@ def volumes_of(
         if name in seen:
             continue
         seen.add(name)
-        state = states.judged(text_of(row, "state"), _ARRAY_WORDS)
+        state = states.classify(text_of(row, "state"), _ARRAY_WORDS)
         access = text_of(row, "access")
         odd = [] if access.casefold() in _ACCESS else [f"access {access}"]
         parent = f"drive group {int(place[1])}" if place[1].isdecimal() else ""
@@ -262,7 +262,7 @@ def parse_foreign(text: str) -> tuple[Array, ...]:
     return tuple(
         Array(
             f"foreign drive group {text_of(row, 'dg')}",
-            states.judged(text_of(row, "state"), _FOREIGN_WORDS),
+            states.classify(text_of(row, "state"), _FOREIGN_WORDS),
             level=text_of(row, "type"),
             size_bytes=size_of(row) or None,
         )

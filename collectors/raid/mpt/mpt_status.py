@@ -130,7 +130,7 @@ def parse_status(text: str) -> Mirrors:
 def _volume(
     told: Mapping[str, str], disks: Iterable[Mapping[str, str]], done: float | None
 ) -> Array:
-    state = states.judged(told["state"], _VOLUME_WORDS)
+    state = states.classify(told["state"], _VOLUME_WORDS)
     flags = told.get("flags", "ENABLED").split()
     odd = [flag for flag in flags if flag not in {"ENABLED", _RESYNC}]
     health = state.health
@@ -158,7 +158,7 @@ def _slot(told: Mapping[str, str]) -> str:
 
 
 def _disk(told: Mapping[str, str], parent: str, *, running: bool) -> PhysicalDisk:
-    state = states.judged(told["state"], _DISK_WORDS)
+    state = states.classify(told["state"], _DISK_WORDS)
     flags = [flag for flag in told.get("flags", "").split() if flag != "NONE"]
     health = state.health
     if health is Health.OK and flags:

@@ -231,7 +231,7 @@ def _slot(enclosure: str, slot: str) -> str:
 def _state(word: str, meanings: Mapping[str, Health]) -> State:
     """Parse a state such as 'Okay (OKY)'."""
     found = _STATE.fullmatch(word)
-    state = states.judged(found[1] if found else word, meanings)
+    state = states.classify(found[1] if found else word, meanings)
     code = _CODES.get(found[2]) if found else None
     if found and code not in {None, state.health} and state.health in states.WELL:
         return State(Health.ATTENTION, output.printable(word))

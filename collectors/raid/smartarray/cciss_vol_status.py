@@ -166,11 +166,11 @@ def _read_line(card: _Card, found: re.Match[str]) -> None:
         name = output.shown(
             f"enclosure bus {int(found['bus'])} port {found['port']} {found['name']}"
         )
-        state = states.judged(output.shown(word), _ENCLOSURE_WORDS)
+        state = states.classify(output.shown(word), _ENCLOSURE_WORDS)
         card.sensors[name.strip()] = Sensor(name.strip(), state)
         return
     card.volume = name = f"volume {int(found['number'])}"
-    state = states.judged(output.shown(word), _VOLUME_WORDS)
+    state = states.classify(output.shown(word), _VOLUME_WORDS)
     odd = [
         told
         for each in found["more"].split(".")
@@ -222,7 +222,7 @@ def _line(card: _Card, line: str) -> None:
 def _disk(card: _Card, found: re.Match[str]) -> None:
     slot = f"port {found['port']} box {found['box']} bay {found['bay']}"
     word = found["state"] or card.listed or ""
-    state = states.judged(output.shown(word), _DISK_WORDS)
+    state = states.classify(output.shown(word), _DISK_WORDS)
     model = " ".join(found["model"].split()).removeprefix("ATA ")
     known = card.disks.get(slot)
     # A failed disk may be listed as a present one as well.

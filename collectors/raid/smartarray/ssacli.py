@@ -282,7 +282,7 @@ def _line(card: _Card, line: str) -> None:
     elif found := _CAGE.fullmatch(told):
         place = f"port {found['port']} box {int(found['box'])}"
         card.sensors[place] = Sensor(
-            place, states.judged(output.shown(found["state"]), _PART_WORDS)
+            place, states.classify(output.shown(found["state"]), _PART_WORDS)
         )
         card.internal = found["what"].startswith("Internal Drive Cage")
         card.part, card.group = ("cage", place), ""
@@ -303,7 +303,7 @@ def _begin_group(card: _Card, letters: str, inner: str, *, block: bool) -> None:
     told = (part for part in inner.split(") (") if not re.search(r"Unused Space|,", part))
     word = next(told, "")
     if word or block:  # lists contain only a state that is not OK
-        state = states.judged(output.shown(word), _GROUP_WORDS)
+        state = states.classify(output.shown(word), _GROUP_WORDS)
         card.groups.setdefault(name, Array(name, state))
     card.part = ("group", name) if block else ("", "")
 
@@ -372,7 +372,7 @@ def _pair(card: _Card, key: str, value: str) -> None:
     if kind == "controller":
         card.pairs.setdefault(key, value)
     elif kind == "group" and key == "status":
-        state = states.judged(output.shown(value), _GROUP_WORDS)
+        state = states.classify(output.shown(value), _GROUP_WORDS)
         card.groups[name] = replace(card.groups[name], state=state)
     elif kind == "volume" and key in _OF_VOLUME:
         card.volumes[name] = _OF_VOLUME[key](card.volumes[name], value)
@@ -380,7 +380,7 @@ def _pair(card: _Card, key: str, value: str) -> None:
         card.disks[name] = _OF_DISK[key](card.disks[name], value)
     elif kind == "cage" and key in {"fan status", "temperature status", "power supply status"}:
         part = f"{name} {key.removesuffix(' status')}"
-        state = states.judged(output.shown(value), _PART_WORDS)
+        state = states.classify(output.shown(value), _PART_WORDS)
         if card.internal and value.casefold() == "not redundant":
             state = replace(state, health=Health.ABSENT)
         card.sensors[part] = Sensor(part, state)
@@ -469,7 +469,7 @@ def _controller(card: _Card) -> Controller:
         model=card.model,
         serial=card.serial or output.shown(pairs.get("serial number", "")),
         firmware=output.shown(pairs.get("firmware version", "")),
-        state=states.judged(output.shown(word), _CONTROLLER_WORDS) if word else None,
+        state=states.classify(output.shown(word), _CONTROLLER_WORDS) if word else None,
         memory_bytes=_size(pairs.get("total cache size", "")),
         arrays=(
             *(replace(g, slots=members.get(g.name, ())) for g in card.groups.values()),
@@ -484,7 +484,7 @@ def _controller(card: _Card) -> Controller:
 
 def _battery(word: str, pairs: Mapping[str, str]) -> Battery:
     """Parse the state of a battery: 'OK', 'Recharging', 'Failed (Replace Batteries/Capacitors)'."""
-    state = states.judged(word.partition(" (")[0], _BATTERY_WORDS)
+    state = states.classify(word.partition(" (")[0], _BATTERY_WORDS)
     return Battery(
         "battery",
         replace(state, word=output.shown(word)),
@@ -495,7 +495,7 @@ def _battery(word: str, pairs: Mapping[str, str]) -> Battery:
 
 def _cache(word: str, batteries: tuple[Battery, ...]) -> Sensor:
     """Return the cache, which is disabled while its battery charges: that ends by itself."""
-    state = states.judged(output.shown(word), _CACHE_WORDS)
+    state = states.classify(output.shown(word), _CACHE_WORDS)
     charging = any(each.state.health is Health.BUSY for each in batteries)
     if charging and state.word.casefold() == "temporarily disabled":
         state = replace(state, health=Health.BUSY)
@@ -528,7 +528,7 @@ def _state(word: str, meanings: Mapping[str, Health]) -> State:
     """Parse a state such as 'Recovering, 26% complete'."""
     progress = _PROGRESS.search(word)
     bare = output.shown(word.replace(progress[0], "") if progress else word)
-    state = states.judged(bare, meanings)
+    state = states.classify(bare, meanings)
     return replace(state, done_ratio=output.ratio(progress)) if progress else state
 
 

@@ -335,7 +335,7 @@ def _policy(word: str | None) -> Policy | None:
 
 def _state(word: str, meanings: dict[str, Health], *done: str) -> State:
     """Parse a state; a trailing '*' means that a disk of the unit had an error."""
-    state = states.judged(word.rstrip("*").replace("_", "-"), meanings)
+    state = states.classify(word.rstrip("*").replace("_", "-"), meanings)
     health = state.health
     if word.endswith("*") and health in states.WELL:
         health = Health.ATTENTION

@@ -21,7 +21,7 @@ _NAMELESS = "\0"
 _OFFLINE = frozenset({"offline", "transport-offline"})
 
 
-def _change_judged(kept: Remembered, topology: Topology, view: View) -> Iterator[Sample]:
+def _size_and_mode_changes(kept: Remembered, topology: Topology, view: View) -> Iterator[Sample]:
     """Yield the size change and the write protection of every disk.
 
     The state is by name and serial number: (when the size was last unchanged, that size), (when it
@@ -128,7 +128,7 @@ CHANGE_GROUP = baseline.group(
         ),
     ),
     value_of=lambda view: view.inputs.snapshot.block,
-    judged=_change_judged,
+    judged=_size_and_mode_changes,
     remember=change_remember,
 )
 

@@ -27,7 +27,7 @@ _WORKING = frozenset({"running", "live", "created", "new", "quiesce"})
 _WAITING = frozenset({"blocked", "created-blocked", "connecting", "resetting"})
 
 
-def _judged(kept: Remembered, topology: Topology, view: View) -> Iterator[Sample]:
+def _path_counts(kept: Remembered, topology: Topology, view: View) -> Iterator[Sample]:
     """Yield the number of paths of every map, by state.
 
     The state is by the map's own name: (when it last had as many paths, the highest number it had).
@@ -83,5 +83,5 @@ GROUP = baseline.group(
         ),
     ),
     value_of=lambda view: view.inputs.snapshot.block,
-    judged=_judged,
+    judged=_path_counts,
 )

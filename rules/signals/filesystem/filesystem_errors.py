@@ -39,7 +39,7 @@ EXT4_FAMILIES = (
 )
 
 
-def _ext4_judged(kept: Remembered, value: Mapping[str, Ext4], view: View) -> Iterator[Sample]:
+def _ext4_counts(kept: Remembered, value: Mapping[str, Ext4], view: View) -> Iterator[Sample]:
     """Yield the counts of every ext4 file system, by its block device.
 
     An unmounted one keeps its last count while its device exists and holds no other kind of file
@@ -85,7 +85,7 @@ def _ext4_samples(name: str, counted: baseline.Count) -> list[Sample]:
     ]
 
 
-def _btrfs_judged(kept: Remembered, value: Iterable[BtrfsDevice], view: View) -> Iterator[Sample]:
+def _btrfs_counts(kept: Remembered, value: Iterable[BtrfsDevice], view: View) -> Iterator[Sample]:
     """Yield the counts of every device of every btrfs file system."""
     now = view.inputs.now_seconds
     for device in value:
@@ -121,7 +121,7 @@ EXT4_GROUP = baseline.group(
     sources=("ext4",),
     families=EXT4_FAMILIES,
     value_of=lambda view: view.inputs.snapshot.ext4,
-    judged=_ext4_judged,
+    judged=_ext4_counts,
 )
 
 
@@ -148,5 +148,5 @@ BTRFS_GROUP = baseline.group(
         ),
     ),
     value_of=lambda view: view.inputs.snapshot.btrfs,
-    judged=_btrfs_judged,
+    judged=_btrfs_counts,
 )

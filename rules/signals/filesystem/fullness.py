@@ -185,7 +185,7 @@ def follow(before: Track | None, used: float, left: float, now: float) -> Track:
         for past, horizon in zip(before.pasts, HORIZONS, strict=True)
     )
     if any(new.points is not old.points for new, old in zip(pasts, before.pasts, strict=True)):
-        pasts = _judged(pasts, before.pasts)
+        pasts = _evaluated(pasts, before.pasts)
     return Track(pasts, capacity, held, before.writable)
 
 
@@ -218,7 +218,7 @@ def _extended(past: HorizonHistory, horizon: Horizon, left: float, now: float) -
     return HorizonHistory(points, least, past.rate, past.low)
 
 
-def _judged(
+def _evaluated(
     pasts: tuple[HorizonHistory, ...], before: tuple[HorizonHistory, ...] = ()
 ) -> tuple[HorizonHistory, ...]:
     """Return the histories with their rates; those without a new point are unchanged."""
@@ -271,7 +271,7 @@ def _recalled(kept: Mapping[str, Pairs], key: str, capacity: float) -> Track | N
     if not all(found):
         return None
     return Track(
-        _judged(tuple(HorizonHistory(points, points[-1][1]) for points in found)), capacity, 0.0
+        _evaluated(tuple(HorizonHistory(points, points[-1][1]) for points in found)), capacity, 0.0
     )
 
 

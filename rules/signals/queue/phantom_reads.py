@@ -30,7 +30,7 @@ WRITTEN_BYTES_PER_SECOND = 5e6
 READ_RATIO = 0.25
 USUAL_READ_RATIO = 0.05
 """Write-mostly: it usually reads less than this share of what it writes."""
-LEARNED_SECONDS = 24 * 3600.0
+LEARNING_SECONDS = 24 * 3600.0
 ACTIVE_SECONDS = 300.0
 FAULTS_PER_SECOND = 50.0
 AVAILABLE_RATIO = 0.15
@@ -104,7 +104,7 @@ def step(state: PhantomState, view: View) -> tuple[PhantomState, list[Sample] | 
         samples += (
             ("iowarden_device_write_mostly", (("device", name),), 1.0)
             for name, key in state.identities.items()
-            if usual.get(key, 0.0) >= LEARNED_SECONDS
+            if usual.get(key, 0.0) >= LEARNING_SECONDS
         )
     return replace(state, sustained=held, usual=usual, means=means, samples=samples), samples
 
@@ -139,7 +139,7 @@ def _usual(state: PhantomState, judged: Mapping[str, Activity]) -> dict[str, flo
     for name, means in judged.items():
         key = state.identities[name]
         seconds = usual.get(key, 0.0)
-        if seconds >= LEARNED_SECONDS:
+        if seconds >= LEARNING_SECONDS:
             continue
         written, read = means.written_bytes_per_second, means.read_bytes_per_second
         if read < USUAL_READ_RATIO * written:

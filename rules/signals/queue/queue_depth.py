@@ -120,7 +120,7 @@ def starved_step(state: StarvedState, view: View) -> tuple[StarvedState, list[Sa
         disks = [disk.name for members in hosts.values() for disk in members]
         after = {name: blocks[name] for name in disks if name in blocks}
         if look is not None:
-            held, samples = _judge(held, hosts, scsi, look, (now, after))
+            held, samples = _evaluate(held, hosts, scsi, look, (now, after))
         look = (now, after)
     if samples is None:
         waiting = held.samples(SECONDS, now, {name: name for name in held.since}, "host")
@@ -166,7 +166,7 @@ def _fillable(scsi: Scsi) -> dict[str, tuple[Disk, ...]]:
     return result
 
 
-def _judge(
+def _evaluate(
     held: Sustained,
     hosts: Mapping[str, tuple[Disk, ...]],
     scsi: Scsi,

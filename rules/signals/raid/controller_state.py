@@ -24,7 +24,7 @@ TAKEN_SECONDS = 7 * 86_400.0
 """A write cache that was off for so long is considered off on purpose."""
 
 
-def _judged(kept: Remembered, value: Controllers, view: View) -> Iterator[Sample]:
+def _controller_changes(kept: Remembered, value: Controllers, view: View) -> Iterator[Sample]:
     """Yield the changes of every controller. The state is by controller, object and name."""
     now = view.inputs.now_seconds
     yield from _missing(kept, value, now)
@@ -195,5 +195,5 @@ GROUP = baseline.group(
         ),
     ),
     value_of=lambda view: view.inputs.snapshot.controllers,
-    judged=_judged,
+    judged=_controller_changes,
 )

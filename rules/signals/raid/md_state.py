@@ -28,7 +28,7 @@ WHOLE_CHECK_RATIO = 0.9
 """A check last seen below this progress may have been interrupted, so it resets nothing."""
 
 
-def _judged(kept: Remembered, arrays: Mapping[str, Array], view: View) -> Iterator[Sample]:
+def _array_changes(kept: Remembered, arrays: Mapping[str, Array], view: View) -> Iterator[Sample]:
     """Yield the samples of every array. The state is by array and name ('md0 checked')."""
     now = view.inputs.now_seconds
     for array in arrays.values():
@@ -235,5 +235,5 @@ GROUP = baseline.group(
         ),
     ),
     value_of=lambda view: view.inputs.snapshot.md,
-    judged=_judged,
+    judged=_array_changes,
 )

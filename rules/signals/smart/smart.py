@@ -417,7 +417,9 @@ class _Look:
             if meaning:
                 told = (*labels, ("meaning", meaning))
                 yield "iowarden_smart_at_threshold", told, float(value)
-            judged = attribute.id in smart_values.JUDGED and not smart_counts.another(attribute)
+            judged = attribute.id in smart_values.CRITICAL_ATTRIBUTES and not smart_counts.another(
+                attribute
+            )
             if not judged or attribute.value is None:
                 continue
             word = f"{key}\tvalue {attribute.id}"

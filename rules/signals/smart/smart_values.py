@@ -16,7 +16,7 @@ CEILINGS = (100, 200, 252, 253, 254, 255)
 """Factory values that vendors use for attributes that count errors."""
 USUAL = 100.0
 """The most common factory value: a value that was always so is not stored."""
-JUDGED = frozenset({5, 10, 184, 187, 188, 196, 197, 198})
+CRITICAL_ATTRIBUTES = frozenset({5, 10, 184, 187, 188, 196, 197, 198})
 LOW = 3
 """No vendor uses a factory value so far below its ceiling."""
 _USE = frozenset({4, 9, 12, 192, 193, 222, 225, 240, 241, 242})

@@ -112,4 +112,4 @@ def test_a_scan_may_list_a_disk_twice_and_another_not_at_all() -> None:
 def test_a_self_test_has_begun_only_where_smartctl_says_so(name: str, outcome: Said) -> None:
     """smartctl 7.3 supports none for NVMe: it prints nothing about it, and its exit status is 0."""
     answer = {"status": 0, "signal": None, "stdout": text(name), "stderr": ""}
-    assert selftest.judged(json.dumps(answer)).said is outcome
+    assert selftest.classify_reply(json.dumps(answer)).said is outcome

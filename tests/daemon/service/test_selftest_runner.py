@@ -483,7 +483,7 @@ def test_what_smartctl_says_to_a_test_is_told_apart(
     document = {"smartctl": {"output": ["smartctl 7.3", "", *output.splitlines()]}}
     for text in (json.dumps(document), f"smartctl 7.3 2022\n\n{output}\n"):
         value = {"status": status, "signal": 9, "stdout": text, "stderr": ""}
-        reply = selftest.judged(json.dumps(value))
+        reply = selftest.classify_reply(json.dumps(value))
         assert reply.said is said
         assert output.partition("\n")[0] in reply.text or said is Said.DONE
 
@@ -491,4 +491,4 @@ def test_what_smartctl_says_to_a_test_is_told_apart(
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"status": "0"}'])
 def test_what_is_no_answer_of_the_probe_is_a_failure(content: str) -> None:
     """Every outcome has a reply."""
-    assert selftest.judged(content).said is Said.FAILED
+    assert selftest.classify_reply(content).said is Said.FAILED

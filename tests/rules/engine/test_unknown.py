@@ -95,7 +95,7 @@ class Watch:
             install="test",
             policy=model.Policy(),
             observe=lambda alert: (Evidence(0.0, "test", alert.name),),
-            judged=self.engine.rules.judged,
+            judged=self.engine.rules.is_observable,
         )
         self.reasons += [due.reason.value for due in dues]
         return {alert.state.value for alert in self.engine.rules.alerts()}

@@ -496,7 +496,7 @@ def test_a_file_that_is_found_after_the_mail_is_told_with_another() -> None:
     assert [reason for reason, _ in machine.mails] == [Reason.OPENED]
     machine.wait(120)
     (found,) = machine.open
-    machine.book = replace(machine.book, by_key={found.key: replace(found, learnt=True)})
+    machine.book = replace(machine.book, by_key={found.key: replace(found, has_new_facts=True)})
     machine.look()
     machine.wait(120)
     assert [reason for reason, _ in machine.mails] == [Reason.OPENED, Reason.WORSE]

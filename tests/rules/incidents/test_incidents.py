@@ -529,7 +529,7 @@ def test_what_is_learnt_of_first_sight_makes_no_mail_ahead_of_the_arrival_mail()
     first = of_first_sight(alert("Found", "critical", device="sda", condition="smart_errors"))
     host.run(5, first)
     own = host.state.by_key["disk sda"]
-    learnt = replace(own, learnt=True, detailed=True)
+    learnt = replace(own, has_new_facts=True, detailed=True)
     host.state = replace(host.state, by_key={"disk sda": learnt})
     assert host.run(MINUTE, first) == []
     host.arrival = model.Arrival("arrivalx", MINUTE)
@@ -1372,7 +1372,7 @@ def test_what_becomes_known_later_follows_once_and_only_where_it_is_critical() -
     assert host.only().awaits_details
 
     def learn() -> None:
-        found = replace(host.only(), learnt=True, detailed=True)
+        found = replace(host.only(), has_new_facts=True, detailed=True)
         host.state = replace(host.state, by_key={"host": found})
 
     learn()

@@ -185,14 +185,14 @@ def test_nobody_vouches_for_a_disk_that_is_gone_or_a_source_that_is_silent(
     engine = machine.host.engine
     assert engine is not None
     alert = (("alertname", "DeviceStall"), ("device", "sda"), ("severity", "warning"))
-    assert engine.rules.judged(alert, "")
+    assert engine.rules.is_observable(alert, "")
     del machine.disks["sda"]
     machine.run(1)
-    assert not engine.rules.judged(alert, "")
-    assert engine.rules.judged((("alertname", "DeviceStall"), ("device", "sdb")), "")
+    assert not engine.rules.is_observable(alert, "")
+    assert engine.rules.is_observable((("alertname", "DeviceStall"), ("device", "sdb")), "")
     broken = Reading("diskstats", Outcome.FAILED, 0.0, 0.0, None, "cable pulled")
     engine.observe([broken], START + machine.second, UPTIME)
-    assert not engine.rules.judged((("alertname", "DeviceStall"), ("device", "sdb")), "")
+    assert not engine.rules.is_observable((("alertname", "DeviceStall"), ("device", "sdb")), "")
 
 
 def test_a_lull_nobody_can_tell_after_a_restart_is_unknown_and_not_over() -> None:
