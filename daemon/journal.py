@@ -264,14 +264,14 @@ _COMES_AND_GOES = (
 
 
 @dataclass(slots=True)
-class _Said:
+class _Reported:
     text: str
     since_seconds: float
     times: int
     returns: int
 
 
-class Once:
+class Deduplicator:
     """Deduplicates errors: one is logged once, then when it changes or ends.
 
     An intermittent error is logged as such; then neither it nor its end is logged until it has been
@@ -281,19 +281,19 @@ class Once:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         """Start without errors. `now` is a clock in seconds."""
         self._now = now
-        self._said: dict[str, _Said] = {}
-        self._ended: dict[str, tuple[_Said, float]] = {}
+        self._reported: dict[str, _Reported] = {}
+        self._ended: dict[str, tuple[_Reported, float]] = {}
 
-    def say(self, key: str, text: str) -> str | None:
+    def report(self, key: str, text: str) -> str | None:
         """Return the line to log for an error, or None if it was logged already."""
-        said = self._said.get(key)
+        said = self._reported.get(key)
         if said is None:
             returns = 0
             if ended := self._ended.get(key):
                 last, at = ended
                 again = last.text == text and self._now() - at < SETTLED_SECONDS
                 returns = last.returns + 1 if again else 0
-            self._said[key] = _Said(text, self._now(), 1, returns)
+            self._reported[key] = _Reported(text, self._now(), 1, returns)
             if returns > MAX_RETURNS:
                 return None
             return f"{text}; {_COMES_AND_GOES}" if returns == MAX_RETURNS else text
@@ -305,7 +305,7 @@ class Once:
 
     def clear(self, key: str) -> str | None:
         """Return the line that reports its end, or None if there was no error."""
-        said = self._said.pop(key, None)
+        said = self._reported.pop(key, None)
         if said is None:
             return None
         self._ended[key] = (said, self._now())
@@ -317,4 +317,4 @@ class Once:
 
     def wrong(self) -> dict[str, str]:
         """Return the current errors: key and text."""
-        return {key: said.text for key, said in self._said.items()}
+        return {key: said.text for key, said in self._reported.items()}

@@ -79,7 +79,7 @@ class TransitionLog:
         self.follow: Callable[[EventLine], object] | None = None
         """Gets each event as it is logged."""
         self._realtime = realtime
-        self._once = journal.Once(now)
+        self._once = journal.Deduplicator(now)
 
     def send(
         self, kind: journal.Kind, priority: int, message: str, **fields: str | int | None
@@ -118,7 +118,7 @@ class TransitionLog:
 
     def trouble(self, key: str, text: str, kind: journal.Kind = journal.TROUBLE) -> None:
         """Log an error once, then when it changes or ends ('')."""
-        line = self._once.say(key, text) if text else self._once.clear(key)
+        line = self._once.report(key, text) if text else self._once.clear(key)
         if line:
             self.send(kind, 4 if text else 5, line)
 
@@ -198,7 +198,8 @@ class TransitionLog:
         self.send(
             journal.DEVICE_CHANGED,
             4 if event.carried or advice else 5,
-            f"device {event.name} {event.change}: {digest.said(event)}" + (more and f"; {more}"),
+            f"device {event.name} {event.change}: {digest.device_sentence(event)}"
+            + (more and f"; {more}"),
             IOWARDEN_DEVICE=event.name,
             IOWARDEN_STATE=event.change.value,
         )

@@ -34,7 +34,7 @@ _ABORTED = re.compile(r"\baborted!|Self Test returned without error")
 _FRAME = re.compile(r"smartctl \d|Copyright |=== |Sending command|Use smartctl |\s*$")
 
 
-class Said(enum.StrEnum):
+class SelfTestOutcome(enum.StrEnum):
     """Outcome of a command."""
 
     DONE = "done"
@@ -50,7 +50,7 @@ class Said(enum.StrEnum):
 class Reply:
     """Outcome of a command, and the reason in smartctl's words."""
 
-    said: Said
+    outcome: SelfTestOutcome
     text: str = ""
 
 
@@ -74,9 +74,9 @@ def _run(
             root.query_probe("run", *words, deadline_seconds=DEADLINE_SECONDS), done
         )
     except (AbsentError, ReadError, StuckError) as error:
-        return Reply(Said.FAILED, str(error))
+        return Reply(SelfTestOutcome.FAILED, str(error))
     except Exception as error:  # noqa: BLE001 - a bug is a Reply, too
-        return Reply(Said.FAILED, f"bug: {trace(error)}")
+        return Reply(SelfTestOutcome.FAILED, f"bug: {trace(error)}")
 
 
 def classify_reply(content: str, done: re.Pattern[str] = _BEGUN) -> Reply:
@@ -86,19 +86,19 @@ def classify_reply(content: str, done: re.Pattern[str] = _BEGUN) -> Reply:
         status, signal = optional(int, value, "status"), optional(int, value, "signal")
         output, errors = field(str, value, "stdout"), field(str, value, "stderr")
     except (KeyError, TypeError, ValueError) as error:
-        return Reply(Said.FAILED, f"expected the probe's answer, got: {error}")
+        return Reply(SelfTestOutcome.FAILED, f"expected the probe's answer, got: {error}")
     lines = list(_lines(output)) or [line for line in errors.splitlines() if line.strip()]
     whole = "\n".join(lines)
     said = " ".join(line.strip() for line in lines if not _FRAME.match(line))[:_MAX_CHARACTERS]
     if done.search(whole):
-        return Reply(Said.DONE, said)
+        return Reply(SelfTestOutcome.DONE, said)
     if _RUNS.search(whole):
-        return Reply(Said.RUNS, said)
+        return Reply(SelfTestOutcome.RUNS, said)
     if status is None:
-        return Reply(Said.FAILED, f"smartctl was terminated by signal {signal}")
+        return Reply(SelfTestOutcome.FAILED, f"smartctl was terminated by signal {signal}")
     reason = said or f"smartctl printed nothing, its exit status is {status}"
     failed = status & _NOT_STARTED_MASK and not _UNABLE.search(reason)
-    return Reply(Said.FAILED if failed else Said.REFUSED, reason)
+    return Reply(SelfTestOutcome.FAILED if failed else SelfTestOutcome.REFUSED, reason)
 
 
 def _lines(output: str) -> Iterator[str]:

@@ -282,19 +282,19 @@ def emit(disks: Disks) -> list[Sample]:
             if number is not None:
                 samples.append((family.name, own, float(number)))
         if polled.drive is not None:
-            samples += said(polled.drive, disk.key)
+            samples += samples_of(polled.drive, disk.key)
     return samples
 
 
-def said(drive: Drive, key: str) -> tuple[Sample, ...]:
+def samples_of(drive: Drive, key: str) -> tuple[Sample, ...]:
     """Return all series of a drive, under the name of its disk."""
     known = drive.memo.get(("iowarden", key))
     if known is None:
-        known = drive.memo["iowarden", key] = tuple(_said(drive, key))
+        known = drive.memo["iowarden", key] = tuple(_samples_of(drive, key))
     return known
 
 
-def _said(drive: Drive, key: str) -> Iterator[Sample]:
+def _samples_of(drive: Drive, key: str) -> Iterator[Sample]:
     disk = ("disk", key)
     own: Labels = (disk,)
     for family, read in _PLAIN:

@@ -156,22 +156,22 @@ def _classified(document: Document, lines: list[str], kind: str) -> Drive | Refu
     bad = drive.passed is False or any(each.failed == "now" for each in drive.attributes)
     # Others count errors even so; a passed status is an old one then.
     disabled = drive.protocol is Protocol.ATA and drive.smart_enabled is False and not bad
-    little = _says_little(drive) and of_no_disk(drive, kind)
-    if _says_health(drive) and not little and not disabled:
+    little = _is_redundant(drive) and of_no_disk(drive, kind)
+    if _has_health(drive) and not little and not disabled:
         return dataclasses.replace(drive, exported=smartctl_exporter.pack(document))
     return refusal(drive, told, kind)
 
 
-def _says_health(drive: Drive) -> bool:
+def _has_health(drive: Drive) -> bool:
     return (
         drive.passed is not None
         or drive.errors_logged_total is not None
         or drive.self_test_minutes != {}
-        or not _says_little(drive)
+        or not _is_redundant(drive)
     )
 
 
-def _says_little(drive: Drive) -> bool:
+def _is_redundant(drive: Drive) -> bool:
     """Whether its data are not more than what a controller or an array reports as well."""
     return not (
         drive.attributes

@@ -55,11 +55,11 @@ def show(sections: Iterable[str | Table]) -> None:
     before: str | Table = ""
     for section in sections:
         if Table in (type(section), type(before)) and before:
-            say("")
+            print_line("")
         if isinstance(section, str):
-            say(section)
+            print_line(section)
         else:
-            say_raw("\n".join(columns(section)))
+            print_raw("\n".join(columns(section)))
         before = section
 
 
@@ -142,16 +142,16 @@ def at_text(at_seconds: float) -> str:
         return f"{at_seconds:.0f} s"
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print a line, escaped for a terminal."""
-    say_raw(printable(text))
+    print_raw(printable(text))
 
 
-def say_raw(text: str) -> None:
+def print_raw(text: str) -> None:
     """Print a line without escaping."""
     sys.stdout.write(f"{text.rstrip()}\n")
 
 
-def say_json(answer: object) -> None:
+def print_json(answer: object) -> None:
     """Print an answer as JSON."""
-    say_raw(json.dumps(answer, indent=2))  # ASCII: nothing in it needs escaping
+    print_raw(json.dumps(answer, indent=2))  # ASCII: nothing in it needs escaping

@@ -15,9 +15,9 @@ from iowarden.daemon.cli import columns
 from iowarden.daemon.cli.arguments import subcommand
 from iowarden.daemon.cli.console import (
     at_text,
+    print_json,
+    print_line,
     printable,
-    say,
-    say_json,
     show,
     since_text,
     table_of,
@@ -82,7 +82,7 @@ def _inventory(arguments: argparse.Namespace) -> int:
         sys.stderr.write(f"{printable(str(error))}\n")
         return EXIT_STATUS["unknown"]
     if arguments.json:
-        say_json(answer)
+        print_json(answer)
     else:
         show(inventory_sections(found))
     return EXIT_STATUS.get(found.verdict, EXIT_STATUS["unknown"])
@@ -91,7 +91,7 @@ def _inventory(arguments: argparse.Namespace) -> int:
 def _list(arguments: argparse.Namespace) -> int:
     answer = requested(arguments, "coverage")
     if arguments.json:
-        say_json(answer["disks"])
+        print_json(answer["disks"])
     else:
         show(list_sections(decoded(DiskList, answer)))
     return 0
@@ -112,7 +112,9 @@ def _history(arguments: argparse.Namespace) -> int:
 
 def _forget(arguments: argparse.Namespace) -> int:
     line = decoded(DiskLine, requested(arguments, "disk forget", {"disk": arguments.disk}))
-    say(f"{line.object} is no longer reported as missing; if it comes back, it is monitored again")
+    print_line(
+        f"{line.object} is no longer reported as missing; if it comes back, it is monitored again"
+    )
     return 0
 
 

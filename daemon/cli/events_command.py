@@ -16,8 +16,8 @@ from iowarden.daemon.cli.arguments import count, subcommand, time_past
 from iowarden.daemon.cli.columns import mails_text, matchers_text
 from iowarden.daemon.cli.console import (
     at_text,
+    print_raw,
     printable,
-    say_raw,
     since_text,
     table_of,
 )
@@ -122,14 +122,14 @@ def _events(arguments: argparse.Namespace) -> int:
     # A service of an older version applies no filter but the number of events.
     told = [event for event in found.events if wanted.matches(event)]
     for event in told:
-        _say_event(event, arguments)
+        _print_event(event, arguments)
     if not told and not arguments.follow:
         sys.stderr.write("no matching events\n")
     sys.stdout.flush()
     for line in lines:
         for event in decoded(Events, {"events": [line["event"]]}).events:
             if wanted.matches(event):
-                _say_event(event, arguments)
+                _print_event(event, arguments)
         sys.stdout.flush()
     return 0
 
@@ -146,12 +146,12 @@ def _show(arguments: argparse.Namespace) -> int:
 # --- showing
 
 
-def _say_event(event: EventLine, arguments: argparse.Namespace) -> None:
+def _print_event(event: EventLine, arguments: argparse.Namespace) -> None:
     if arguments.json:
-        say_raw(json.dumps(dataclasses.asdict(event)))
+        print_raw(json.dumps(dataclasses.asdict(event)))
         return
     text = event_text(event)
-    say_raw(shorten(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
+    print_raw(shorten(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
 
 
 def event_text(event: EventLine) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.machine import Machine
 from iowarden.collectors.model import AbsentError, ParseError, ReadError
 from iowarden.daemon.cli import command
-from iowarden.daemon.cli.console import say, say_json
+from iowarden.daemon.cli.console import print_json, print_line
 from iowarden.daemon.cli.service_client import ServiceError, guarded
 from iowarden.daemon.clock import SystemClock
 from iowarden.daemon.locate.locate import MAX_SECTORS, LocateError, locate
@@ -99,10 +99,10 @@ def _locate(arguments: argparse.Namespace) -> int:
     finally:
         client.close(CLOSE_SECONDS)
     if arguments.json:
-        say_json(as_data(found))
+        print_json(as_data(found))
     else:
         for line in lines(found):
-            say(line)
+            print_line(line)
     return EXIT_UNKNOWN if any(each.kind is Kind.UNKNOWN for each in found.answers) else 0
 
 

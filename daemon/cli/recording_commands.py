@@ -116,7 +116,7 @@ def _record(arguments: argparse.Namespace) -> int:
         return _failed(outcome.problem, exit_status.FAILED)
     size = quantity.size(os.path.getsize(path))
     moment = expectation.moment(outcome.seconds)
-    problem = _say([f"'{path}': {outcome.frames} frames, {moment}, {size}"])
+    problem = _write_lines([f"'{path}': {outcome.frames} frames, {moment}, {size}"])
     return _failed(problem, exit_status.FAILED) if problem else 0
 
 
@@ -142,7 +142,7 @@ def _replay(arguments: argparse.Namespace) -> int:
     if different and not arguments.json:
         lines.append(f"\nthe result differs from '{arguments.expect}' ('-' expected, '+' got):")
         lines += different
-    if problem := _say(lines):
+    if problem := _write_lines(lines):
         return _failed(problem, exit_status.FAILED)
     try:
         if arguments.mails is not None:
@@ -192,7 +192,7 @@ def _write_mails(directory: str, mails: Iterable[replay.Mail]) -> None:
         Path(directory, f"{number:03d}{_MAIL_SUFFIX}").write_bytes(mail.data)
 
 
-def _say(lines: Iterable[str]) -> str:
+def _write_lines(lines: Iterable[str]) -> str:
     """Write lines to standard output; return the error, or ''."""
     try:
         for line in lines:

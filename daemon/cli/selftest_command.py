@@ -14,9 +14,9 @@ from iowarden.daemon.cli import exit_status
 from iowarden.daemon.cli.arguments import subcommand
 from iowarden.daemon.cli.console import (
     at_text,
+    print_json,
+    print_line,
     printable,
-    say,
-    say_json,
     show,
     since_text,
     span,
@@ -89,11 +89,11 @@ def _start(arguments: argparse.Namespace) -> int:
         while run.outcome == "starting" and time.monotonic() < end:
             time.sleep(BEGIN_PAUSE_SECONDS)
             run = _run_of(_known(arguments, disk), arguments.kind)
-        say(line_of(run))
+        print_line(line_of(run))
         if run.outcome == "running" and arguments.wait:
             for found in _followed(arguments, disk):
                 run = _run_of(found, arguments.kind)
-            say(line_of(run))
+            print_line(line_of(run))
     except ServiceError as error:
         sys.stderr.write(f"{printable(str(error))}\n")
         return EXIT_COULD_NOT
@@ -107,7 +107,7 @@ def _status(arguments: argparse.Namespace) -> int:
     asked = {} if arguments.disk is None else {"disk": arguments.disk}
     answer = requested(arguments, "selftest status", asked)
     if arguments.json:
-        say_json(answer)
+        print_json(answer)
         return 0
     found = decoded(SelfTests, answer)
     if arguments.follow and any(run.outcome in _IN_PROGRESS for run in found.runs):
@@ -121,14 +121,16 @@ def _abort(arguments: argparse.Namespace) -> int:
     found = decoded(SelfTests, requested(arguments, "selftest abort", {"disk": arguments.disk}))
     own = [run for run in found.runs if run.outcome in _IN_PROGRESS and run.kind]
     if not own:
-        say("the abort command was sent to the drive; 'iowarden selftest status' shows the result")
+        print_line(
+            "the abort command was sent to the drive; 'iowarden selftest status' shows the result"
+        )
         return 0
     (run,) = own[:1]
     end = time.monotonic() + BEGIN_SECONDS
     while run.outcome in _IN_PROGRESS and not run.text and time.monotonic() < end:
         time.sleep(BEGIN_PAUSE_SECONDS)
         run = _run_of(_known(arguments, run.disk), run.kind)
-    say(line_of(run))
+    print_line(line_of(run))
     return EXIT_COULD_NOT if run.outcome in _IN_PROGRESS else 0
 
 
@@ -171,7 +173,7 @@ def _lines() -> Generator[None, SelfTests, None]:
             at = (run.outcome, percent)
             if run.outcome in _IN_PROGRESS and told.get((run.disk, run.kind)) != at:
                 told[run.disk, run.kind] = at
-                say(line_of(run))
+                print_line(line_of(run))
         sys.stdout.flush()
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from iowarden.daemon import json_codec
 from iowarden.daemon.cli import exit_status
-from iowarden.daemon.cli.console import printable, say_json, show
+from iowarden.daemon.cli.console import print_json, printable, show
 from iowarden.daemon.control import control_socket, listen
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def shown(
     """Send one command; print the answer as JSON or as text. Errors: ServiceError."""
     answer = requested(arguments, command, asked)
     if arguments.json:
-        say_json(answer)
+        print_json(answer)
     else:
         show(sections(decoded(cls, answer)))
     return 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from iowarden.daemon.cli import columns
 from iowarden.daemon.cli.arguments import duration, subcommand, time_to_come
 from iowarden.daemon.cli.columns import matchers_text, quoted
-from iowarden.daemon.cli.console import at_text, say, say_json, since_text, span, table_of
+from iowarden.daemon.cli.console import at_text, print_json, print_line, since_text, span, table_of
 from iowarden.daemon.cli.service_client import command_of, decoded, requested, shown
 from iowarden.daemon.control.documents import (
     Acknowledge,
@@ -94,9 +94,9 @@ def _silence_add(arguments: argparse.Namespace) -> int:
     made = decoded(SilenceLine, requested(arguments, "silence add", asked))
     ends, about = at_text(made.ends_seconds), matchers_text(made.matchers)
     sooner = f"end it sooner: iowarden silence expire {made.identifier}"
-    say(f"silence {made.identifier} until {ends}: {about}; {sooner}")
+    print_line(f"silence {made.identifier} until {ends}: {about}; {sooner}")
     if made.note:
-        say(made.note)
+        print_line(made.note)
     return 0
 
 
@@ -107,7 +107,7 @@ def _silence_list(arguments: argparse.Namespace) -> int:
 def _silence_expire(arguments: argparse.Namespace) -> int:
     ended = requested(arguments, "silence expire", {"identifier": arguments.identifier})
     line = decoded(SilenceLine, ended)
-    say(f"silence {line.identifier} has ended: {matchers_text(line.matchers)}")
+    print_line(f"silence {line.identifier} has ended: {matchers_text(line.matchers)}")
     return 0
 
 
@@ -119,18 +119,18 @@ def _ack(arguments: argparse.Namespace) -> int:
         if arguments.undo
         else "acknowledged, no notification until it escalates or is resolved"
     )
-    say(f"incident {line.identifier} ({line.severity}, {line.object}): {then}")
+    print_line(f"incident {line.identifier} ({line.severity}, {line.object}): {then}")
     return 0
 
 
 def _query(arguments: argparse.Namespace) -> int:
     answer = requested(arguments, "query", {"expression": arguments.expression})
     if arguments.json:
-        say_json(answer)
+        print_json(answer)
         return 0
     result = decoded(Result, answer)
     for sample in result.samples:
-        say(f"{_metric(sample.labels)} {sample.value}".strip())
+        print_line(f"{_metric(sample.labels)} {sample.value}".strip())
     if not result.samples:
         sys.stderr.write("the result is empty\n")
     return 0

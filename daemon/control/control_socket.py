@@ -351,7 +351,7 @@ class Control:
             return
         if name not in COMMANDS:
             known = ", ".join(sorted(COMMANDS))
-            self._say(connection, {"error": f"command: expected one of {known}, got {name!r:.60}"})
+            self._send(connection, {"error": f"command: expected one of {known}, got {name!r:.60}"})
             return
         self._sequence += 1
         connection.pending_command, connection.pending_since = self._sequence, time.monotonic()
@@ -367,7 +367,7 @@ class Control:
         if connection.follows:
             connection.received.clear()
         try:
-            self._say(connection, reply)
+            self._send(connection, reply)
         except (TypeError, ValueError, RecursionError) as error:
             self._log_trouble("answer", f"control: bug: {trace(error)}")
             self._refuse(connection, "the answer cannot be encoded as JSON; please report this")
@@ -383,7 +383,7 @@ class Control:
             else:
                 connection.output += line
 
-    def _say(self, connection: _Connection, reply: Reply) -> None:
+    def _send(self, connection: _Connection, reply: Reply) -> None:
         line = _line(reply)
         if len(line) > MAX_ANSWER_BYTES:
             told = f"an answer of {len(line)} bytes exceeds {MAX_ANSWER_BYTES}; request less"
@@ -397,12 +397,12 @@ class Control:
         connection.received.clear()
         connection.pending_command = 0
         connection.follows, connection.ended = False, True
-        self._say(connection, {"error": text})
+        self._send(connection, {"error": text})
 
     def _expire(self, connection: _Connection) -> None:
         if connection.pending_command:
             connection.pending_command = 0
-            self._say(
+            self._send(
                 connection,
                 {
                     "error": f"no answer of the main loop in {ANSWER_SECONDS:.0f} s;"

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from iowarden.daemon.probe import children, protocol, stuck, verbs
-from iowarden.daemon.probe.limited_log import MOST_REQUESTS_SAID
+from iowarden.daemon.probe.limited_log import MAX_REQUESTS_LOGGED
 from iowarden.daemon.probe.orphans import KILL_SECONDS, Orphans
 from iowarden.daemon.probe.programs import NotInstalledError, RefusedError
 from iowarden.daemon.probe.protocol import Answer, Outcome, Request, Stuck
@@ -148,7 +148,7 @@ class Jobs:
         """Return the outcome of a request that is not run; log it if it is not allowed."""
         if isinstance(error, NotInstalledError):
             return Outcome.MISSING
-        self._log.refuse(f"'{request.verb}' from user {each.peer()}: {error}", MOST_REQUESTS_SAID)
+        self._log.refuse(f"'{request.verb}' from user {each.peer()}: {error}", MAX_REQUESTS_LOGGED)
         return Outcome.REFUSED
 
     def next_at(self) -> float:
@@ -172,7 +172,7 @@ class Jobs:
                 command = self._programs.resolve(request.arguments)
             finally:
                 for change in self._programs.changes():
-                    self._log.say("warning", f"probe: {change}")
+                    self._log.write("warning", f"probe: {change}")
             work = children.program(command.path, command.arguments, idle=command.idle)
             return command.controllers, command.devices, work
         if refusal := verbs.refusal(request.verb, request.arguments):

@@ -7,13 +7,13 @@ import time
 from iowarden.daemon import journal
 from iowarden.daemon.sanitize import one_line
 
-MOST_REQUESTS_SAID = 16
-_MOST_CONNECTIONS_SAID = 32
+MAX_REQUESTS_LOGGED = 16
+_MAX_CONNECTIONS_LOGGED = 32
 """Limits of texts logged per minute, of any kind, beyond which no further refusal of a request, or
 of a connection, is logged: a client that sends ever new requests can neither fill the journal nor
 hide important messages."""
-_MOST_SAID = 256
-_SAY_AGAIN_SECONDS = 60.0
+_MAX_LOGGED = 256
+_REPEAT_INTERVAL_SECONDS = 60.0
 
 
 class LimitedLog:
@@ -23,25 +23,27 @@ class LimitedLog:
         """Start empty."""
         self.refused_total = 0
         self._log = log
-        self._said: dict[str, float] = {}
+        self._logged: dict[str, float] = {}
 
-    def refuse(self, text: str, most: int = _MOST_CONNECTIONS_SAID) -> None:
+    def refuse(self, text: str, most: int = _MAX_CONNECTIONS_LOGGED) -> None:
         """Log and count a refusal."""
         self.refused_total += 1
-        self.say("warning", f"probe: refused {one_line(text, 300)}", most)
+        self.write("warning", f"probe: refused {one_line(text, 300)}", most)
 
-    def say(self, level: str, text: str, most: int = _MOST_SAID) -> None:
+    def write(self, level: str, text: str, most: int = _MAX_LOGGED) -> None:
         """Log a text at most once a minute: a client may repeat a request forever.
 
         `most`: limit of texts per minute; the last one states that further ones are not logged.
         """
         now = time.monotonic()
-        said = {each: at for each, at in self._said.items() if now - at < _SAY_AGAIN_SECONDS}
+        said = {
+            each: at for each, at in self._logged.items() if now - at < _REPEAT_INTERVAL_SECONDS
+        }
         if text not in said and len(said) < most:
             said[text] = now
             more = "; similar messages are not logged for one minute"
             self.send(level, text + more if len(said) == most else text)
-        self._said = said
+        self._logged = said
 
     def send(self, level: str, text: str) -> None:
         """Log a text without a limit."""

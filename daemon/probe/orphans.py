@@ -162,7 +162,7 @@ class Orphans:
             stuck.write(self._directory, entries, self._boot)
         except OSError as error:
             problem = f"cannot record the running programs: {error}; is the file system full?"
-            self._log.say("error", f"probe: {problem}")
+            self._log.write("error", f"probe: {problem}")
             return problem
         return ""
 
@@ -179,12 +179,12 @@ class Orphans:
             entries = stuck.read(self._directory, self._boot)
         except (OSError, ValueError) as error:
             entries = []
-            self._log.say(
+            self._log.write(
                 "error", f"probe: {error}; programs left hanging by an earlier probe are not known"
             )
         for entry, pidfd in stuck.survivors(entries, self._directory):
             self._leave(entry.program, pidfd, told=entry.reported)
-            self._log.say(
+            self._log.write(
                 "warning",
                 f"probe: {stuck.name(entry.program)} was left by an earlier probe; killed",
             )

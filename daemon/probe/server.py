@@ -116,7 +116,7 @@ class Server:
             return
         except OSError as error:
             # A retry at once would fail forever: the socket stays ready.
-            self.log.say(
+            self.log.write(
                 "warning", f"probe: cannot accept a connection: {error}; will retry in 1 s"
             )
             self._selector.unregister(self._listener)
@@ -156,7 +156,7 @@ class Server:
             self.log.refuse(f"a connection: {error}")
             self._drop(each)
         except Exception:  # noqa: BLE001 - whatever was sent, the other clients must not suffer
-            self.log.say("error", f"probe: this is a bug of iowarden:\n{traceback.format_exc()}")
+            self.log.write("error", f"probe: this is a bug of iowarden:\n{traceback.format_exc()}")
             self._drop(each)
         self._mind(each)
 

@@ -89,8 +89,8 @@ class SamplePersistence:
             self._loaded = event
             self.known = True
             return
-        if event.said:
-            self._transitions.send(journal.STATE_TROUBLE, 4, event.said)
+        if event.set_aside:
+            self._transitions.send(journal.STATE_TROUBLE, 4, event.set_aside)
         self._transitions.trouble("history", event.error, journal.STATE_TROUBLE)
         if event.anew:
             self._saved = self._tried = -math.inf

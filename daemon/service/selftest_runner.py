@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.block.block_devices import Topology
 from iowarden.collectors.smart import selftest, smartctl_runner
 from iowarden.collectors.smart.drive import ReadStatus
-from iowarden.collectors.smart.selftest import Reply, Said
+from iowarden.collectors.smart.selftest import Reply, SelfTestOutcome
 from iowarden.daemon import journal, json_codec
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
 from iowarden.daemon.control import documents
@@ -145,14 +145,18 @@ class SelfTests:
         if run is None or run.outcome is not Outcome.STARTING:
             return
         reply = told.reply
-        if reply.said is Said.DONE:
+        if reply.outcome is SelfTestOutcome.DONE:
             after = selftest_schedule.begun(run, told.action, told.drive, now)
-        elif (told.asleep or reply.said is Said.RUNS) and not told.who and before is not None:
+        elif (
+            (told.asleep or reply.outcome is SelfTestOutcome.RUNS)
+            and not told.who
+            and before is not None
+        ):
             self._set(told.disk, told.action, before)  # due, but postponed by the running test
             self._poll_soon([told.disk])
             return
         else:
-            refused = reply.said is Said.REFUSED
+            refused = reply.outcome is SelfTestOutcome.REFUSED
             outcome = Outcome.REFUSED if refused else Outcome.NOT_BEGUN
             after = selftest_schedule.ended(run, outcome, reply.text, now)
         self._set(told.disk, told.action, after)
@@ -389,7 +393,7 @@ class SelfTests:
         for kind, run in self.runs.get(told.disk, {}).items():
             if run.outcome not in IN_PROGRESS:
                 continue
-            if told.reply.said is Said.DONE:
+            if told.reply.outcome is SelfTestOutcome.DONE:
                 after = selftest_schedule.ended(run, Outcome.ABORTED, f"aborted by {told.who}", now)
                 self._report_outcome(told.disk, kind, after)
             else:
@@ -437,9 +441,15 @@ def request_test(
     if found.status is not ReadStatus.READ:
         asleep = found.status is ReadStatus.ASLEEP
         reason = found.reason or found.status.value
-        return SelfTestAnswer(disk, action, Reply(Said.FAILED, reason), who, asleep=asleep)
+        return SelfTestAnswer(
+            disk, action, Reply(SelfTestOutcome.FAILED, reason), who, asleep=asleep
+        )
     if found.drive is not None and found.drive.self_test_remaining_ratio is not None:
         return SelfTestAnswer(
-            disk, action, Reply(Said.RUNS, "another self-test is running"), who, found.drive
+            disk,
+            action,
+            Reply(SelfTestOutcome.RUNS, "another self-test is running"),
+            who,
+            found.drive,
         )
     return SelfTestAnswer(disk, action, selftest.begin(root, target, action), who, found.drive)

@@ -145,7 +145,7 @@ class Written:
 
     until_seconds: float | None = None
     error: str = ""
-    said: str = ""
+    set_aside: str = ""
     anew: bool = False
 
 
@@ -336,7 +336,7 @@ class History:
             self._loaded = True
             self._post(loaded)
             if damaged:
-                self._post(Written(said=f"history: '{self._path}': {damaged}"))
+                self._post(Written(set_aside=f"history: '{self._path}': {damaged}"))
         if asked.writes:
             copied = file.copy()
             file.write(self._number, asked)

@@ -125,7 +125,7 @@ def _kind(drive: Drive) -> str:
 
 
 def _identity(drive: Drive) -> Iterator[tuple[str, str]]:
-    yield from _said(
+    yield from _present(
         ("model", " ".join(w for w in (drive.vendor, drive.model) if w)),
         ("family", drive.family),
         ("serial number", drive.serial),
@@ -152,7 +152,7 @@ def _sector(drive: Drive) -> str:
 def _counters(drive: Drive) -> Iterator[tuple[str, str]]:
     limit = drive.temperature_limit_celsius
     temperature = drive.temperature_celsius
-    yield from _said(
+    yield from _present(
         ("health", _HEALTH[drive.passed]),
         (
             "temperature",
@@ -169,7 +169,7 @@ def _counters(drive: Drive) -> Iterator[tuple[str, str]]:
     )
     scsi, nvme = drive.scsi, drive.nvme
     if scsi is not None:
-        yield from _said(
+        yield from _present(
             *(
                 (
                     f"{operation} errors",
@@ -182,7 +182,7 @@ def _counters(drive: Drive) -> Iterator[tuple[str, str]]:
             ("endurance used", _ratio(scsi.endurance_used_ratio)),
         )
     if nvme is not None:
-        yield from _said(
+        yield from _present(
             ("critical warning", nvme.critical_warning),
             ("endurance used", _ratio(nvme.endurance_used_ratio)),
             ("spare", _ratio(nvme.available_spare_ratio)),
@@ -230,7 +230,7 @@ def _self_tests(drive: Drive) -> Iterator[documents.SelfTestLine]:
         )
 
 
-def _said(*facts: tuple[str, object]) -> Iterable[tuple[str, str]]:
+def _present(*facts: tuple[str, object]) -> Iterable[tuple[str, str]]:
     """Return the facts that are neither None nor '', as text."""
     return [(name, str(value)) for name, value in facts if value is not None and value != ""]
 

@@ -80,14 +80,16 @@ def steps_of(alert: Alert) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class MemberText:
     """The texts of an alert in a mail, in addition to its summary."""
 
     advice: str
     description: str = ""
 
 
-def said_of(alerts: Iterable[Alert], facts: Callable[[], Facts]) -> Callable[[Member], Said]:
+def text_of_member(
+    alerts: Iterable[Alert], facts: Callable[[], Facts]
+) -> Callable[[Member], MemberText]:
     """Return what gives the mail texts of an incident's member, for its device as it is now.
 
     A member whose alert no longer exists has its own texts. `facts` is called at most once.
@@ -96,11 +98,11 @@ def said_of(alerts: Iterable[Alert], facts: Callable[[], Facts]) -> Callable[[Me
     asked = functools.cache(facts)
     failing = {a.label("disk") for a in by_key.values() if a.name == "DiskFailing" and a.active}
 
-    def said(member: Member) -> Said:
+    def said(member: Member) -> MemberText:
         alert = by_key.get(member.key)
         if alert is None:
             about = About(dict(member.labels), member.subject, over=True)
-            return Said(filled(member.advice, about, asked()))
+            return MemberText(filled(member.advice, about, asked()))
         others = [
             dict(a.labels) for a in by_key.values() if a.name == alert.name and a is not alert
         ]
@@ -108,7 +110,7 @@ def said_of(alerts: Iterable[Alert], facts: Callable[[], Facts]) -> Callable[[Me
         text = filled(steps_of(alert), about, asked())
         if alert.label("disk") in failing:
             text = _without_tests(text)
-        return Said(text, alert.annotation("description"))
+        return MemberText(text, alert.annotation("description"))
 
     return said
 

@@ -352,7 +352,7 @@ def _worse(one: Severity | None, other: Severity | None) -> Severity | None:
     return max((each for each in (one, other) if each is not None), default=None)
 
 
-Said = tuple[str, str, frozenset[tuple[str, str]]]
+EventSignature = tuple[str, str, frozenset[tuple[str, str]]]
 """Host, kind of the row, arguments ('port' '3')."""
 _ARGUMENT = re.compile(r"\b([a-z]+)(?:=| ?#)(0x[0-9a-f]+|[0-9]+)\b", re.IGNORECASE)
 
@@ -381,7 +381,7 @@ def twins(
         else:
             at[event.key] = len(groups)
             groups.append([event])
-    told: dict[Said, list[int]] = defaultdict(list)
+    told: dict[EventSignature, list[int]] = defaultdict(list)
     for number, (first, *_) in enumerate(groups):
         if first.source == "kernel" and first.kind == "hba_aen":
             told[first.controller, known.find(first).kind, _arguments(first)].append(number)
@@ -409,7 +409,7 @@ def twins(
 def _paired(
     groups: Sequence[Sequence[Event]],
     own: Sequence[int],
-    told: Mapping[Said, Sequence[int]],
+    told: Mapping[EventSignature, Sequence[int]],
     host: str,
     known: Table,
     taken: set[int],

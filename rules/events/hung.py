@@ -87,7 +87,7 @@ def _with_cause(alert: Alert, tasks: Iterable[Task]) -> Alert:
     number = alert.annotation(TASK)
     own = next((task for task in tasks if number in {str(task.pid), str(task.process)}), None)
     what = "" if own is None else _cause(own)
-    return _said(alert, f"{alert.summary}, waiting for {what}") if what else alert
+    return _with_summary(alert, f"{alert.summary}, waiting for {what}") if what else alert
 
 
 def _of_server(alert: Alert, tasks: Iterable[Task], server: str) -> Alert:
@@ -101,12 +101,14 @@ def _of_server(alert: Alert, tasks: Iterable[Task], server: str) -> Alert:
     first, more = programs[0], len(programs) - 1
     wait = f"and {more} more wait" if more else "waits"
     number = first.process or first.pid
-    return _said(alert, f"{alert.summary}: {first.command} (pid {number}) {wait} for {server}")
+    return _with_summary(
+        alert, f"{alert.summary}: {first.command} (pid {number}) {wait} for {server}"
+    )
 
 
 def _counted(alert: Alert, line: Alert | None, tasks: Iterable[Task]) -> Alert:
     if line is not None and line.annotation(TASK):
-        return _said(alert, line.summary)
+        return _with_summary(alert, line.summary)
     programs = [task for task in tasks if not task.kernel]
     if not programs:
         return alert
@@ -115,10 +117,10 @@ def _counted(alert: Alert, line: Alert | None, tasks: Iterable[Task]) -> Alert:
     what = _cause(first)
     cause = f" for {what}" if what else ""
     number = first.process or first.pid
-    return _said(alert, f"{first.command} (pid {number}) {wait}{cause}: {alert.summary}")
+    return _with_summary(alert, f"{first.command} (pid {number}) {wait}{cause}: {alert.summary}")
 
 
-def _said(alert: Alert, text: str) -> Alert:
+def _with_summary(alert: Alert, text: str) -> Alert:
     others = (pair for pair in alert.annotations if pair[0] != "summary")
     return replace(alert, annotations=(("summary", text), *others))
 

@@ -98,7 +98,7 @@ def step(
             )
         elif known is not None and alert.state in (State.RESOLVED, State.INACTIVE):
             entries[key] = replace(known, firing=False)
-    fresh = [f"{date(now)}: {said(event)}" for event in events]
+    fresh = [f"{date(now)}: {device_sentence(event)}" for event in events]
     return replace(
         state,
         begun_seconds=now if state.begun_seconds is None else state.begun_seconds,
@@ -120,7 +120,7 @@ def merged(ours: Digest, kept: Digest) -> Digest:
     )
 
 
-def said(event: Event) -> str:
+def device_sentence(event: Event) -> str:
     """Return a sentence about a disk that appeared, disappeared or changed."""
     disk = event.identity.object
     carried = f"; it carried: {', '.join(event.carried)}" if event.carried else ""

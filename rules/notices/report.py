@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.collectors.procfs.tasks import writeback_channel
-from iowarden.rules.advice.advice import Said
+from iowarden.rules.advice.advice import MemberText
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.faults import LOST_A_DISK, SHORT, SUMS_UP, SYMPTOMS, THREATS, Fault, Layer
 from iowarden.rules.incidents.causes import meaning
@@ -72,7 +72,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     standing: Standing = NOTHING,
     busy: Sequence[str] = (),
     tasks: Tasks | None = None,
-    said: Callable[[Member], Said] = lambda member: Said(member.advice),
+    said: Callable[[Member], MemberText] = lambda member: MemberText(member.advice),
 ) -> Notice:
     """Return the mail that is due.
 

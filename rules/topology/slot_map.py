@@ -170,7 +170,7 @@ class Atlas:
             found |= {
                 c.polled.target.controller
                 for c in self.known.disks.values()
-                if c.polled and c.polled.target.behind_raid() and says(c, serials)
+                if c.polled and c.polled.target.behind_raid() and has_serial(c, serials)
             }
             hosts = [each for each in found if each]
             self._hosts[card.name] = hosts[0] if len(hosts) == 1 else ""
@@ -220,7 +220,7 @@ class Atlas:
         return None if device and device.serial and array.serial else device
 
 
-def says(covered: InventoryDisk, serials: Iterable[str]) -> bool:
+def has_serial(covered: InventoryDisk, serials: Iterable[str]) -> bool:
     """Whether a disk has one of these serial numbers, in its label or its own data."""
     drive = covered.drive
     return covered.disk in serials or (drive is not None and drive.serial.strip() in serials)

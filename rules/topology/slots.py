@@ -16,7 +16,7 @@ from iowarden.collectors.raid.areca import cli64
 from iowarden.collectors.raid.controller import Health
 from iowarden.rules.topology import device_identity
 from iowarden.rules.topology.device_identity import Identity
-from iowarden.rules.topology.slot_map import Place, Slotted, joined, placed, says
+from iowarden.rules.topology.slot_map import Place, Slotted, has_serial, joined, placed
 
 if TYPE_CHECKING:
     from iowarden.collectors.block.block_devices import Device
@@ -240,7 +240,7 @@ def _inventory_disk(
     ]
     found = there
     if serial:
-        same = [c for c in everything if says(c, (serial,))]
+        same = [c for c in everything if has_serial(c, (serial,))]
         found = [c for c in same if c in there] or same
     return (found[0] if len(found) == 1 else None), bool(there)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.journald import DEADLINE_SECONDS, private_journald
 
 from iowarden.daemon import journal
-from iowarden.daemon.journal import Kind, Log, Once
+from iowarden.daemon.journal import Deduplicator, Kind, Log
 
 
 @contextmanager
@@ -241,28 +241,28 @@ def test_message_ids_are_fixed_and_distinct() -> None:
 def test_an_error_is_said_once_then_when_it_changes_or_ends() -> None:
     """A server that is down for a night causes three messages, not a thousand."""
     now = [0.0]
-    once = Once(lambda: now[0])
+    once = Deduplicator(lambda: now[0])
     assert once.clear("mail") is None
-    said = [once.say("mail", text) for text in ("refused", "refused", "timed out", "timed out")]
+    said = [once.report("mail", text) for text in ("refused", "refused", "timed out", "timed out")]
     assert said == ["refused", None, "timed out", None]
-    assert once.say("state", "disk full") == "disk full"
+    assert once.report("state", "disk full") == "disk full"
     assert list(once.wrong()) == ["mail", "state"]
     now[0] = 3600.0
     assert (
         once.clear("mail") == "mail: works again after 1 h 0 min (4 times); last error: timed out"
     )
     assert once.clear("mail") is None
-    assert once.say("mail", "timed out") == "timed out"
+    assert once.report("mail", "timed out") == "timed out"
 
 
 def test_an_error_that_comes_and_goes_is_said_to_do_so_and_then_no_more() -> None:
     """The probe is down and every other poll needs it: few messages, not one each five seconds."""
     now = [0.0]
-    once = Once(lambda: now[0])
+    once = Deduplicator(lambda: now[0])
     lines = []
     for _ in range(1000):
         now[0] += 5.0
-        lines.append(once.say("tasks", "no probe"))
+        lines.append(once.report("tasks", "no probe"))
         assert once.wrong() == {"tasks": "no probe"}
         now[0] += 5.0
         lines.append(once.clear("tasks"))
@@ -272,8 +272,8 @@ def test_an_error_that_comes_and_goes_is_said_to_do_so_and_then_no_more() -> Non
     assert [line.split(" after ")[0] for line in said[1:4:2]] == ["tasks: works again"] * 2
     assert said[4].startswith("no probe; this error is intermittent")
     assert len(said) == 5
-    assert once.say("tasks", "no probe") is None
-    assert once.say("tasks", "permission denied") == "permission denied"
+    assert once.report("tasks", "no probe") is None
+    assert once.report("tasks", "permission denied") == "permission denied"
     assert once.clear("tasks")
     now[0] += 600.0
-    assert once.say("tasks", "permission denied") == "permission denied"
+    assert once.report("tasks", "permission denied") == "permission denied"

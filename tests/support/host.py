@@ -123,7 +123,7 @@ class Host:
         places, alerts = self.engine.devices.places(), self.engine.rules.alerts()
         slow = facts.slow(self.engine.hub.chunks())
         here = Facts(facts.known(places, self.engine.devices.mounts(), alerts, slow))
-        said = advice.said_of(alerts, lambda: here)
+        said = advice.text_of_member(alerts, lambda: here)
         notice = report.notice(due, float, now, (), places.topology, said=said)
         texts = (*notice.sentences, *notice.meaning, *notice.unknown, notice.summary)
         told = "\n".join(advice.together(notice.advice))

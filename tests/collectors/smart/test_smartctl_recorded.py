@@ -10,7 +10,7 @@ import pytest
 
 from iowarden.collectors.smart import members, selftest
 from iowarden.collectors.smart.drive import Drive, Protocol, ReadStatus
-from iowarden.collectors.smart.selftest import Said
+from iowarden.collectors.smart.selftest import SelfTestOutcome
 from iowarden.collectors.smart.smartctl import parse
 from iowarden.collectors.smart.smartctl_refusal import Refused
 
@@ -107,9 +107,11 @@ def test_a_scan_may_list_a_disk_twice_and_another_not_at_all() -> None:
 
 @pytest.mark.parametrize(
     ("name", "outcome"),
-    [("self-test-begun", Said.DONE), ("self-test-refused", Said.REFUSED)],
+    [("self-test-begun", SelfTestOutcome.DONE), ("self-test-refused", SelfTestOutcome.REFUSED)],
 )
-def test_a_self_test_has_begun_only_where_smartctl_says_so(name: str, outcome: Said) -> None:
+def test_a_self_test_has_begun_only_where_smartctl_says_so(
+    name: str, outcome: SelfTestOutcome
+) -> None:
     """smartctl 7.3 supports none for NVMe: it prints nothing about it, and its exit status is 0."""
     answer = {"status": 0, "signal": None, "stdout": text(name), "stderr": ""}
-    assert selftest.classify_reply(json.dumps(answer)).said is outcome
+    assert selftest.classify_reply(json.dumps(answer)).outcome is outcome

@@ -358,8 +358,8 @@ def hook(event, arguments):
     if event in ("open", "import", "os.listdir", "os.scandir"):
         print(event, arguments, file=sys.stderr)
 sys.addaudithook(hook)
-said = notice("\\u00fcml\\u00e4ut \\u4e2d " * 30)
-data = message.render(said, "db1", "a@x", ["b@x"]).as_bytes()
+device_sentence = notice("\\u00fcml\\u00e4ut \\u4e2d " * 30)
+data = message.render(device_sentence, "db1", "a@x", ["b@x"]).as_bytes()
 row = OutboxRow("<1@db1>", "8f", 1, Severity.CRITICAL, 1e9, ("b@x",), data)
 digest.addressees(data)
 digest.render([row, replace(row, data=digest.cut(data))])

@@ -24,7 +24,7 @@ from iowarden.collectors.smart import selftest
 from iowarden.collectors.smart.discovery import Discovered
 from iowarden.collectors.smart.drive import AccessMethod
 from iowarden.collectors.smart.options import Options
-from iowarden.collectors.smart.selftest import Said
+from iowarden.collectors.smart.selftest import SelfTestOutcome
 from iowarden.daemon.check import findings
 from iowarden.daemon.check.report import Level
 from iowarden.daemon.config.parser import parse_config
@@ -463,32 +463,48 @@ def test_a_machine_without_a_schedule_is_advised_of_one(machine: FakeMachine) ->
 @pytest.mark.parametrize(
     ("status", "output", "said"),
     [
-        (0, "Testing has begun.\nPlease wait 2 minutes for test to complete.", Said.DONE),
-        (0, "Short Background Self Test has begun\nUse smartctl -X to abort test", Said.DONE),
-        (4, "Self-test has begun", Said.DONE),
-        (4, "Can't start self-test without aborting current test (90% remaining),", Said.RUNS),
-        (4, "Long (extended) offline self test failed [unsupported scsi opcode]", Said.REFUSED),
-        (0, "ErrMsg: Drive 2 Is Not Available", Said.REFUSED),
-        (1, "NVMe self-tests are not supported", Said.REFUSED),
-        (1, "/dev/disk0: Unable to detect device type", Said.FAILED),
-        (2, "Smartctl open device: /dev/disk0 failed: No such device", Said.FAILED),
-        (None, "", Said.FAILED),
-        (0, "", Said.REFUSED),
+        (
+            0,
+            "Testing has begun.\nPlease wait 2 minutes for test to complete.",
+            SelfTestOutcome.DONE,
+        ),
+        (
+            0,
+            "Short Background Self Test has begun\nUse smartctl -X to abort test",
+            SelfTestOutcome.DONE,
+        ),
+        (4, "Self-test has begun", SelfTestOutcome.DONE),
+        (
+            4,
+            "Can't start self-test without aborting current test (90% remaining),",
+            SelfTestOutcome.RUNS,
+        ),
+        (
+            4,
+            "Long (extended) offline self test failed [unsupported scsi opcode]",
+            SelfTestOutcome.REFUSED,
+        ),
+        (0, "ErrMsg: Drive 2 Is Not Available", SelfTestOutcome.REFUSED),
+        (1, "NVMe self-tests are not supported", SelfTestOutcome.REFUSED),
+        (1, "/dev/disk0: Unable to detect device type", SelfTestOutcome.FAILED),
+        (2, "Smartctl open device: /dev/disk0 failed: No such device", SelfTestOutcome.FAILED),
+        (None, "", SelfTestOutcome.FAILED),
+        (0, "", SelfTestOutcome.REFUSED),
     ],
 )
 def test_what_smartctl_says_to_a_test_is_told_apart(
-    status: int | None, output: str, said: Said
+    status: int | None, output: str, said: SelfTestOutcome
 ) -> None:
     """Started, another one running, refused, or the drive not accessed; as JSON and as text."""
     document = {"smartctl": {"output": ["smartctl 7.3", "", *output.splitlines()]}}
     for text in (json.dumps(document), f"smartctl 7.3 2022\n\n{output}\n"):
         value = {"status": status, "signal": 9, "stdout": text, "stderr": ""}
         reply = selftest.classify_reply(json.dumps(value))
-        assert reply.said is said
-        assert output.partition("\n")[0] in reply.text or said is Said.DONE
+        assert reply.outcome is said
+        assert output.partition("\n")[0] in reply.text or said is SelfTestOutcome.DONE
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"status": "0"}'])
 def test_what_is_no_answer_of_the_probe_is_a_failure(content: str) -> None:
     """Every outcome has a reply."""
-    assert selftest.classify_reply(content).said is Said.FAILED
+    assert selftest.classify_reply(content).outcome is SelfTestOutcome.FAILED

@@ -94,7 +94,9 @@ class Asked:
 
     def written(self) -> Written:
         """Return the outcome, when it is known."""
-        while not (isinstance(answer := self.next(), Written) and not answer.said.count("damaged")):
+        while not (
+            isinstance(answer := self.next(), Written) and not answer.set_aside.count("damaged")
+        ):
             pass
         return answer
 
@@ -317,7 +319,7 @@ def test_a_file_that_cannot_be_used_is_set_aside_and_named(
     content = path.read_bytes()
     with opened(path) as asked:
         loaded = asked.load()
-        said = asked.written().said
+        said = asked.written().set_aside
         assert loaded == SamplesLoaded()
         names = [p for p in path.parent.iterdir() if ".corrupt-" in p.name]
         (aside,) = (p for p in names if not p.name.endswith("-journal"))
@@ -365,7 +367,7 @@ def test_tables_that_mean_something_else_are_left_alone(path: Path) -> None:
     with opened(path) as asked:
         assert asked.load() == SamplesLoaded()
         (aside,) = path.parent.glob("history.db.v99-*")
-        assert f"renamed to '{aside}'" in asked.written().said
+        assert f"renamed to '{aside}'" in asked.written().set_aside
         assert aside.read_bytes() == content
         assert asked.save(tail(row(START, 3), until=START + 2)).error == ""
     assert kept(path).rows == [row(START, 3)]
@@ -382,10 +384,10 @@ def test_before_it_is_converted_it_is_copied(path: Path) -> None:
     """Once, with the first change, which logs it."""
     of_version_1(path)
     with opened(path) as asked:
-        said = asked.save(tail(row(START + 10, 5), until=START + 14)).said
+        said = asked.save(tail(row(START + 10, 5), until=START + 14)).set_aside
         copy = path.with_name("history.db.before-v2")
         assert said == f"history: '{path}' is converted; the previous version is '{copy}'"
-        assert asked.save(tail(row(START + 15, 5), until=START + 19)).said == ""
+        assert asked.save(tail(row(START + 15, 5), until=START + 19)).set_aside == ""
     with contextlib.closing(sqlite3.connect(copy)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
     assert kept(copy).rows == [row(START, 10)]
@@ -399,7 +401,7 @@ def test_where_there_is_little_room_it_is_converted_without_a_copy(tmp_path: Pat
         with opened(path) as asked:
             answer = asked.save(tail(row(START + 10, 5), until=START + 14))
             assert answer.error == ""
-            assert "without a backup: its file system is too full" in answer.said
+            assert "without a backup: its file system is too full" in answer.set_aside
         assert [*mount.glob("history.db.before-*")] == []
         assert kept(path).rows == [row(START, 15)]
 
@@ -412,11 +414,11 @@ def test_a_file_that_rots_in_use_is_replaced_and_what_it_held_is_asked_for(path:
         rotten.write_bytes(b"\xa5" * path.stat().st_size)
         os.replace(rotten, path)
         answer = asked.save(tail(row(START + 10, 5), until=START + 14))
-        assert "renamed to" in answer.said
+        assert "renamed to" in answer.set_aside
         assert answer.anew
         shutil.rmtree(path.parent)
         answer = asked.save(tail(row(START + 15, 5), until=START + 19))
-        assert (answer.anew, answer.said, answer.error) == (True, "", "")
+        assert (answer.anew, answer.set_aside, answer.error) == (True, "", "")
     assert kept(path).rows == [row(START + 15, 5)]
 
 
@@ -432,7 +434,7 @@ def test_a_damaged_part_costs_only_itself(path: Path) -> None:
         loaded = asked.load()
         said = asked.next()
     assert isinstance(said, Written)
-    assert "samples of 'x' are damaged" in said.said
+    assert "samples of 'x' are damaged" in said.set_aside
     ((_, _, times, _),) = loaded.rows
     assert list(times) == [START + at for at in (*range(10), *range(20, 30))]
     assert loaded.watched is None

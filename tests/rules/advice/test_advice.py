@@ -15,7 +15,7 @@ from support.everything import ARRAYS, RAID6, array, everything, wrong
 from support.host import Host
 from support.incidents import Load, Story
 
-from iowarden.rules.advice.advice import filled, said_of, steps_of, together, unknown_steps
+from iowarden.rules.advice.advice import filled, steps_of, text_of_member, together, unknown_steps
 from iowarden.rules.advice.advice_steps import STEPS
 from iowarden.rules.advice.controller_programs import query_commands
 from iowarden.rules.advice.facts import Facts
@@ -237,7 +237,7 @@ def test_no_self_test_is_begun_on_a_disk_that_says_it_is_failing() -> None:
 def _said_of_grow(*alerts: Alert) -> str:
     grow = alerts[0]
     member = Member(grow.labels, grow.name, Severity.WARNING, State.FIRING, 0.0, "", "", "")
-    return said_of(alerts, everything)(member).advice
+    return text_of_member(alerts, everything)(member).advice
 
 
 # --- file systems
@@ -415,7 +415,7 @@ def test_what_is_kept_of_an_event_that_is_over_is_written_out_as_well() -> None:
         "",
         count=1,
     )
-    advice = said_of([], everything)(member).advice
+    advice = text_of_member([], everything)(member).advice
     assert advice == said("{log}", everything(), device="sda")
     assert "dmesg" in advice
 

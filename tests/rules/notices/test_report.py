@@ -10,7 +10,7 @@ import pytest
 from support.machine import disk, topology
 
 from iowarden.collectors.block.block_devices import Md
-from iowarden.rules.advice.advice import Said
+from iowarden.rules.advice.advice import MemberText
 from iowarden.rules.alerting.alerts import State
 from iowarden.rules.incidents.model import Due, Incident, Member
 from iowarden.rules.notice import Evidence, Reason
@@ -195,8 +195,8 @@ def test_what_an_alert_means_is_told_once_in_a_thread() -> None:
     old, over, new = member("Hung"), member("Full", cleared_seconds=30.0), member("Slow")
     whole = incident(old, over, new, advised=("Hung",), mails=2)
 
-    def said(one: Member) -> Said:
-        return Said(f"cure {one.name}", f"{one.name} means trouble.")
+    def said(one: Member) -> MemberText:
+        return MemberText(f"cure {one.name}", f"{one.name} means trouble.")
 
     notice = report.notice(Due(Reason.WORSE, whole), float, 60.0, (), MACHINE, said=said)
     assert notice.meaning == ("Slow means trouble.",)
