@@ -494,7 +494,7 @@ GOOD = [
     ),
     (
         "daemon/probe/verbs.py",
-        "from iowarden.collectors.procfs.tasks import look\nfrom iowarden.daemon import sanitize",
+        "from iowarden.collectors.procfs.tasks import read_waiting_tasks\nfrom iowarden.daemon import sanitize",
     ),
     ("daemon/a.py", "import os\ndef f():\n    local = {}\n    local['a'] = 1\n    return local"),
 ]

@@ -195,7 +195,7 @@ def read_filesystems(root: Machine, enter: Callable[[Hashable], str] = lambda _:
         if reason := enter(identity(mount)):
             found[mount.mount_point] = unreadable(mount, reason)
             continue
-        one, closed = _looked(root, mount, foreign)
+        one, closed = _inspected(root, mount, foreign)
         found[mount.mount_point] = one
         if closed and isinstance(one, UnreadableMount) and mount.mount_point in watched:
             hidden.append((mount, one.reason))
@@ -209,7 +209,7 @@ def read_filesystems(root: Machine, enter: Callable[[Hashable], str] = lambda _:
     )
 
 
-def _looked(
+def _inspected(
     root: Machine, mount: Mount, foreign: frozenset[str]
 ) -> tuple[Usage | UnreadableMount, bool]:
     """Return what this user can read of a mount, and whether it is hidden from this user."""

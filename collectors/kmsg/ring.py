@@ -24,7 +24,7 @@ RECORD_BYTES = 16 * 1024
 """A record has at most 8 KiB. Source: kernel/printk (CONSOLE_EXT_LOG_MAX, PRINTK_MESSAGE_MAX)."""
 MAX_RECORDS = 200_000
 """Maximum records of one read; more than any ring contains, so that a read ends."""
-LOOK_SECONDS = 1.0
+MAX_READ_SECONDS = 1.0
 """Maximum time of a read even if lines continue: in a storm the lines read so far must be reported
 meanwhile. Not for the first read, because the contents of the ring at that time are the baseline.
 """
@@ -71,7 +71,7 @@ class Ring:
     def records(self, *, all_there: bool) -> Iterator[bytes]:
         """Yield the records, `all_there` or for LOOK_SECONDS. Errors: ReadError."""
         first, last, size_bytes = [], deque[bytes](maxlen=_LAST_RECORDED), 0
-        end = math.inf if all_there else self._clock() + LOOK_SECONDS
+        end = math.inf if all_there else self._clock() + MAX_READ_SECONDS
         self.cut = True
         for _ in range(MAX_RECORDS):
             if self._clock() > end:

@@ -1,7 +1,7 @@
 """Blocked tasks (D state): the kernel function in which they wait, and their I/O.
 
 Source: proc(5): '/proc/PID/stat' (state D), 'wchan', 'stack', 'io'. The daemon's user may not read
-the last three (ptrace access mode, CAP_SYS_ADMIN): the probe reads them, `look`, and the daemon
+the last three (ptrace access mode, CAP_SYS_ADMIN): the probe reads them, `read_waiting_tasks`, and the daemon
 queries it, `read_tasks`, only while '/proc/stat' counts a blocked task. 'cmdline', 'environ' and
 'maps' are never read: they need the lock of a memory map that a task may hold while it hangs.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MAX_TASKS = 64
 MAX_FUNCTIONS = 16
-MOST_LOOKED_AT = 20_000
+MAX_SCANNED = 20_000
 """Maximum tasks whose state is read at once: half a second of one processor."""
 DEADLINE_SECONDS = 5.0
 _KERNEL_THREAD = 0x0020_0000
@@ -167,7 +167,7 @@ def read_tasks(root: Machine) -> Tasks:
     return from_json(text)
 
 
-def look(root: Machine) -> Tasks:
+def read_waiting_tasks(root: Machine) -> Tasks:
     """Return all tasks and threads in uninterruptible sleep.
 
     To be run as root, in a process that may be killed: a task that executes a program from a
@@ -250,7 +250,7 @@ def _statuses(root: Machine) -> Iterator[_Status]:
             status = _status(root, f"{process.directory}/task/{thread}", process.pid)
             if status is not None:
                 yield status
-        if looked_at >= MOST_LOOKED_AT:
+        if looked_at >= MAX_SCANNED:
             return
 
 
@@ -259,7 +259,7 @@ def _threads(root: Machine, process: _Status) -> list[str]:
     if process.threads <= 1:
         return []
     names = root.try_names(f"{process.directory}/task") or ()
-    return [name for name in names if name != str(process.pid)][:MOST_LOOKED_AT]
+    return [name for name in names if name != str(process.pid)][:MAX_SCANNED]
 
 
 def _status(root: Machine, directory: str, process: int) -> _Status | None:

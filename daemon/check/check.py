@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from iowarden.rules.alerting.alerts import Alert
     from iowarden.rules.rulefile.rulefile import RuleGroup
 
-LOOK_SECONDS = 4.0
+MIN_OBSERVATION_SECONDS = 4.0
 """Minimum duration of a check: signals of one second need a few."""
-MOST_LOOK_SECONDS = 45.0
+MAX_OBSERVATION_SECONDS = 45.0
 """Maximum, while a data source has not answered or a device completes no request."""
 STANDING_SECONDS = 2.0
 """A device without completions for this long is watched until its alert fires."""
@@ -42,7 +42,7 @@ SETTLE_SECONDS = 2.0
 _REPORTED_STATES = (State.FIRING, State.PENDING, State.UNKNOWN)
 
 
-def look(
+def observe(
     engine: Engine,
     readers: Readers,
     events: queue.SimpleQueue[object],
@@ -62,7 +62,7 @@ def look(
         # Reads that began in this turn are awaited only in the first turn: some begin in each.
         waits = readers.waiting(now) if tick > began else readers.waiting()
         busy = waits or _standing(engine)
-        if now - began >= (MOST_LOOK_SECONDS if busy else look_seconds):
+        if now - began >= (MAX_OBSERVATION_SECONDS if busy else look_seconds):
             return
         tick += 1.0
         pending = _answers(readers, events, clock.now, tick)
@@ -129,7 +129,7 @@ def examine(
     root: Callable[[], Machine],
     *,
     player: RecordingPlayer | None = None,
-    look_seconds: float = LOOK_SECONDS,
+    look_seconds: float = MIN_OBSERVATION_SECONDS,
     step: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Return the report on this machine, or on the end of a recording.
@@ -144,7 +144,7 @@ def examine(
     each_tick = [dataclasses.replace(group, interval_seconds=1.0) for group in groups]
     engine = Engine(each_tick, readers.sources, clock.now(), targets=settings.targets)
     if player is None:
-        look(engine, readers, events, clock, look_seconds, step)
+        observe(engine, readers, events, clock, look_seconds, step)
     else:
         play(engine, readers, events, clock, player)  # type: ignore[arg-type]  # comes with it
     readers.close()
@@ -164,7 +164,7 @@ def examine(
         step(f"checking '{settings.state_directory}'")
         found += findings.of_state_directory(settings.state_directory)
         found += findings.of_self_tests(settings, engine)
-    found += findings.of_longer_look(groups)
+    found += findings.slow_group_findings(groups)
     return Report(tuple(found), tuple(storage_inventory.items(engine)))
 
 

@@ -62,7 +62,7 @@ NOTHING_WRONG, WRONG, NOT_UNDERSTOOD = 0, 1, 2
 """Exit status."""
 MAX_EVENTS = 10_000
 """Number of events that are listed; the rest are counted. All are evaluated."""
-LOOKS = 3
+SNAPSHOTS = 3
 """Number of evaluations, one second apart, of the same unchanged data."""
 _NOW = 4_000_000_000.0
 """Simulated time, in the year 2096: a text has no time of reading, and it must be later than the
@@ -191,10 +191,10 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explan
     engine = Engine(
         [dataclasses.replace(group, interval_seconds=1.0) for group in groups], SOURCES, _NOW
     )
-    for at in (_NOW + tick for tick in range(LOOKS)):
+    for at in (_NOW + tick for tick in range(SNAPSHOTS)):
         engine.observe(_readings(parsed, at), at, at)
         engine.rules.evaluate(at)
-    now = _NOW + LOOKS - 1
+    now = _NOW + SNAPSHOTS - 1
     batch = event_state.Batch(now, now, tuple(each.event for each in parsed.events))
     state, _ = event_correlation.step(
         event_state.CorrelationState(), batch, engine.devices.places(), table
@@ -270,7 +270,7 @@ def _disks(parsed: Parsed, at: float) -> Iterator[Disk]:
 
     The polls are as far apart as a high temperature must last: its duration is not in the text.
     """
-    read = at - (_NOW + LOOKS - 1 - at) * HOT_SECONDS
+    read = at - (_NOW + SNAPSHOTS - 1 - at) * HOT_SECONDS
     names: Counter[str] = Counter()
     for number, drive in enumerate(parsed.drives, 1):
         name = _drive_name(drive, number)

@@ -37,7 +37,7 @@ NOT_POLLED = frozenset(
     {ReadStatus.NO_PASS_THROUGH, ReadStatus.NO_SMART, ReadStatus.LUN, ReadStatus.MISSING}
 )
 
-LONGER_LOOK = frozenset(
+SLOW_GROUPS = frozenset(
     "bandwidth lull reclaim_stall swap activity phantom_reads read_ahead request_split"
     " request_chunk starvation timeouts hung_task".split()
 )
@@ -157,9 +157,9 @@ def of_self_tests(settings: Config, engine: Engine) -> Iterator[Finding]:
         yield Finding(Level.INFO, "self-tests", "", text)
 
 
-def of_longer_look(groups: Sequence[RuleGroup]) -> Iterator[Finding]:
+def slow_group_findings(groups: Sequence[RuleGroup]) -> Iterator[Finding]:
     """Return the alerts that only the running service can evaluate, as one finding."""
-    slow = {f.name for g in signals.GROUPS if g.name in LONGER_LOOK for f in g.families}
+    slow = {f.name for g in signals.GROUPS if g.name in SLOW_GROUPS for f in g.families}
     rules = [rule for group in groups for rule in group.rules]
     records = {r.record for r in rules if isinstance(r, RecordingRule)}
     slow |= {

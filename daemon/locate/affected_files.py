@@ -185,7 +185,7 @@ class AffectedFiles:
                 self._ahead.setdefault(question, self._clock())
             return
         self._ahead = {q: at for q, at in self._ahead.items() if not _overlap(q, question)}
-        self._look_up(question)
+        self._resolve(question)
 
     def step(self) -> None:
         """Start the queries of read-ahead ranges for which the kernel reported no exact sector."""
@@ -193,7 +193,7 @@ class AffectedFiles:
         for question, since in list(self._ahead.items()):
             if now - since >= AHEAD_SECONDS:
                 del self._ahead[question]
-                self._look_up(question)
+                self._resolve(question)
 
     def take(self, hit: SectorLookup) -> bool:
         """Store a result; it replaces worse ones, and is merged with adjacent ones.
@@ -241,7 +241,7 @@ class AffectedFiles:
             with self._lock:
                 self._answered.append(hit)
 
-    def _look_up(self, question: Wanted) -> None:
+    def _resolve(self, question: Wanted) -> None:
         with self._lock:
             last = self._last(question)
             if last is None:

@@ -170,7 +170,7 @@ class Delivery:
             self._failed_total += 1
         self._log.trouble("mail", problem, journal.MAIL_FAILED)
 
-    def look_at_threads(self, timeout_seconds: float) -> None:
+    def check_threads(self, timeout_seconds: float) -> None:
         """Log when a thread has been blocked for too long, for example by a hung disk.
 
         `timeout_seconds` is the time limit of an attempt to send.
@@ -193,7 +193,7 @@ class Delivery:
             journal.MAIL_FAILED,
         )
 
-    def look(self, now: float, limit_seconds: float) -> None:
+    def log_state(self, now: float, limit_seconds: float) -> None:
         """Log that mails are overdue or were discarded: no mail can report that."""
         overdue = self._outbox.overdue(now, limit_seconds)
         if overdue is not None:

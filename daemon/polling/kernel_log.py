@@ -147,7 +147,7 @@ class KernelLogPoller:
         """The last reported line; one that waits for its next line is not reported yet."""
         self._state = Classifier()
         self._waiting: Line | None = None
-        self._looked: float | None = None
+        self._read_seconds: float | None = None
         self._emptied: float | None = None
         """When the ring buffer was last read to its end: later records came after that."""
         self._played_text: str | None = None
@@ -191,7 +191,7 @@ class KernelLogPoller:
             self._catch_up.begin(root, wanted)
         baseline, self._first_sight = self._first_sight, False
         self._value = self._result(booted, looked, baseline=baseline)
-        self._looked = looked
+        self._read_seconds = looked
         if not self._ring.cut:
             self._emptied = looked
         if not root.path:
@@ -265,7 +265,7 @@ class KernelLogPoller:
             self._position = at.sequence
             return
         self._position = None if sequence is None else sequence - 1
-        cursor = None if self._first_sight or at is None else self._cursor(at, self._looked)
+        cursor = None if self._first_sight or at is None else self._cursor(at, self._read_seconds)
         missing = sequence - at.sequence - 1 if at and there and sequence is not None else 0
         self._wanted = Wanted(cursor, self._boot_id, first_seconds, set(), missing)
 

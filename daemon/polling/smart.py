@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from iowarden.collectors.smart.drive import AccessMethod
     from iowarden.collectors.smart.options import Options
     from iowarden.collectors.smart.smartctl_runner import Answer
-    from iowarden.daemon.polling.smart_discovery import Find, Looked
+    from iowarden.daemon.polling.smart_discovery import DiscoveryResult, Find
     from iowarden.daemon.polling.smart_schedule import PolledTarget
 
 FIRST_SECONDS = 5.0
@@ -125,7 +125,7 @@ class SmartPoller:
         """Apply new options; drives are discovered again."""
         with self._lock:
             self._options = options
-            self._discovery.look_anew()
+            self._discovery.restart()
             now = self._clock()
             for way in self._lanes.methods.values():
                 way.set_period(options, now)
@@ -139,8 +139,8 @@ class SmartPoller:
             if self._machine is None or self._machine.path:
                 return
             if self._discovery.begin(now):
-                self._start(self._look)
-            free = self._lanes.free(self._discovery.looked, now)
+                self._start(self._discover)
+            free = self._lanes.free(self._discovery.result, now)
             for _ in range(min(free, MAX_THREADS - self._threads)):
                 self._threads += 1
                 self._start(self._work)
@@ -148,13 +148,13 @@ class SmartPoller:
     def _start(self, run: Callable[[], None]) -> None:
         threading.Thread(target=run, name="smart", daemon=True).start()
 
-    def _look(self) -> None:
+    def _discover(self) -> None:
         """Discover drives once, in a thread: sysfs and controllers may hang."""
         seen: dict[str, bytes] = {}
         root = self._another(seen.__setitem__)
         with self._lock:
             former = self._discovery.former(self._clock())
-        looked = smart_discovery.look(root, self._find, self._options.drives, seen, former)
+        looked = smart_discovery.discover(root, self._find, self._options.drives, seen, former)
         root.close()
         with self._lock:
             self._take_over(looked, self._clock())
@@ -186,7 +186,7 @@ class SmartPoller:
 
     def _next(self) -> PolledTarget | None:
         with self._lock:
-            way = self._lanes.begin(self._discovery.looked, self._clock())
+            way = self._lanes.begin(self._discovery.result, self._clock())
             if way is None:
                 self._threads -= 1
                 self._lock.notify_all()
@@ -195,7 +195,7 @@ class SmartPoller:
     def _without(self, way: PolledTarget, now: float) -> Answer | None:
         """Return why smartctl is skipped now, None if it is not."""
         with self._lock:
-            unusable = self._discovery.looked.unusable
+            unusable = self._discovery.result.unusable
             return way.refusal(now) if unusable is None else replace(unusable, text=("", b""))
 
     def _finish(self, way: PolledTarget, answer: Answer, began: float, *, wake: bool) -> None:
@@ -205,7 +205,7 @@ class SmartPoller:
 
     def _is_settled(self) -> bool:
         looks = self._discovery.seconds is None or self._discovery.since is not None
-        due = self._lanes.due(self._discovery.looked, self._clock())
+        due = self._lanes.due(self._discovery.result, self._clock())
         return not (looks or self._threads or any(due))
 
     # --- recorded machine
@@ -214,14 +214,14 @@ class SmartPoller:
         """Do what is due with the recorded output."""
         with self._lock:
             if self._discovery.begin(now):
-                looked = smart_discovery.look(root, self._find, self._options.drives, {})
+                looked = smart_discovery.discover(root, self._find, self._options.drives, {})
                 self._take_over(looked, now)
             for way in self._lanes.methods.values():
                 if not way.fixed:
                     self._play_one(root, way, now)
 
     def _play_one(self, root: Machine, way: PolledTarget, now: float) -> None:
-        looked, recorded = self._discovery.looked, _recorded(root, way.target)
+        looked, recorded = self._discovery.result, _recorded(root, way.target)
         if recorded is not None:
             name, content, wake = recorded
             if content == way.text[1] and not way.beside and now < way.due:
@@ -237,9 +237,9 @@ class SmartPoller:
 
     # --- result
 
-    def _take_over(self, looked: Looked, now: float) -> None:
+    def _take_over(self, looked: DiscoveryResult, now: float) -> None:
         """Apply the result of a discovery."""
-        unusable = self._discovery.looked.unusable
+        unusable = self._discovery.result.unusable
         anew = self._discovery.end(looked, now)
         self._changed = self._changed or anew or looked.unusable != unusable
         if anew:
@@ -248,7 +248,7 @@ class SmartPoller:
 
     def _texts(self) -> Iterator[tuple[str, bytes]]:
         """Yield the texts that the threads have read, for a recorder."""
-        yield from self._discovery.looked.seen.items()
+        yield from self._discovery.result.read_texts.items()
         ways = [way for way in self._lanes.methods.values() if way.text[0] or way.beside]
         ways.sort(key=lambda w: (w.polled.status in GOOD, -(w.polled.tried_seconds or 0.0)))
         size_bytes = 0
@@ -262,7 +262,7 @@ class SmartPoller:
 
     def _result(self, now: float) -> Disks:
         """Return the disks; the same object while nothing changed."""
-        looked, methods = self._discovery.looked, self._lanes.methods
+        looked, methods = self._discovery.result, self._lanes.methods
         for way in methods.values():
             self._changed |= way.expire(now)
         self._changed |= self._discovery.begins_to_hang(now)

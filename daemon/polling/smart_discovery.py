@@ -34,7 +34,7 @@ _HANGS_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class DiscoveryResult:
     """The result of one discovery; `seen` is what it read, for a recorder."""
 
     discovered: Discovered | None = None
@@ -42,7 +42,7 @@ class Looked:
     problem: str = ""
     unusable: Answer | None = None
     """Why smartctl cannot be run on this machine."""
-    seen: Mapping[str, bytes] = field(default_factory=dict)
+    read_texts: Mapping[str, bytes] = field(default_factory=dict)
 
     def can_poll(self, target: AccessMethod) -> bool:
         """Return whether a program is installed that may access a drive."""
@@ -56,7 +56,7 @@ class Discovery:
 
     def __init__(self) -> None:
         """Start with a discovery due."""
-        self.looked = Looked()
+        self.result = DiscoveryResult()
         self.seconds: float | None = None
         """When the drives of `looked` were found; None: no discovery has completed."""
         self.since: float | None = None
@@ -72,14 +72,14 @@ class Discovery:
         if listed != self.listed:
             self.listed, self._due, self._only_program = listed, now, False
 
-    def look_anew(self) -> None:
+    def restart(self) -> None:
         """Discover drives at once, because the configuration changed."""
         self._due, self._only_program = float("-inf"), False
 
     def recheck(self, answer: Answer, now: float) -> None:
         """Take a result that may apply to all drives: check that once."""
         missing = answer.status in {ReadStatus.NO_PROBE, ReadStatus.NO_SMARTCTL}
-        if missing and self.looked.unusable is None:
+        if missing and self.result.unusable is None:
             self._due = min(self._due, now)
 
     def begin(self, now: float) -> bool:
@@ -91,20 +91,20 @@ class Discovery:
         self._due = now + FIND_SECONDS
         return True
 
-    def former(self, now: float) -> Looked | None:
+    def former(self, now: float) -> DiscoveryResult | None:
         """Return the discovery whose drives stay valid, if only smartctl is checked for."""
         recent = now - (self.seconds or 0.0) < FIND_SECONDS
-        return self.looked if self._only_program and recent else None
+        return self.result if self._only_program and recent else None
 
-    def end(self, looked: Looked, now: float) -> bool:
+    def end(self, looked: DiscoveryResult, now: float) -> bool:
         """Take the result of a discovery; return whether its drives are to be used."""
         self.since, self.hangs = None, False
-        before, self.looked = self.looked, looked
+        before, self.result = self.result, looked
         self._only_program = looked.unusable is not None
         if looked.unusable is not None:
             self._due = min(self._due, now + RETRY_INTERVAL_SECONDS)
         if looked.discovered is None:
-            self.looked = replace(looked, discovered=before.discovered, topology=before.topology)
+            self.result = replace(looked, discovered=before.discovered, topology=before.topology)
         elif looked.discovered is before.discovered:
             return False
         self.seconds = now
@@ -147,13 +147,13 @@ def diskseq_path(device: str) -> str:
     return f"{block_devices.DIRECTORY}/{device}/diskseq"
 
 
-def look(
+def discover(
     root: Machine,
     find: Find,
     drives: Sequence[ConfiguredDrive],
     seen: dict[str, bytes],
-    former: Looked | None = None,
-) -> Looked:
+    former: DiscoveryResult | None = None,
+) -> DiscoveryResult:
     """Discover drives once; every outcome is returned as a Looked.
 
     `former` already has the drives: they are searched for only if smartctl was installed since.
@@ -165,11 +165,11 @@ def look(
             name, text = unusable.text
             seen[name] = text
             if former is not None and former.discovered is not None:
-                return replace(former, unusable=unusable, seen={**former.seen, **seen})
+                return replace(former, unusable=unusable, read_texts={**former.read_texts, **seen})
         topology = block_devices.read_block(root)
-        return Looked(find(root, topology, drives), topology, "", unusable, seen)
+        return DiscoveryResult(find(root, topology, drives), topology, "", unusable, seen)
     except (AbsentError, ReadError) as error:
         problem = f"drive discovery failed: {error}"
     except Exception as error:  # noqa: BLE001 - a bug of ours must not end the poller
         problem = f"drive discovery failed: bug: {trace(error)}"
-    return Looked(None, topology, problem, unusable, seen)
+    return DiscoveryResult(None, topology, problem, unusable, seen)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.smart.drive import Disk
     from iowarden.collectors.smart.options import Options
-    from iowarden.daemon.polling.smart_discovery import Discovery, Looked
+    from iowarden.daemon.polling.smart_discovery import Discovery, DiscoveryResult
 
 MAX_AT_ONCE = 8
 """Limit of drives polled when they are found; the polls of the others are spread."""
@@ -42,7 +42,7 @@ class Lanes:
         self, discovery: Discovery, now: float, options: Options, *, program_came_or_went: bool
     ) -> None:
         """Apply the drives of a discovery; those already known keep their state."""
-        looked = discovery.looked
+        looked = discovery.result
         if looked.discovered is None:
             return
         before, self.methods = self.methods, {}
@@ -73,7 +73,7 @@ class Lanes:
         # Of two access methods that the kernel knows to be one disk, only one is polled.
         self.merged(now, options)
 
-    def due(self, looked: Looked, now: float) -> Iterator[PolledTarget]:
+    def due(self, looked: DiscoveryResult, now: float) -> Iterator[PolledTarget]:
         """Yield the access methods that may be polled now."""
         for method in self.methods.values():
             controller = _controller(method.target)
@@ -84,12 +84,12 @@ class Lanes:
             ):
                 yield method
 
-    def free(self, looked: Looked, now: float) -> int:
+    def free(self, looked: DiscoveryResult, now: float) -> int:
         """Return how many more programs may be started now."""
         due = Counter(_controller(method.target) for method in self.due(looked, now))
         return sum(min(n, self._lanes[each] - self._busy[each]) for each, n in due.items())
 
-    def begin(self, looked: Looked, now: float) -> PolledTarget | None:
+    def begin(self, looked: DiscoveryResult, now: float) -> PolledTarget | None:
         """Return the access method due first, now marked as being polled; None: none is due."""
         due = self.due(looked, now)
         method = min(due, key=lambda each: (each.due, str(each.target)), default=None)

@@ -28,7 +28,7 @@ def disks(
 
     A disk equal to the one in `before` stays the same object, so that callers can cache by it.
     """
-    looked = discovery.looked
+    looked = discovery.result
     problems: tuple[str, ...] = (looked.problem,) if looked.problem else ()
     volumes: tuple[str, ...] = ()
     if discovery.hangs:

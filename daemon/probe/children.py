@@ -203,7 +203,7 @@ def start(work: Work, scratch: str) -> Child:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         try:
             pidfd = os.pidfd_open(pid)
-            process = look(pid)
+            process = read_process(pid)
             if process is None:
                 raise OSError(
                     f"'/proc/{pid}/stat': expected the process just started; is '/proc' mounted?"
@@ -285,7 +285,7 @@ def ended(pid: int) -> int | None:
     return status if found else None
 
 
-def look(pid: int) -> Process | None:
+def read_process(pid: int) -> Process | None:
     """Return a process by its number, or None if there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:

@@ -99,7 +99,7 @@ class Orphans:
         for pid in children.children(os.getpid()):
             if pid in running or pid in self._left or children.ended(pid) is not None:
                 continue
-            process = children.look(pid)
+            process = children.read_process(pid)
             if process is None or process.session in running:
                 continue
             names = set(origin.controllers)

@@ -35,7 +35,7 @@ Without mpt3sas and mpi3mr: a disk there is like one at any host adapter.
 """
 _THREEWARE = {"e": "3w-xxxx", "a": "3w-9xxx", "l": "3w-sas"}
 """Driver of devices such as '/dev/twa0'. Source: smartctl(8), '-d 3ware'."""
-_LOOKED_FOR = ("megaraid_sas", "megaraid_mbox", "megaraid")
+_SCANNED_DRIVERS = ("megaraid_sas", "megaraid_mbox", "megaraid")
 """Drivers whose controllers smartctl accesses when it scans for disks (its 'os_linux.cpp')."""
 
 STOP_SMARTD = "systemctl disable --now smartmontools.service"
@@ -87,7 +87,7 @@ class Programs:
         self._problems: dict[str, str] = {}
         self._changes: list[str] = []
         for name in allowed.PROGRAMS:
-            self._look(name)
+            self._find(name)
         self._changes.clear()
 
     def installed(self) -> dict[str, str]:
@@ -113,14 +113,14 @@ class Programs:
             matched = allowed.match(given)
         except ValueError as error:
             raise RefusedError(str(error)) from error
-        self._look(given[0])
+        self._find(given[0])
         path = self._installed.get(given[0])
         if path is None:
             if problem := self._problems.get(given[0]):
                 raise RefusedError(f"{problem}; not run")
             places = ", ".join(self._places(given[0]))
             raise NotInstalledError(f"'{given[0]}': not found at {places}; install it")
-        self._look_at(matched)
+        self._check_path(matched)
         controllers = self._controllers(matched)
         if rival := self._rival(matched, controllers):
             raise RefusedError(rival)
@@ -160,7 +160,7 @@ class Programs:
         directories = (*allowed.PROGRAMS[name].directories, *DIRECTORIES)
         return [f"{directory}/{name}" for directory in directories]
 
-    def _look(self, name: str) -> None:
+    def _find(self, name: str) -> None:
         """Find a program, or why not: the first of its paths where it is safe."""
         path, problem = "", ""
         identity: tuple[int, ...] = ()
@@ -228,7 +228,7 @@ class Programs:
 
     # Devices
 
-    def _look_at(self, matched: Matched) -> None:
+    def _check_path(self, matched: Matched) -> None:
         """Check that the names in a command line are what they claim. Errors: RefusedError."""
         if matched.mount_point and not self._mounted(matched):
             what = "an XFS" if matched.file_system == "xfs" else f"a {matched.file_system}"
@@ -275,7 +275,7 @@ class Programs:
         """Return what one program at a time may access: disks, or hosts that answer for many."""
         program, name = matched.program, self._name(matched)
         if matched.scan:
-            return frozenset({"scan", *self._hosts(_LOOKED_FOR)})
+            return frozenset({"scan", *self._hosts(_SCANNED_DRIVERS)})
         if program.vendor and not name:
             return self._hosts(program.drivers) or frozenset({program.vendor})
         if not name:

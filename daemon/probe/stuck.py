@@ -95,7 +95,7 @@ def survivors(entries: Iterable[Entry], directory: str) -> list[tuple[Entry, int
     kept = {each.program.pid: each for each in entries}
     found = [(each, alive(each.program)) for each in kept.values()]
     for number in os.listdir("/proc"):
-        process = children.look(int(number)) if number.isdecimal() else None
+        process = children.read_process(int(number)) if number.isdecimal() else None
         if process is None or process.pid in kept or process.session not in kept:
             continue
         try:
@@ -119,7 +119,7 @@ def alive(program: Stuck) -> int | None:
         pidfd = os.pidfd_open(program.pid)
     except ProcessLookupError:
         return None
-    process = children.look(program.pid)
+    process = children.read_process(program.pid)
     same = process is not None and process.start_ticks == program.start_ticks
     if same and not over(pidfd):
         return pidfd

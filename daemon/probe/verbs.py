@@ -83,7 +83,7 @@ def _normal(path: str) -> bool:
 def tasks(_: tuple[str, ...]) -> dict[str, Any]:
     """Return the tasks in uninterruptible sleep, and where they wait in the kernel."""
     try:
-        return blocked_tasks.to_json(blocked_tasks.look(Machine()))
+        return blocked_tasks.to_json(blocked_tasks.read_waiting_tasks(Machine()))
     except (AbsentError, ReadError) as error:
         raise ValueError(str(error)) from error
 

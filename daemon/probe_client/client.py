@@ -310,7 +310,7 @@ class Client:
             given_up, self._given_up = self._given_up, []
             calls = list(self._calls.values())
             begin, self._begin = self._begin, False
-        self._look_at_limits(now, given_up)
+        self._check_limits(now, given_up)
         if calls:
             self._busy_at = now
         if self._transport is None and (begin or calls or self.stuck):
@@ -343,7 +343,7 @@ class Client:
             ends.append(self._busy_at + limits.idle_seconds)
         return max(min(ends) - now, 0.0) if ends else None
 
-    def _look_at_limits(self, now: float, given_up: list[_Call]) -> None:
+    def _check_limits(self, now: float, given_up: list[_Call]) -> None:
         """Close a connection that does not work. Errors: TimeoutError."""
         limits, transport = self._limits, self._transport
         if transport is None:

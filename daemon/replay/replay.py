@@ -222,7 +222,7 @@ class _Frames:
 
     def advance(self) -> Frame | None:
         """Make the next frame the current data of the machine."""
-        self._look_at_pending()
+        self._record_pending()
         try:
             step = self._recording.next()
             if step is not None and step.uevents:
@@ -243,7 +243,7 @@ class _Frames:
         self._readers.read_now(step.read)
         return step.frame
 
-    def _look_at_pending(self) -> None:
+    def _record_pending(self) -> None:
         """Record newly pending alerts, which the service does not log."""
         pending = {a.key: a for a in self._engine.rules.alerts() if a.state is State.PENDING}
         for key, alert in pending.items():

@@ -110,7 +110,7 @@ class CommandHandler:
             command.reply({"error": text})
             self._transitions.trouble("command", text)
 
-    def look(self, now: float) -> None:
+    def expire_silences(self, now: float) -> None:
         """Log silences that expired, and remove those that expired long ago."""
         pruned = silences.prune(self.silences, now)
         if pruned is not self.silences:
@@ -177,7 +177,7 @@ class CommandHandler:
                 text = json_codec.text(command.arguments, "expression")
                 if len(text) > MAX_QUERY_CHARACTERS:
                     raise ValueError(f"query: expected at most {MAX_QUERY_CHARACTERS} characters")
-                return answers.result(self._look(text, now), realtime(now))
+                return answers.result(self._query(text, now), realtime(now))
         raise ValueError(f"unknown command '{command.name:.60}'")
 
     def _disk(self, command: Command) -> InventoryDisk:
@@ -249,10 +249,10 @@ class CommandHandler:
         if asked.source == OWN or not wanted.query.last:
             then((), "", tuple(self._transitions.events))
         elif asked.follow:
-            self._past.look(partial(event_rows.read, wanted=wanted), later)
+            self._past.prefetch(partial(event_rows.read, wanted=wanted), later)
         else:
             said = tuple(self._transitions.events)
-            self._past.look(partial(event_rows.read, wanted=wanted), partial(then, said=said))
+            self._past.prefetch(partial(event_rows.read, wanted=wanted), partial(then, said=said))
 
     def _incident(self, command: Command, now: float) -> None:
         """Return all data of an incident and its stored events. Errors: ValueError, CodecError."""
@@ -266,15 +266,15 @@ class CommandHandler:
         def then(rows: Sequence[documents.EventLine], why: str) -> None:
             command.reply({"answer": incident_answers.with_events(whole, rows, wanted, why)})
 
-        self._past.look(partial(event_rows.read, wanted=wanted), then)
+        self._past.prefetch(partial(event_rows.read, wanted=wanted), then)
 
-    def _look(self, text: str, now: float) -> list[evaluator.Sample] | float:
+    def _query(self, text: str, now: float) -> list[evaluator.Sample] | float:
         if not 0 <= now - self._budget_since < 1:
             self._budget, self._budget_since = Budget(QUERY_WORK), now
         self._budget.left -= QUERY_COST
         if self._budget.left < 0:
             raise ValueError("query: too many queries at once; try again in one second")
-        return self._engine.queries.look(text, self._engine.rules.alerts(), now, self._budget)
+        return self._engine.queries.query_all(text, self._engine.rules.alerts(), now, self._budget)
 
     def _silence(
         self, command: Command, wanted: documents.AddSilence, now: float

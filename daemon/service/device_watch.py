@@ -45,7 +45,7 @@ class DeviceWatch:
         if self.files is not None and (batch.lost or {e.action for e in batch.events} & _NEW):
             self.files.forget()
 
-    def look(self, reading: Reading[Any]) -> None:
+    def check(self, reading: Reading[Any]) -> None:
         """Poll the devices now if diskstats lists other devices than the last poll did.
 
         Uevents can get lost, and containers receive none.

@@ -92,7 +92,7 @@ class IncidentTracker:
         if unwatched_seconds > UNWATCHED_SECONDS:  # stopped, or starved of the processor
             by_key = incidents.unwatched(self.incidents.by_key, now)
             self.incidents = replace(self.incidents, by_key=by_key)
-        self.commands.look(now)
+        self.commands.expire_silences(now)
         changes = self.engine.rules.evaluate(now)
         around = self.events.around(now)
         alerts = self.situation.alerts(now)

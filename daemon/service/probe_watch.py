@@ -28,7 +28,7 @@ class ProbeWatch:
     stuck: tuple[Stuck, ...] = ()
     """Programs that were killed and hang in the kernel."""
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Log whether the probe answers, and which programs hang or ended since the last call."""
         if self.client is None:
             return

@@ -137,7 +137,7 @@ class Reloader:
             self._pending = False
             self.begin()
 
-    def look(self, now: float) -> None:
+    def check_thread(self, now: float) -> None:
         """Log when the reload hangs on a disk; the configuration in force stays."""
         since = self._reading_since
         if since is not None and now - since > HUNG_SECONDS and not self.refusal:

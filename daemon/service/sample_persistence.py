@@ -148,7 +148,7 @@ class SamplePersistence:
         rows = self._engine.hub.store.samples_between(since, until)
         self._store.save(SampleBatch(rows, watched, until, wall_ahead_seconds, retention))
 
-    def look(self) -> None:
+    def check_thread(self) -> None:
         """Log when the history thread hangs on a disk."""
         self._transitions.hung(
             "history.db",

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 COMMANDS = frozenset({"selftest start", "selftest status", "selftest abort"})
 """Commands of the control socket."""
-LOOK_SECONDS = 30.0
+SURVEY_INTERVAL_SECONDS = 30.0
 """How often due tests are looked for."""
 PROGRESS_SECONDS, SHORT_PROGRESS_SECONDS = 300.0, 60.0
 """How often a drive with a running test is polled; the second value for a test of a few minutes."""
@@ -100,7 +100,7 @@ class SelfTests:
         self._next = float("-inf")
         self._requested: dict[str, float] = {}
         self._before: dict[tuple[str, str], Run] = {}
-        self._looks: deque[tuple[float, dict[str, int]]] = deque()
+        self._surveys: deque[tuple[float, dict[str, int]]] = deque()
 
     # --- called by the loop
 
@@ -125,9 +125,9 @@ class SelfTests:
         """Track running tests and start those that are due."""
         if now < self._next:
             return
-        self._next = now + LOOK_SECONDS
+        self._next = now + SURVEY_INTERVAL_SECONDS
         self._follow(now)
-        self._look(now)
+        self._survey(now)
         for due in self._due if self._machine is not None else ():
             if not due.postponed:
                 self._begin(due.disk, due.kind, now, "", due.since_seconds)
@@ -186,7 +186,7 @@ class SelfTests:
         """Return the reply. Errors: ValueError, CodecError."""
         wanted = command.arguments.get("disk")
         disk = "" if wanted is None else self._disk(json_codec.text(command.arguments, "disk"))
-        self._look(now)
+        self._survey(now)
         if command.name != "selftest status":
             if self._machine is None:
                 raise ValueError("self-tests need the privileged probe, which is not used")
@@ -306,7 +306,7 @@ class SelfTests:
 
     # --- what runs
 
-    def _look(self, now: float) -> None:
+    def _survey(self, now: float) -> None:
         """Update the candidates, the running tests and the due tests."""
         self._samples = None
         disks, topology = self._engine.last.smart, self._engine.last.block
@@ -333,8 +333,8 @@ class SelfTests:
         blocks = self._engine.last.diskstats
         if blocks is None:
             return None
-        looks = self._looks
-        if not looks or now - looks[-1][0] >= LOOK_SECONDS:
+        looks = self._surveys
+        if not looks or now - looks[-1][0] >= SURVEY_INTERVAL_SECONDS:
             looks.append((now, {n: b.counters[_BUSY_MILLISECONDS] for n, b in blocks.items()}))
         while len(looks) > 1 and now - looks[1][0] >= BUSY_SECONDS:
             looks.popleft()

@@ -286,13 +286,13 @@ class Service:
             "checkpoint": self._checkpoint.step,
             "samples": lambda now: self._tails.step(now, self._checkpoint.wall_ahead_seconds),
             # Hanging threads are logged after everything else is done.
-            "history thread": lambda _: self._tails.look(),
-            "reload thread": self._reloader.look,
-            "state and mail threads": lambda _: self._mails.look_at_threads(
+            "history thread": lambda _: self._tails.check_thread(),
+            "reload thread": self._reloader.check_thread,
+            "state and mail threads": lambda _: self._mails.check_threads(
                 self._config().mail.timeout_seconds
             ),
-            "probe": lambda _: self._probe.look(),
-            "unsent mails": lambda now: self._mails.look(
+            "probe": lambda _: self._probe.check(),
+            "unsent mails": lambda now: self._mails.log_state(
                 now, self._config().mail.unsent_critical_seconds
             ),
             "http": self._serve,
@@ -443,7 +443,7 @@ class Service:
                 self._dependencies.store_unparsed(
                     reading, self._clock.realtime(reading.monotonic_seconds)
                 )
-            self._devices.look(reading)
+            self._devices.check(reading)
 
     def _observe(self, now: float) -> None:
         self._engine.observe(self._readings, now, self._clock.uptime(), self._clock.asleep())

@@ -52,7 +52,7 @@ class HistoryReader:
 
         threading.Thread(target=run, name="past", daemon=True).start()
 
-    def look(
+    def prefetch(
         self, read: Callable[[str], list[_T]], then: Callable[[list[_T], str], object]
     ) -> None:
         """Read the file for a reply that is useful without it, too; never waits.

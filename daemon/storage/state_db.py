@@ -273,7 +273,7 @@ class State:
             if changes and file.is_older:
                 self._copy(file)
             file.write(changes)
-            self._look_for_texts()
+            self._scan_texts()
         except Exception as problem:  # noqa: BLE001 - a thread that ends would write nothing more
             with self._changed:
                 self._memory.requeue(changes)
@@ -294,7 +294,7 @@ class State:
                     del self._memory.asides[name]
             self._post(Noted(f"state: the unreadable part of '{name}' is saved as '{found}'"))
 
-    def _look_for_texts(self) -> None:
+    def _scan_texts(self) -> None:
         """Post the list of texts, if one was added or removed."""
         with contextlib.suppress(OSError):  # an error here does not affect the written file
             texts = tuple(sqlite.texts(self._path))

@@ -251,7 +251,7 @@ def inventory_disks(engine: Engine) -> dict[str, InventoryDisk]:
     if last.smart is None:
         error = "" if smart is None or smart.reading is None else smart.reading.error
         reason = error or ("disks are not polled" if smart is None else "")
-    found = inventory.look(
+    found = inventory.inventory(
         last.smart,
         last.block,
         last.enclosure or (),

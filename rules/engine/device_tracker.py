@@ -57,9 +57,9 @@ class DeviceTracker:
         """Keys of disks that an administrator reported as removed: their unknown alerts are
         resolved."""
         self._events: list[device_changes.Event] = []
-        self._looked_seconds: float | None = None
+        self._updated_seconds: float | None = None
         """When '/sys/block' was last read."""
-        self._looked_at: tuple[Topology, tuple[Mount, ...]] | None = None
+        self._last_seen: tuple[Topology, tuple[Mount, ...]] | None = None
         """Topology and mounts from which `standing` was computed."""
         self._stood: Stood | None = None
         """What was stacked on what before a restart, until the host's uptime is known."""
@@ -86,9 +86,9 @@ class DeviceTracker:
             self._hosts |= scsi.host_names(last.scsi.hosts)
             self._fabrics = scsi.fabrics(last.scsi)
         if last.block is not None and "block" in fresh:
-            self._look(last.block, now)  # the mounts were read before
+            self._update_disks(last.block, now)  # the mounts were read before
 
-    def _look(self, topology: Topology, now: float) -> None:
+    def _update_disks(self, topology: Topology, now: float) -> None:
         """Compare '/sys/block' with its previous contents: which disks were added and removed."""
         mounted = self.mounts()
         topology = device_identity.with_sources(topology, mounted)
@@ -107,13 +107,13 @@ class DeviceTracker:
                 ]
             self._events += events
             self.devices = device_changes.step(
-                self.devices, events, topology, now, self._looked_seconds
+                self.devices, events, topology, now, self._updated_seconds
             )
             self.topology = topology
-        self._unmounted, self._looked_seconds = (), now
-        if self._looked_at != (topology, mounted):
+        self._unmounted, self._updated_seconds = (), now
+        if self._last_seen != (topology, mounted):
             self.standing = remember(self.standing, topology, mounted, now)
-            self._looked_at = topology, mounted
+            self._last_seen = topology, mounted
         else:
             self.standing = without_old(self.standing, now)
 

@@ -61,7 +61,7 @@ class Queries:
         results = expression.evaluate(store, now, budget=budget)
         return results if isinstance(results, list) else []
 
-    def look(
+    def query_all(
         self, text: str, alerts: Iterable[life.Alert], now: float, budget: Budget | None = None
     ) -> list[evaluator.Sample] | float:
         """Return the current value of an expression over all series: used by the query command.

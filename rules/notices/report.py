@@ -219,7 +219,7 @@ def _advising(members: Sequence[Member]) -> list[Member]:
     return [
         m
         for m in members
-        if _only_looks(m)
+        if _is_read_only(m)
         or (
             m.what.fault in valid
             and m.layer < Layer.FILE_SYSTEM
@@ -233,7 +233,7 @@ def _lost_a_disk(member: Member) -> bool:
     return member.what == LOST_A_DISK and member.subject.startswith(ADAPTER)
 
 
-def _only_looks(member: Member) -> bool:
+def _is_read_only(member: Member) -> bool:
     """Whether the advice for a member is safe whatever other faults there are."""
     return _lost_a_disk(member) or member.name == "hba_aen"
 
@@ -248,7 +248,7 @@ def _retracted(due: Due, members: Sequence[Member], valid: Sequence[Member]) -> 
         return
     why = f"several of its disks fail together: {incident.object}"
     if len(valid) < len(members):
-        why = "; ".join(_distinct(m.summary for m in valid if not _only_looks(m)))
+        why = "; ".join(_distinct(m.summary for m in valid if not _is_read_only(m)))
     yield f"Do not follow the earlier advice ({'; '.join(void)}): {why}."
 
 

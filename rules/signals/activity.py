@@ -70,7 +70,7 @@ class Activity:
 FAMILIES, _emit = describe(Activity, "iowarden_device_")
 _EACH = len(fields(Activity))
 
-Look = tuple[float, "Mapping[str, BlockIo]"]
+CounterSnapshot = tuple[float, "Mapping[str, BlockIo]"]
 """The counters of all devices at one moment."""
 
 
@@ -78,7 +78,7 @@ Look = tuple[float, "Mapping[str, BlockIo]"]
 class ActivityState:
     """Samples of the counters every ten seconds for one minute, and the means from them."""
 
-    looks: tuple[Look, ...] = ()
+    snapshots: tuple[CounterSnapshot, ...] = ()
     last_seconds: float | None = None
     samples: list[Sample] | None = None
     topology: Topology | None = None
@@ -94,7 +94,7 @@ def step(state: ActivityState, view: View) -> tuple[ActivityState, list[Sample] 
         return state, None
     if state.last_seconds is None or not 0.0 <= now - state.last_seconds <= GAP_SECONDS:
         state = ActivityState()
-    topology, names, looks = view.derived.topology, state.names, state.looks
+    topology, names, looks = view.derived.topology, state.names, state.snapshots
     if looks and now - looks[-1][0] < STEP_SECONDS - SLACK_SECONDS:
         return ActivityState(looks, now, state.samples, state.topology, names), state.samples
     if topology is not state.topology:
@@ -140,7 +140,7 @@ def members(topology: Topology, name: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _activities(looks: tuple[Look, ...], topology: Topology) -> dict[str, Activity]:
+def _activities(looks: tuple[CounterSnapshot, ...], topology: Topology) -> dict[str, Activity]:
     (began, first), (ended, last) = looks[0], looks[-1]
     result: dict[str, Activity] = {}
     for name, after in last.items():

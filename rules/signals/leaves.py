@@ -29,7 +29,7 @@ class Leaf(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LeafSnapshot:
     """One sample of all leaf devices. Units: seconds of the program's clock."""
 
     at_seconds: float
@@ -40,15 +40,15 @@ class Look:
 class LeafHistory:
     """The samples of the last 30 seconds, oldest first."""
 
-    looks: tuple[Look, ...] = ()
+    snapshots: tuple[LeafSnapshot, ...] = ()
 
-    def before(self, seconds: float) -> Look:
+    def before(self, seconds: float) -> LeafSnapshot:
         """Return the newest sample at least `seconds` older than the last one, else the oldest."""
-        limit = self.looks[-1].at_seconds - seconds + 1e-3
-        for look in reversed(self.looks):
+        limit = self.snapshots[-1].at_seconds - seconds + 1e-3
+        for look in reversed(self.snapshots):
             if look.at_seconds <= limit:
                 return look
-        return self.looks[0]
+        return self.snapshots[0]
 
 
 NOTHING = LeafHistory()
@@ -65,7 +65,7 @@ def step(
 
     `counted` says how many of the requests in flight have leaked.
     """
-    last = state.looks[-1] if state.looks else None
+    last = state.snapshots[-1] if state.snapshots else None
     if last is not None and now <= last.at_seconds:
         state, last = LeafHistory(), None
     seen: dict[str, Leaf] = {}
@@ -82,8 +82,10 @@ def step(
             if previous is not None and previous.in_flight > 0:
                 busy = previous.busy_seconds + now - last.at_seconds
         seen[name] = Leaf(block.written_bytes_total, block.completed_total, waiting, busy)
-    kept = tuple(look for look in state.looks if look.at_seconds >= now - RETENTION_SECONDS - 1e-3)
-    return LeafHistory((*(kept or state.looks[-1:]), Look(now, seen)))
+    kept = tuple(
+        look for look in state.snapshots if look.at_seconds >= now - RETENTION_SECONDS - 1e-3
+    )
+    return LeafHistory((*(kept or state.snapshots[-1:]), LeafSnapshot(now, seen)))
 
 
 def amplifications(topology: Topology) -> dict[str, float]:

@@ -139,7 +139,7 @@ class InventoryDisk:
         return None if self.polled is None else self.polled.drive
 
 
-def look(
+def inventory(
     disks: Disks | None,
     topology: Topology | None,
     slots: Sequence[Slot] = (),

@@ -69,9 +69,9 @@ def test_nobody_who_scrapes_us_meets_labels_of_his_own(expose: tuple[str, ...]) 
     assert not [labels for _, labels, _ in shown if {"job", "instance"} & dict(labels).keys()]
     assert any(name.startswith("node_") for name, _, _ in shown) is bool(expose)
     for text in ("node_memory_MemAvailable_bytes", "node_memory_MemTotal_bytes", 'up{job="node"}'):
-        (found,) = made.queries.look(text, made.rules.alerts(), START)  # type: ignore[misc]  # a vector
+        (found,) = made.queries.query_all(text, made.rules.alerts(), START)  # type: ignore[misc]  # a vector
         assert found.labels == TARGETS["node"]
-    everything = made.queries.look('{job="node"}', made.rules.alerts(), START)
+    everything = made.queries.query_all('{job="node"}', made.rules.alerts(), START)
     assert isinstance(everything, list)
     assert {"up", "node_memory_MemTotal_bytes"} <= {one.name for one in everything}
 

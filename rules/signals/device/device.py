@@ -325,7 +325,7 @@ class WatchState:
 def leaves_seen(view: View) -> LeafHistory | None:
     """Return the history of the leaf devices if this second added to it, for later groups."""
     history = GROUP.state(view.states).leaves
-    looked = history.looks and history.looks[-1].at_seconds == view.inputs.now_seconds
+    looked = history.snapshots and history.snapshots[-1].at_seconds == view.inputs.now_seconds
     return history if looked else None
 
 

@@ -73,7 +73,7 @@ class StarvedState:
     scsi: Scsi | None = None
     hosts: Mapping[str, tuple[Disk, ...]] = field(default_factory=dict)
     """Adapters whose queue can be filled by some of their disks."""
-    look: tuple[float, Mapping[str, BlockIo]] | None = None
+    snapshot: tuple[float, Mapping[str, BlockIo]] | None = None
     last_seconds: float | None = None
     samples: list[Sample] | None = None
 
@@ -113,7 +113,7 @@ def starved_step(state: StarvedState, view: View) -> tuple[StarvedState, list[Sa
     if blocks is None or scsi is None:
         return state, None
     hosts = state.hosts if scsi is state.scsi else _fillable(scsi)
-    held, look, samples = state.sustained, state.look, state.samples
+    held, look, samples = state.sustained, state.snapshot, state.samples
     if state.last_seconds is None or not 0.0 <= now - state.last_seconds <= GAP_SECONDS:
         held, look, samples = held.lasting(ACTIVE_SECONDS), None, None
     if look is None or now - look[0] >= STEP_SECONDS - SLACK_SECONDS:
@@ -136,7 +136,7 @@ def remember(state: StarvedState) -> dict[str, Pairs]:
 def recall(state: StarvedState, kept: Mapping[str, Pairs]) -> StarvedState:
     """Return the state with the stored one."""
     held = state.sustained.recall(kept)
-    return StarvedState(held, state.scsi, state.hosts, state.look, state.last_seconds, None)
+    return StarvedState(held, state.scsi, state.hosts, state.snapshot, state.last_seconds, None)
 
 
 def _shared(scsi: Scsi) -> dict[str, tuple[Disk, ...]]:

@@ -79,7 +79,7 @@ def step(state: State, view: View) -> tuple[State, list[Sample] | None]:
     inputs = (topology, disks, slots, untrusted, tuple(state.seen))
     covered = state.disks
     if not _same(inputs, state.inputs):
-        covered = inventory.look(disks, topology, slots, state.seen, untrusted)
+        covered = inventory.inventory(disks, topology, slots, state.seen, untrusted)
     here = state.here | {key for key, c in covered.items() if c.leaves}
     made = disks is not None and disks.discovered_seconds is not None
     trouble = bool(disks is not None and disks.problems)
@@ -89,7 +89,7 @@ def step(state: State, view: View) -> tuple[State, list[Sample] | None]:
         if not (_is_missing(covered, key) and key in here)
     }
     if seen.keys() != state.seen.keys():
-        covered = inventory.look(disks, topology, slots, seen, untrusted)
+        covered = inventory.inventory(disks, topology, slots, seen, untrusted)
         inputs = (topology, disks, slots, untrusted, tuple(seen))
     physical = [c for c in covered.values() if c.physical]
     none = not any(c.is_monitored for c in physical) and not all(_awaited(c) for c in physical)

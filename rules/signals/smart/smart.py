@@ -185,7 +185,7 @@ def step(state: SmartState, view: View) -> tuple[SmartState, list[Sample] | None
     if disks is state.disks and now < state.until_seconds and state.samples is not None:
         return state, state.samples
     topology = None if view.derived is None else view.derived.topology
-    look = _Look(
+    look = _Evaluation(
         state,
         disks,
         now,
@@ -241,7 +241,7 @@ def _bounded(kept: dict[str, Pairs]) -> dict[str, Pairs]:
     return {key: pairs for key, pairs in kept.items() if key.partition("\t")[0] not in gone}
 
 
-class _Look:
+class _Evaluation:
     """One evaluation of all disks."""
 
     def __init__(

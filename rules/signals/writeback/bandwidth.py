@@ -21,7 +21,7 @@ from iowarden.rules.signals.writeback.limits import drain_seconds
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.rules.signals.leaves import Leaf, LeafHistory, Look
+    from iowarden.rules.signals.leaves import Leaf, LeafHistory, LeafSnapshot
     from iowarden.rules.signals.signal import View
 
 SHORTEST_SECONDS = 10.0
@@ -50,9 +50,9 @@ def bandwidth_now(
     counts with 0.
     """
     rates: dict[str, float] = {}
-    if not history.looks:
+    if not history.snapshots:
         return rates
-    last = history.looks[-1]
+    last = history.snapshots[-1]
     for name, leaf in last.leaves.items():
         if leaf.busy_seconds < busy_seconds - 1e-3:
             continue
@@ -85,7 +85,7 @@ def forecast(
     rates = bandwidth_now(history, amplification, STEADY_SECONDS)
     if not rates:
         return ()
-    now = history.looks[-1].at_seconds
+    now = history.snapshots[-1].at_seconds
     drain = drain_seconds(backlog, math.fsum(rates.values()))
     old = [each for each in forecasts if each[0] <= now - SHORTEST_SECONDS + 0.5]
     kept = forecasts[max(len(old) - 1, 0) :]
@@ -134,13 +134,13 @@ def usual_step(
     above_background: bool,
 ) -> UsualState:
     """Return the state after a sample; a window counts if the same leaf devices stay busy."""
-    last = history.looks[-1]
+    last = history.snapshots[-1]
     busy = frozenset(name for name, leaf in last.leaves.items() if leaf.in_flight > 0)
-    late = last.at_seconds - history.looks[-2:][0].at_seconds > GAP_SECONDS
+    late = last.at_seconds - history.snapshots[-2:][0].at_seconds > GAP_SECONDS
     if not above_background or not busy or late:  # not observed to be busy all the time
         return UsualState(state.windows)
     started = state.started_seconds
-    first = history.looks[0].at_seconds
+    first = history.snapshots[0].at_seconds
     if started is None or busy != state.busy or started < first - 1e-3:
         return UsualState(state.windows, last.at_seconds, busy)
     if last.at_seconds - started < SHORTEST_SECONDS - 1e-3:
@@ -207,7 +207,7 @@ def _step(state: BandwidthState, view: View) -> tuple[BandwidthState, list[Sampl
     ]
 
 
-def _rate(first: Look, last: Look, name: str, leaf: Leaf) -> float | None:
+def _rate(first: LeafSnapshot, last: LeafSnapshot, name: str, leaf: Leaf) -> float | None:
     before = first.leaves.get(name)
     elapsed = last.at_seconds - first.at_seconds
     if before is None or elapsed <= 0 or leaf.written_bytes < before.written_bytes:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from iowarden.rules.signals.signal import View
 
-LOOKS = 3
+MIN_SNAPSHOTS = 3
 """The same task must wait in so many samples in a row: a pause ends after 0.2 s, and another
 begins."""
 GAP_SECONDS = 12.0
@@ -77,7 +77,9 @@ def step(state: ThrottleState, view: View) -> tuple[ThrottleState, list[Sample] 
                 key = (task.pid, task.start_ticks)
                 since, looks = before.get(key, (now, 0))
                 waits[key] = (since, looks + 1)
-    seconds = max((now - since for since, looks in waits.values() if looks >= LOOKS), default=0.0)
+    seconds = max(
+        (now - since for since, looks in waits.values() if looks >= MIN_SNAPSHOTS), default=0.0
+    )
     return ThrottleState(waits, now, limited), [(FAMILIES[0].name, (), round(seconds, DIGITS))]
 
 

@@ -18,7 +18,7 @@ from iowarden.rules.signals.writeback import writeback
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.rules.signals.leaves import LeafHistory, Look
+    from iowarden.rules.signals.leaves import LeafHistory, LeafSnapshot
     from iowarden.rules.signals.signal import Pairs, View
 
 LULL_RATIO = 0.01
@@ -63,9 +63,9 @@ def step(
     None where it cannot be computed: at the first sample, and while writers are blocked that may
     have been blocked since before any write was observed.
     """
-    last = history.looks[-1]
+    last = history.snapshots[-1]
     now = last.at_seconds
-    previous = history.looks[-2] if len(history.looks) > 1 else None
+    previous = history.snapshots[-2] if len(history.snapshots) > 1 else None
     # The best rates are frozen during a stall: one of an hour is compared with the time before it.
     best = state.best if state.seconds else _remember(state.best, history)
     waiting = blocked >= 1 and queued_ratio >= QUEUED_RATIO
@@ -130,7 +130,7 @@ def _samples(seconds: float, kind: str) -> list[Sample]:
 def _remember(
     best: Mapping[str, tuple[tuple[int, float], ...]], history: LeafHistory
 ) -> dict[str, tuple[tuple[int, float], ...]]:
-    last = history.looks[-1]
+    last = history.snapshots[-1]
     first = history.before(BEST_WINDOW_SECONDS)
     elapsed = last.at_seconds - first.at_seconds
     minute = int(last.at_seconds // BUCKET_SECONDS)
@@ -171,8 +171,8 @@ def _busy_before(best: Mapping[str, tuple[tuple[int, float], ...]]) -> dict[str,
 
 
 def _lull(
-    previous: Look,
-    last: Look,
+    previous: LeafSnapshot,
+    last: LeafSnapshot,
     best: Mapping[str, tuple[tuple[int, float], ...]],
 ) -> bool:
     before = _busy_before(best)
@@ -194,7 +194,9 @@ def _lull(
     return not (idle and (_moved(previous, last, elsewhere) or _in_flight(last, elsewhere)))
 
 
-def _moved(previous: Look, last: Look, names: Mapping[str, float] | list[str]) -> bool:
+def _moved(
+    previous: LeafSnapshot, last: LeafSnapshot, names: Mapping[str, float] | list[str]
+) -> bool:
     return any(
         leaf.completed_total != was.completed_total
         for name in names
@@ -202,7 +204,7 @@ def _moved(previous: Look, last: Look, names: Mapping[str, float] | list[str]) -
     )
 
 
-def _in_flight(look: Look, names: list[str]) -> bool:
+def _in_flight(look: LeafSnapshot, names: list[str]) -> bool:
     return any(look.leaves[name].in_flight for name in names)
 
 

@@ -22,8 +22,8 @@ from iowarden.collectors.procfs.tasks import (
     Tasks,
     emit,
     from_json,
-    look,
     read_tasks,
+    read_waiting_tasks,
     to_json,
     writeback_channel,
 )
@@ -88,7 +88,7 @@ def test_a_database_a_thread_and_the_flusher_wait(machine: MachineMaker) -> None
             "/proc/meminfo": "MemTotal: 1 kB\n",
         }
     )
-    assert look(root) == Tasks(
+    assert read_waiting_tasks(root) == Tasks(
         (
             Task(902, 302, "GC Thread#0", "", (), 0, 12288, process=900),
             Task(
@@ -126,7 +126,7 @@ def test_of_hundreds_the_oldest_programs_are_told_and_all_are_counted(
         )
         for pid in range(100, 230)
     }
-    found = look(machine(files))
+    found = read_waiting_tasks(machine(files))
     assert found.count == 130
     assert [t.pid for t in found.tasks] == list(range(229, 229 - MAX_TASKS, -1))
 
@@ -144,7 +144,7 @@ def test_a_task_that_ends_while_it_is_looked_at_is_left_out(tmp_path: Path) -> N
             (directory / "stat").unlink()
 
     root = Machine(str(tmp_path), seen=ended)
-    assert look(root) == Tasks(())
+    assert read_waiting_tasks(root) == Tasks(())
 
 
 @pytest.mark.parametrize("later", [("sh", "D", 6), ("dd", "S", 5)], ids=["another", "awake"])
@@ -160,14 +160,14 @@ def test_what_is_told_of_a_task_is_of_one_wait(tmp_path: Path, later: tuple[str,
             name, state, start = later
             (directory / "stat").write_text(status(812, name, state, start=start))
 
-    assert look(Machine(str(tmp_path), seen=replaced)) == Tasks(())
+    assert read_waiting_tasks(Machine(str(tmp_path), seen=replaced)) == Tasks(())
 
 
 @pytest.mark.parametrize("text", ["garbage\n", "812 (dd) D 1 2\n", "812 (dd) D x" + " -1" * 40])
 def test_a_state_that_is_none_is_refused(machine: MachineMaker, text: str) -> None:
     """The message has the file and the expected value."""
     with pytest.raises(ParseError, match="'/proc/812/stat': expected '<pid> "):
-        look(machine({"/proc/812/stat": text}))
+        read_waiting_tasks(machine({"/proc/812/stat": text}))
 
 
 def test_a_real_thread_that_cannot_be_interrupted_is_found(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_real_thread_that_cannot_be_interrupted_is_found(tmp_path: Path) -> No
             deadline = time.monotonic() + 20
             mine: list[Task] = []
             while not mine and time.monotonic() < deadline:
-                found = look(Machine())
+                found = read_waiting_tasks(Machine())
                 mine = [t for t in found.tasks if t.process == program.pid]
         finally:
             writer = os.open(fifo, os.O_RDWR)  # never waits for the other side
@@ -363,7 +363,7 @@ def test_the_file_of_its_system_call_says_where_a_program_waits(
             "/proc/812/mountinfo": MOUNTS,
         }
     )
-    (found,) = look(root).tasks
+    (found,) = read_waiting_tasks(root).tasks
     assert found.waits_at == expected
 
 
@@ -390,7 +390,7 @@ def test_a_kernel_thread_says_by_its_name_for_which_device_it_works(
 ) -> None:
     """Not every number with a colon is a device: a worker has that of its processor."""
     root = machine({"/proc/77/stat": status(77, name, "D", start=9, flags=0x200040)})
-    (found,) = look(root).tasks
+    (found,) = read_waiting_tasks(root).tasks
     assert found.waits_at == expected
 
 

@@ -312,7 +312,7 @@ def test_a_storm_is_told_while_it_lasts(this: FakeMachine) -> None:
     this.kernel.say(*(record(n, BAD.format("sdb", n)) for n in range(1, 101)))
 
     def slow() -> float:
-        this.up_seconds += ring.LOOK_SECONDS / 10
+        this.up_seconds += ring.MAX_READ_SECONDS / 10
         return this.up_seconds
 
     hurried = KernelLogPoller(this.kernel.open, slow, lambda: this.now)
@@ -332,7 +332,7 @@ def test_a_line_that_a_storm_held_up_has_its_own_time(this: FakeMachine) -> None
     begun, printed = this.up_seconds, this.now
 
     def slow() -> float:
-        this.up_seconds += ring.LOOK_SECONDS / 10
+        this.up_seconds += ring.MAX_READ_SECONDS / 10
         return this.up_seconds
 
     def realtime() -> float:

@@ -9,7 +9,7 @@ from iowarden.collectors.smart.drive import AccessMethod, Drive, Protocol, ReadS
 from iowarden.collectors.smart.options import Options
 from iowarden.collectors.smart.smartctl_runner import Answer
 from iowarden.daemon.polling import smart_discovery, smart_schedule
-from iowarden.daemon.polling.smart_discovery import Discovery, Looked
+from iowarden.daemon.polling.smart_discovery import Discovery, DiscoveryResult
 from iowarden.daemon.polling.smart_lanes import Lanes
 from iowarden.daemon.polling.smart_schedule import RETRY_INTERVAL_SECONDS, PolledTarget
 
@@ -25,12 +25,12 @@ def method(target: AccessMethod = SDA) -> PolledTarget:
     return smart_schedule.new(target, None, "", OPTIONS)
 
 
-def lanes(*targets: AccessMethod) -> tuple[Lanes, Looked]:
+def lanes(*targets: AccessMethod) -> tuple[Lanes, DiscoveryResult]:
     """Return the drives of a first discovery, none polled yet."""
     discovery, found = Discovery(), Lanes()
-    discovery.end(Looked(Discovered(targets)), 0.0)
+    discovery.end(DiscoveryResult(Discovered(targets)), 0.0)
     found.take_over(discovery, 0.0, OPTIONS, program_came_or_went=False)
-    return found, discovery.looked
+    return found, discovery.result
 
 
 def test_what_was_no_fault_of_the_drive_is_tried_again_each_time_later() -> None:
@@ -121,24 +121,24 @@ def test_drives_are_looked_for_when_something_came_or_went_and_each_ten_minutes(
     discovery = Discovery()
     assert discovery.begin(0.0)
     assert not discovery.begin(0.0)
-    discovery.end(Looked(Discovered((SDA,))), 1.0)
+    discovery.end(DiscoveryResult(Discovered((SDA,))), 1.0)
     assert not discovery.begin(599.0)
     discovery.notice({"/sys/block": ("sda", "sdb")}, 599.0)
     assert discovery.begin(599.0)
     missing = Answer(ReadStatus.NO_SMARTCTL, "not installed", ran=False)
-    discovery.end(Looked(Discovered((SDA,)), unusable=missing), 600.0)
+    discovery.end(DiscoveryResult(Discovered((SDA,)), unusable=missing), 600.0)
     assert not discovery.begin(600.0 + smart_discovery.RETRY_INTERVAL_SECONDS - 1)
     assert discovery.begin(600.0 + smart_discovery.RETRY_INTERVAL_SECONDS)
-    assert discovery.former(660.0) is discovery.looked
+    assert discovery.former(660.0) is discovery.result
 
 
 def test_a_look_that_fails_keeps_the_drives_of_the_last_one() -> None:
     """The drives stay known; why there is no new list is reported as a problem."""
     discovery = Discovery()
-    discovery.end(Looked(Discovered((SDA,))), 0.0)
-    discovery.end(Looked(problem="no '/sys/block'"), 600.0)
-    assert discovery.looked.discovered == Discovered((SDA,))
-    assert discovery.looked.problem
+    discovery.end(DiscoveryResult(Discovered((SDA,))), 0.0)
+    discovery.end(DiscoveryResult(problem="no '/sys/block'"), 600.0)
+    assert discovery.result.discovered == Discovered((SDA,))
+    assert discovery.result.problem
 
 
 def test_that_a_look_hangs_is_found_once() -> None:
@@ -149,5 +149,5 @@ def test_that_a_look_hangs_is_found_once() -> None:
     assert discovery.begins_to_hang(121.0)
     assert not discovery.begins_to_hang(122.0)
     assert discovery.hangs
-    discovery.end(Looked(Discovered(())), 200.0)
+    discovery.end(DiscoveryResult(Discovered(())), 200.0)
     assert not discovery.hangs

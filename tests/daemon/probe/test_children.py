@@ -146,12 +146,12 @@ def test_a_name_in_parentheses_hides_no_field(tmp_path: Path) -> None:
     path = tmp_path / ") Z 1 ("
     path.symlink_to("/bin/sleep")
     with subprocess.Popen([path, "1000"], start_new_session=True) as process:
-        found = children.look(process.pid)
+        found = children.read_process(process.pid)
         process.kill()
     assert found is not None
     assert (found.session, found.group) == (process.pid, process.pid)
     assert found.state in "RSD"
-    assert children.look(2**22 + 1) is None
+    assert children.read_process(2**22 + 1) is None
 
 
 def test_the_signals_of_a_child_are_as_at_login(tmp_path: Path, started: list[Child]) -> None:

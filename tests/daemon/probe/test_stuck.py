@@ -39,7 +39,7 @@ DAMAGED = [
 def sleeper() -> Iterator[Stuck]:
     """A live process, as the register would hold it."""
     with subprocess.Popen(["sleep", "1000"]) as process:
-        found = children.look(process.pid)
+        found = children.read_process(process.pid)
         assert found is not None
         yield Stuck(process.pid, found.start_ticks, ("sleep", "1000"), (), (), 0.0)
         process.kill()
@@ -104,7 +104,7 @@ def test_a_later_process_of_the_same_number_is_another(sleeper: Stuck) -> None:
 def test_a_zombie_has_ended() -> None:
     """It was not reaped, and holds nothing any longer."""
     with subprocess.Popen(["sleep", "1000"]) as process:
-        found = children.look(process.pid)
+        found = children.read_process(process.pid)
         assert found is not None
         program = Stuck(process.pid, found.start_ticks, (), (), (), 0.0)
         pidfd = os.pidfd_open(process.pid)
@@ -112,7 +112,7 @@ def test_a_zombie_has_ended() -> None:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert stuck.over(pidfd)
         os.close(pidfd)
-        assert children.look(process.pid) is not None
+        assert children.read_process(process.pid) is not None
         assert stuck.alive(program) is None
 
 

@@ -25,7 +25,7 @@ from iowarden.collectors.model import (
     ReadError,
     StuckError,
 )
-from iowarden.daemon.probe.children import look
+from iowarden.daemon.probe.children import read_process
 from iowarden.daemon.probe.protocol import (
     LENGTH_BYTES,
     MAX_REPLY_BYTES,
@@ -622,7 +622,7 @@ def test_a_probe_that_ends_while_something_hangs_is_asked_again(
 def hanging() -> Iterator[tuple[Stuck, subprocess.Popen[bytes]]]:
     """A live process, as if it hung, and what the probe would report of it."""
     with subprocess.Popen(["sleep", "1000"]) as process:
-        found = look(process.pid)
+        found = read_process(process.pid)
         assert found is not None
         yield dataclasses.replace(HUNG, pid=process.pid, start_ticks=found.start_ticks), process
         process.kill()

@@ -348,7 +348,7 @@ def test_who_follows_misses_nothing_between_what_is_kept_and_what_comes(tmp_path
         pass
     office.telling.send(journal.TROUBLE, 4, "meanwhile")
     assert office.replies.empty()
-    office.desk.look(office.now)
+    office.desk.expire_silences(office.now)
     assert texts(office.replies.get_nowait()["answer"]) == [row(0).text, "meanwhile"]
 
 

@@ -167,7 +167,7 @@ def test_a_reading_that_hangs_leaves_what_is_in_force(clock: PlayedClock, tmp_pa
     it.path.write_text("log_level: warning\n")
     it.reloader.begin()
     for late in (0.0, 1.0, 2.0):
-        it.reloader.look(clock.now() + HUNG_SECONDS + late)
+        it.reloader.check_thread(clock.now() + HUNG_SECONDS + late)
     assert it.in_force == []
     assert not it.reloader.busy()
     (line,) = it.journal.lines
@@ -224,10 +224,10 @@ def test_a_program_that_hangs_is_kept_and_said_once(clock: PlayedClock) -> None:
         lambda: kept.append(1),
     )
     watch.restore((Stuck(7, 1, ("smartctl",), (), ("sda",), 0.0),))
-    watch.look()
+    watch.check()
     assert (log.lines, kept) == ([], [])
     probe.stuck = ()
     for _ in range(2):
-        watch.look()
+        watch.check()
     assert len(log.lines) == len(kept) == 1
     assert "has ended" in log.lines[0]

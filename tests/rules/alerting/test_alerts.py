@@ -272,7 +272,7 @@ def test_what_fires_is_not_shown_under_prometheus_own_names() -> None:
     shown = {family.name for chunk in host.engine.hub.chunks() for family, _ in chunk.families}
     assert "iowarden_alerts" in shown
     assert not shown & {"ALERTS", "ALERTS_FOR_STATE"}
-    found = host.engine.queries.look(
+    found = host.engine.queries.query_all(
         'ALERTS{alertstate="firing"}', host.engine.rules.alerts(), host.now
     )
     assert isinstance(found, list)

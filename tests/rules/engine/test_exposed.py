@@ -89,7 +89,7 @@ def test_their_names_are_shown_where_asked_for(expose: tuple[str, ...], *, shown
     theirs = {name for name in families(engine) if name.startswith("smartctl_")}
     assert ({"smartctl_device", "smartctl_devices"} <= theirs) if shown else not theirs
     assert {alert.name for alert in engine.rules.alerts()} == {"OurHot", "TheirHot"}
-    found = engine.queries.look("smartctl_device_smart_status", engine.rules.alerts(), START)
+    found = engine.queries.query_all("smartctl_device_smart_status", engine.rules.alerts(), START)
     assert isinstance(found, list)
     assert [(s.labels, s.value) for s in found] == [((("device", "sda"),), 1.0)]
 

@@ -62,7 +62,7 @@ class Memory:
 
     def look(self, text: str) -> float | None:
         """Return what the query command would show now."""
-        result = self.engine.queries.look(text, self.engine.rules.alerts(), self.now)
+        result = self.engine.queries.query_all(text, self.engine.rules.alerts(), self.now)
         assert isinstance(result, list)
         return result[0].value if result else None
 
@@ -305,11 +305,11 @@ def test_a_question_beyond_the_history_is_refused(text: str, tmp_path: Path) -> 
     machine = Memory(tmp_path, "rate(iowarden_memory_dirty_bytes[1m]) > 1e12")
     machine.second(KIB)
     with pytest.raises(EvaluationError, match=r"expected \d+ s of history of '\w+', got"):
-        machine.engine.queries.look(text, machine.engine.rules.alerts(), machine.now)
+        machine.engine.queries.query_all(text, machine.engine.rules.alerts(), machine.now)
     with pytest.raises(EvaluationError, match="stored only as long"):
         machine.engine.queries.query(text, machine.now)
     with pytest.raises(EvaluationError, match="expected a metric name"):
-        machine.engine.queries.look(
+        machine.engine.queries.query_all(
             'max_over_time({__name__=~"iowarden.*"}[1m])',
             machine.engine.rules.alerts(),
             machine.now,

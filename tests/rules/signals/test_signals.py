@@ -471,7 +471,7 @@ class TestLull:
 def test_history_forgets_what_is_older_than_half_a_minute() -> None:
     """480 disks must not fill memory."""
     state = history(*((float(t), {"sda": block("sda")}) for t in range(100)))
-    assert len(state.looks) == 31
+    assert len(state.snapshots) == 31
 
 
 def test_topology_helper_makes_what_collectors_make() -> None:

@@ -126,7 +126,7 @@ def test_a_disk_that_smart_knows_bears_the_label_of_its_series() -> None:
     machine = topology(sd("sda", "2:0:0:0", "S1"), sd("sdb", "2:0:1:0", "S2"))
     direct = AccessMethod("/dev/sdb", "sat", "sdb", "host2", slot="slot 4 of enclosure 2:0:9:0")
     asked = Disk("S2", PollResult(direct, ReadStatus.READ, drive=drive("S2")), "sdb")
-    known = Map(machine, disks=inventory.look(disks(asked), machine))
+    known = Map(machine, disks=inventory.inventory(disks(asked), machine))
     found = place(kernel("sdb"), known)
     assert (found.disk, found.device) == ("S2", "sdb")
     assert found.identity.key == known.disks["S2"].identity.key
@@ -184,7 +184,7 @@ def test_an_nvme_controller_is_its_drive() -> None:
     asked = Disk(
         "B", PollResult(AccessMethod("/dev/nvme0", "nvme", "nvme1n1"), ReadStatus.READ), "nvme1n1"
     )
-    known = Map(crossed, disks=inventory.look(disks(asked), crossed))
+    known = Map(crossed, disks=inventory.inventory(disks(asked), crossed))
     assert place(kernel("nvme0"), known).device == "nvme1n1"
 
 
@@ -281,7 +281,7 @@ def test_the_jbod_disk_of_an_arc_1210_is_one_disk_for_all_that_tell_of_it() -> N
     """
     machine = topology(sd("sdc", "1:0:1:0"), sd("sda", "2:0:0:0"), sd("sdb", "2:0:1:0"))
     card = areca(channel(1, "W1", usage="JBOD"), channel(2, "W2", usage="JBOD"))
-    covered = inventory.look(disks(read(1, "W1"), read(2, "W2")), machine)
+    covered = inventory.inventory(disks(read(1, "W1"), read(2, "W2")), machine)
     known = Map(machine, disks=covered, controllers=(card,))
     found = place(told("areca 1", "channel 2"), known)
     assert found == place(kernel("sdb"), known)
@@ -345,7 +345,7 @@ def test_a_member_of_an_array_tells_what_stands_on_it() -> None:
     disk = dataclasses.replace(sd("sda", "2:0:0:0", "VOL1"), holders=("dm-0",))
     upper = dataclasses.replace(block_device("dm-0", leaf=False), dm_name="vg-data")
     machine = topology(disk, upper)
-    covered = inventory.look(disks(read(1, "W1"), read(2, "W2")), machine)
+    covered = inventory.inventory(disks(read(1, "W1"), read(2, "W2")), machine)
     known = Map(machine, disks=covered, controllers=(card,))
     found = place(told("areca 1", "channel 2"), known)
     assert found.identity.key == covered["W2"].identity.key
@@ -374,8 +374,8 @@ def test_a_volume_of_one_disk_is_told_with_it() -> None:
 def test_a_disk_that_is_read_later_has_the_key_it_will_have_then() -> None:
     """Before its first reading a disk is named by its access method; its incident is not."""
     card = areca(channel(2, "W2"))
-    later = inventory.look(disks(read(2, "W2")), topology())
-    early = inventory.look(
+    later = inventory.inventory(disks(read(2, "W2")), topology())
+    early = inventory.inventory(
         disks(read(2, "", drive=None, cover=ReadStatus.NOT_POLLED_YET)), topology()
     )
     for covered in ({}, early, later):
@@ -388,8 +388,10 @@ def test_a_jbod_disk_has_the_key_it_will_have_once_it_is_read() -> None:
     """As sdb it has another; alerts about sdb are joined by `volumes`."""
     machine = topology(sd("sdb", "2:0:1:0"))
     card = areca(channel(2, "W2", usage="JBOD"))
-    later = inventory.look(disks(read(2, "W2")), machine)
-    early = inventory.look(disks(read(2, "", drive=None, cover=ReadStatus.NOT_POLLED_YET)), machine)
+    later = inventory.inventory(disks(read(2, "W2")), machine)
+    early = inventory.inventory(
+        disks(read(2, "", drive=None, cover=ReadStatus.NOT_POLLED_YET)), machine
+    )
     for covered in (early, later):
         found = place(kernel("sdb"), Map(machine, disks=covered, controllers=(card,)))
         assert (found.identity.key, found.disk) == (later["W2"].identity.key, "W2")
@@ -409,7 +411,7 @@ def test_where_a_serial_number_is_of_two_disks_the_slot_decides() -> None:
     )
     clone = dataclasses.replace(clone, polled=dataclasses.replace(clone.polled, drive=drive("W2")))
     own = dataclasses.replace(read(2, "W2"), key="W2 areca,2", duplicate="two")
-    covered = inventory.look(disks(clone, own), machine)
+    covered = inventory.inventory(disks(clone, own), machine)
     known = Map(machine, disks=covered, controllers=(areca(channel(2, "W2")),))
     assert place(told("areca 1", "channel 2"), known).disk == "W2 areca,2"
     assert place(kernel("sda"), known).disk == "W2 sda"
@@ -427,7 +429,7 @@ def test_two_block_devices_that_say_one_serial_number_are_no_disk_in_a_slot() ->
 def test_the_host_of_a_controller_is_that_at_which_smart_finds_its_disks() -> None:
     """The tool does not distinguish two of a vendor; smartctl's arguments were configured."""
     card = areca(channel(2, "W2"), host="")
-    covered = inventory.look(disks(read(2, "W2"), read(3, "OTHER")), topology())
+    covered = inventory.inventory(disks(read(2, "W2"), read(3, "OTHER")), topology())
     known = Map(topology(), disks=covered, controllers=(card,))
     assert place(told("areca 1"), known).identity.key == "adapter host2"
 
@@ -442,7 +444,7 @@ def test_what_is_remembered_has_a_bound() -> None:
 
 def test_a_controller_that_tells_no_serial_numbers_is_helped_by_smart() -> None:
     """The host and the slot are those at which smartctl found the disk."""
-    covered = inventory.look(disks(read(2, "W2"), read(3, "W3")), topology())
+    covered = inventory.inventory(disks(read(2, "W2"), read(3, "W3")), topology())
     known = Map(topology(), disks=covered, controllers=(areca(channel(2)),))
     found = place(told("areca 1", "channel 2"), known)
     assert (found.identity.key, found.disk) == (covered["W2"].identity.key, "W2")
@@ -508,7 +510,7 @@ def test_the_same_slot_of_two_controllers_is_two_disks() -> None:
 def test_disks_that_all_say_one_serial_number_are_told_apart_by_slot() -> None:
     """A vendor gave both the same: neither is taken for the other."""
     card = areca(channel(1, "0000"), channel(2, "0000"))
-    covered = inventory.look(
+    covered = inventory.inventory(
         disks(
             dataclasses.replace(read(1, "0000"), key="0000 areca,1", duplicate="another says so"),
             dataclasses.replace(read(2, "0000"), key="0000 areca,2", duplicate="another says so"),
@@ -696,7 +698,9 @@ def test_no_event_is_too_odd_for_a_place(
 
 def _full(card: Controller, machine: Any) -> Map:  # noqa: ANN401 - a topology
     slots: Mapping[str, Slotted] = remember({}, (card,), machine)
-    return Map(machine, Devices(), inventory.look(disks(read(2, "W2")), machine), (card,), slots)
+    return Map(
+        machine, Devices(), inventory.inventory(disks(read(2, "W2")), machine), (card,), slots
+    )
 
 
 @pytest.mark.parametrize("device", ["sdg", "sdg1", "1:0:6:0"])

@@ -77,7 +77,7 @@ def test_who_says_that_a_disk_exists_is_known() -> None:
     )
     slot = Slot("0:0:8:0", "Slot 02", "OK", None, None, None, "sda")
     fast = drive("N1", protocol=Protocol.NVME)
-    found = inventory.look(
+    found = inventory.inventory(
         disks(
             direct("sda", "S1"),
             hidden(2, "H2"),
@@ -108,13 +108,13 @@ def test_a_disk_of_the_kernel_that_nobody_asks_is_not_left_out() -> None:
     stick = replace(block_device("sdc", serial="STICK"), removable=True)
     reader = replace(block_device("sdd"), removable=True, size_bytes=0)
     machine = topology(device("sdb", "S2"), block_device("vda"), stick, reader)
-    before = inventory.look(Disks({}), machine)
+    before = inventory.inventory(Disks({}), machine)
     assert {c.device: c.status for c in before.values()} == {
         "sdb": ReadStatus.NOT_POLLED_YET,
         "vda": ReadStatus.NO_SMART,
         "sdc": ReadStatus.NO_SMART,
     }
-    after = inventory.look(disks(), machine)
+    after = inventory.inventory(disks(), machine)
     assert after["S2"].status is ReadStatus.UNREADABLE
     assert inventory.summary(after.values()) == (
         "SMART: 0 of 1 disk readable (1 read error); plus 2 virtual or removable"
@@ -124,7 +124,7 @@ def test_a_disk_of_the_kernel_that_nobody_asks_is_not_left_out() -> None:
 
 def test_nothing_to_read_is_no_good_reading() -> None:
     """A virtual machine has no disk to read: that is no OK."""
-    found = inventory.look(disks(), topology(block_device("vda")))
+    found = inventory.inventory(disks(), topology(block_device("vda")))
     assert inventory.verdict(found.values()) is Verdict.UNKNOWN
     assert inventory.summary(found.values()) == (
         "SMART: no physical disk; plus 1 virtual or removable"
@@ -142,7 +142,7 @@ def test_disks_that_cannot_be_read_have_not_failed() -> None:
             replace(disk, polled=replace(disk.polled, status=cover))
             for disk, cover in zip(four, covers, strict=True)
         ]
-        return inventory.summary(inventory.look(disks(*polled), known).values())
+        return inventory.summary(inventory.inventory(disks(*polled), known).values())
 
     read, error = ReadStatus.READ, ReadStatus.UNREADABLE
     assert line(error, error, error, error) == "SMART: 0 of 4 disks readable (4 read errors)"
@@ -159,7 +159,7 @@ def test_a_removable_medium_has_nothing_to_read(cover: ReadStatus) -> None:
     asked = [
         failed(direct(name, serial), cover, "no") for name, serial in (("sda", "S1"), ("sdb", "S2"))
     ]
-    found = inventory.look(disks(*asked), topology(device("sda", "S1"), stick))
+    found = inventory.inventory(disks(*asked), topology(device("sda", "S1"), stick))
     assert [(c.status, c.physical) for c in found.values()] == [
         (cover, True),
         (ReadStatus.NO_SMART, False),
@@ -196,11 +196,11 @@ def test_a_disk_that_was_read_and_tells_nothing_any_more_is_reported(
 def test_two_paths_are_one_disk_and_two_disks_of_one_serial_number_are_two() -> None:
     """A multipath disk has two names; a vendor that gives all the same number has two disks."""
     both = topology(device("sda", "S1"), device("sdb", "S1"))
-    (one,) = inventory.look(disks(direct("sda", "S1")), both).values()
+    (one,) = inventory.inventory(disks(direct("sda", "S1")), both).values()
     assert one.leaves == ("sda", "sdb")
     first = replace(direct("sda", "S1"), key="S1 a", duplicate="another disk has this number")
     second = replace(direct("sdb", "S1"), key="S1 b", duplicate="another disk has this number")
-    found = inventory.look(disks(first, second), both)
+    found = inventory.inventory(disks(first, second), both)
     assert {key: c.leaves for key, c in found.items()} == {"S1 a": ("sda",), "S1 b": ("sdb",)}
 
 
@@ -211,11 +211,11 @@ def test_a_disk_that_a_controller_shows_and_hides_is_found_by_its_number() -> No
     known = topology(
         device("sda", "S1"), replace(device("sdb", ""), wwn="0x5000c500a1b2c3d4", serial=None)
     )
-    found = inventory.look(disks(by_number, by_name), known)
+    found = inventory.inventory(disks(by_number, by_name), known)
     assert [c.device for c in found.values()] == ["sda", "sdb"]
     assert found["S1"].identity.object == f"sda ({MODEL}, serial S1)"
     silent = failed(hidden(1, "S1"), ReadStatus.NO_SMART, "lacks SMART")
-    found = inventory.look(disks(silent), known)
+    found = inventory.inventory(disks(silent), known)
     assert {key: c.device for key, c in found.items()} == {"S1": "sda", "0x5000c500a1b2c3d4": "sdb"}
 
 

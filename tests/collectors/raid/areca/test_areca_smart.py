@@ -139,7 +139,7 @@ def test_where_smartctl_is_refused_the_makers_program_reads_the_disk(
 def test_coverage_says_by_what_a_disk_is_read_and_what_is_missing(machine: MachineMaker) -> None:
     """It is read, with another access method than the others, and with fewer data."""
     disks = Played(machine).look({**smartctl(SECOND), **told()})
-    (covered,) = inventory.look(disks, None).values()
+    (covered,) = inventory.inventory(disks, None).values()
     assert covered.status is ReadStatus.READ
     assert covered.how == "areca,2 at /dev/sg2, by 'cli64 disk smart drv=2'"
     assert covered.drive is not None
