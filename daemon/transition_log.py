@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.rules.topology import device_changes
 
-_NOT_WORSE = frozenset({model.Change.CLOSED, model.Change.LIFTED})
+_NOT_WORSE = frozenset({model.Change.CLOSED, model.Change.ACK_EXPIRED})
 """Changes that are no escalation, whatever the severity."""
 MAX_EVENTS = 1000
 """Limit of events held for 'iowarden events'; the journal has them all."""
@@ -44,11 +44,11 @@ _ALERT = {
 }
 _INCIDENT = {
     model.Change.OPENED: journal.INCIDENT_OPENED,
-    model.Change.WORSE: journal.INCIDENT_WORSE,
-    model.Change.MERGED: journal.INCIDENT_WORSE,
-    model.Change.AGAIN: journal.INCIDENT_OPENED,
+    model.Change.ESCALATED: journal.INCIDENT_ESCALATED,
+    model.Change.MERGED: journal.INCIDENT_ESCALATED,
+    model.Change.REOPENED: journal.INCIDENT_OPENED,
     model.Change.CLOSED: journal.INCIDENT_CLOSED,
-    model.Change.LIFTED: journal.ACKNOWLEDGED,
+    model.Change.ACK_EXPIRED: journal.ACKNOWLEDGED,
 }
 
 

@@ -71,7 +71,7 @@ class Wanted:
         return (message.monotonic_seconds, _seam_text(message.message)) in self.seam
 
 
-def missed(
+def read_missed(
     root: Machine, wanted: Wanted, realtime: Callable[[], float]
 ) -> Iterator[tuple[list[Event], str]]:
     """Yield the events that the journal has, and the journal cursor after them.

@@ -256,7 +256,7 @@ class AffectedFiles:
         if last is None:
             threading.Thread(target=self._work, name="locate", daemon=True).start()
         elif last.located is not None:
-            hit = self._again(question, last)
+            hit = self._repeated(question, last)
             own = self._lookups.get(question.subject, ())
             if any(hit.goes_on(h) and _within(question, h) for h in own):
                 self.take(hit)  # already reported; only extend it
@@ -272,7 +272,7 @@ class AffectedFiles:
         age = self._clock() - last.requested_seconds
         return last if age < (DAY_SECONDS if last.certain else RETRY_INTERVAL_SECONDS) else None
 
-    def _again(self, question: Wanted, last: SectorLookup) -> SectorLookup:
+    def _repeated(self, question: Wanted, last: SectorLookup) -> SectorLookup:
         return replace(
             last,
             at_seconds=self._clock(),
@@ -292,7 +292,7 @@ class AffectedFiles:
             if last is None or last.located is None:
                 hit = self._answer(question)
             else:  # another query has answered it meanwhile
-                hit = self._again(question, last)
+                hit = self._repeated(question, last)
             with self._lock:
                 self._waiting.popleft()
                 if last is None or last.located is None:

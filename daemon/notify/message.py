@@ -41,12 +41,12 @@ _MAX_CHARACTERS = 2000
 """Per line of a notice; a kernel line is at most 1 KiB (printk, LOG_LINE_MAX)."""
 _STATES = {
     Reason.OPENED: "",
-    Reason.WORSE: "ESCALATED",
-    Reason.UNREADABLE: "DATA UNAVAILABLE",
-    Reason.ALL_CLEAR: "",
-    Reason.STILL: "REMINDER",
+    Reason.ESCALATED: "ESCALATED",
+    Reason.DATA_UNAVAILABLE: "DATA UNAVAILABLE",
+    Reason.RESOLVED: "",
+    Reason.REMINDER: "REMINDER",
     Reason.REBUILT: "REBUILT",
-    Reason.ARRIVAL: "INITIAL REPORT",
+    Reason.INITIAL: "INITIAL REPORT",
     Reason.DIGEST: "DIGEST",
 }
 
@@ -119,13 +119,13 @@ def subject(notice: Notice, host: str) -> str:
 
 
 def _severity(notice: Notice) -> str:
-    return "OK" if notice.reason is Reason.ALL_CLEAR else notice.severity.name
+    return "OK" if notice.reason is Reason.RESOLVED else notice.severity.name
 
 
 def _state(notice: Notice) -> str:
-    if notice.reason is Reason.AGAIN and notice.times:
+    if notice.reason is Reason.REOPENED and notice.times:
         return f"FLAPPING ({notice.times} times/day)"
-    if notice.reason is Reason.AGAIN:
+    if notice.reason is Reason.REOPENED:
         return f"REOPENED ({_ordinal(notice.recurrences + 1)} time)"
     return _STATES[notice.reason]
 
@@ -177,7 +177,7 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
     lasted = duration(max(round(notice.realtime_seconds - notice.opened_seconds, 1), 0.0))
     state, severity, name = _state(notice), notice.severity.name, token(notice.incident)
     when = f"Since {with_utc(opened)}, {lasted} before this mail."
-    if notice.reason is Reason.ARRIVAL:
+    if notice.reason is Reason.INITIAL:
         when = f"State as of {with_utc(written)}."
     elif notice.ended_seconds is not None:
         ended = datetime.fromtimestamp(notice.ended_seconds, zone)
@@ -199,7 +199,7 @@ def _page(notice: Notice, host: str, zone: tzinfo) -> _Page:
     add("What happened", _prose(notice.sentences))
     add("What it means", _prose(notice.meaning))
     add("Evidence", [_evidence(line, opened, zone) for line in notice.evidence])
-    if notice.reason not in (Reason.ALL_CLEAR, Reason.ARRIVAL, Reason.DIGEST):
+    if notice.reason not in (Reason.RESOLVED, Reason.INITIAL, Reason.DIGEST):
         add("What is affected", _prose(notice.affected))
     add("What to do", _advice(notice.advice))
     add("What is not known", _prose(notice.unknown))

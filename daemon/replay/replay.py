@@ -49,7 +49,7 @@ _SECTIONS = {
     journal.ALERT_RESOLVED: "alerts",
     journal.ALERT_UNKNOWN: "alerts",
     journal.INCIDENT_OPENED: "incidents",
-    journal.INCIDENT_WORSE: "incidents",
+    journal.INCIDENT_ESCALATED: "incidents",
     journal.INCIDENT_CLOSED: "incidents",
 }
 

@@ -124,12 +124,12 @@ class CommandHandler:
         while not self._later.empty():
             self._later.get()()
 
-    def lift(self, incident: str) -> None:
+    def drop_acknowledgement(self, incident: str) -> None:
         """Remove an acknowledgement: its incident was resolved, or escalated beyond it.
 
         The caller persists this together with the mail that belongs to it.
         """
-        self.silences = silences.lift(self.silences, incident)
+        self.silences = silences.drop_acknowledgement(self.silences, incident)
 
     def restore(self, kept: silences.Silences) -> None:
         """Restore the silences and acknowledgements of the previous run."""

@@ -334,7 +334,7 @@ class EventPipeline:
             self._store.store_events(rows)
         if not self._unnamed:  # Otherwise a kill now would read these lines again.
             self.stored = self.state, self.cursors
-        return event_alerts.lesser(self.state, news)
+        return event_alerts.below_warning(self.state, news)
 
     def _log(self, news: EventUpdate, row: EventLine) -> None:
         event, happening = news.event, news.group

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 UNWATCHED_SECONDS = 60.0
 """After a gap of this length or more between two ticks, an alert's absence was not observed."""
-_BEGINS = (Change.OPENED, Change.WORSE, Change.AGAIN)
+_BEGINS = (Change.OPENED, Change.ESCALATED, Change.REOPENED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class IncidentTracker:
     incidents: Incidents = field(default_factory=Incidents)
     install: str = ""
     """The installation's random identifier."""
-    habits: recurring.Habits = field(default_factory=dict)
+    habits: recurring.Recurrences = field(default_factory=dict)
     _came_back: dict[str, str] = field(default_factory=dict)
     """Per incident, the reason of its next mail: a disk that came back."""
 
@@ -119,9 +119,9 @@ class IncidentTracker:
             now,
             self.commands.silences.by_incident(),
         )
-        lifted = [event for event in events if event.change is Change.LIFTED]
+        lifted = [event for event in events if event.change is Change.ACK_EXPIRED]
         for event in lifted:
-            self.commands.lift(event.incident.identifier)
+            self.commands.drop_acknowledgement(event.incident.identifier)
         for change in changes:
             self.log.transition(change, self.incidents.by_key.values())
         for event in events:
@@ -179,7 +179,7 @@ class IncidentTracker:
         news = self._came_back.pop(incident.identifier, "")
         if (
             news
-            and due.reason is Reason.WORSE
+            and due.reason is Reason.ESCALATED
             and all(m.notified_seconds != now for m in incident.members)
         ):
             notice = replace(notice, reason=Reason.OPENED, summary=news)  # Nothing has escalated.

@@ -78,7 +78,7 @@ class Notifier:
         during = selftest_schedule.seen_during(self.self_tests(), incident.members, now, date)
         back = situation.returned(incident)
         said = [returned.sentence(each.was, each.name, each.object) for each in back]
-        over = due.reason is Reason.ALL_CLEAR
+        over = due.reason is Reason.RESOLVED
         known = situation.facts(now) if back and not over else None
         steps = [step for each in back if known for step in advice.taking_back(each, known)]
         notice = replace(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.daemon.service.stored_documents import Schema
     from iowarden.rules.events.event_table import Burst
-    from iowarden.rules.incidents.recurring import Habits
+    from iowarden.rules.incidents.recurring import Recurrences
     from iowarden.rules.renames import Renames
     from iowarden.rules.selftest_schedule import Runs
 
@@ -61,7 +61,7 @@ class PersistedState:
     correlation: CorrelationState = field(default_factory=CorrelationState)
     cursors: Cursors = field(default_factory=Cursors)
     lookups: tuple[SectorLookup, ...] = ()
-    recurring: Habits = field(default_factory=dict)
+    recurring: Recurrences = field(default_factory=dict)
     wall_ahead_seconds: float = 0.0
 
 

@@ -36,7 +36,7 @@ from iowarden.rules.events.controller_clock import Clock
 from iowarden.rules.events.event_state import CorrelationState, EventGroup
 from iowarden.rules.events.event_table import Burst
 from iowarden.rules.incidents.model import Incident, Member
-from iowarden.rules.incidents.recurring import Habit, Habits, Occurrence
+from iowarden.rules.incidents.recurring import Occurrence, Recurrence, Recurrences
 from iowarden.rules.incidents.silences import Acknowledgement, Silence, Silences, finder
 from iowarden.rules.matcher import Matcher
 from iowarden.rules.notice import Evidence, Reason
@@ -114,6 +114,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             "name labels state value annotations unknown_reason subject object adapter count",
             program="active_seconds fired_seconds missed_seconds unknown_seconds resolved_seconds"
             " recent_firings last_seconds",
+            attributes={"missed_seconds": "absent_seconds"},
         ),
         _record(
             Incident,
@@ -129,7 +130,11 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
             " known_value count urgent redundancy usual",
             program="since_seconds missed_seconds cleared_seconds told_seconds heard_seconds"
             " last_seconds joined_seconds unknown_seconds",
-            attributes={"told_seconds": "notified_seconds", "heard_seconds": "unsilenced_seconds"},
+            attributes={
+                "told_seconds": "notified_seconds",
+                "heard_seconds": "unsilenced_seconds",
+                "missed_seconds": "absent_seconds",
+            },
         ),
         _record(Evidence, "source text", wall="realtime_seconds"),
         # The numbers in 'best_rates' are minutes of the program's clock: after a clock step they do
@@ -159,7 +164,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         ),
         _record(Entry, "name severity object summary advice times firing", program="first_seconds"),
         _record(
-            Habit,
+            Recurrence,
             "occurrences told",
             attributes={"told": "notified"},
         ),
@@ -354,7 +359,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "happened": Document(CorrelationState, ("34304c00c797d5ca", "ee81739f9249d8e3"), (_not_ended,)),
     "cursors": Document(Cursors, ("5b7b1163f2b646f1",)),
     "hits": Document(tuple[SectorLookup, ...], ("965d8f3852d7c7d4",)),
-    "recurring": Document(Habits, ("f129b604f7421345",)),
+    "recurring": Document(Recurrences, ("f129b604f7421345",)),
     "wall_ahead_seconds": Document(float, ("12886f9d00055adf",)),
 }
 """By name. The digest of a released version never changes."""

@@ -89,7 +89,7 @@ class Summaries:
     def _usual(self, change: Transition, usual: Callable[[Alert], str]) -> Transition:
         """Return a change as one for the digest if its alert recurs regularly."""
         text = usual(change.alert)
-        after = recurring.lesser(change, text)
+        after = recurring.below_warning(change, text)
         return after if text or digest.entry_key(after.alert) in self.state.entries else change
 
     def due(self, now: float, waited_seconds: float, install: str) -> Notice | None:

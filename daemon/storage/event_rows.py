@@ -78,7 +78,7 @@ class Wanted:
             and (asked.until_seconds is None or at <= asked.until_seconds)
             and (not asked.source or event.source == asked.source)
             and event.incident.startswith(asked.incident)
-            and event.severity not in lesser(asked.severity)
+            and event.severity not in below(asked.severity)
             and (not asked.disk or self._is_about(event))
         )
 
@@ -90,7 +90,7 @@ class Wanted:
         return begins or disk in (event.device, event.object)
 
 
-def lesser(severity: str) -> tuple[str, ...]:
+def below(severity: str) -> tuple[str, ...]:
     """Return the severities below a severity; none for ''."""
     if not severity:
         return ()

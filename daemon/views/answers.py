@@ -119,7 +119,7 @@ def _shown(known: Known, kept_back: Mapping[Key, str]) -> list[Alert]:
         key=lambda a: (
             a.state is State.PENDING,
             a.key in kept_back,
-            a.missed_seconds is not None,
+            a.absent_seconds is not None,
             -a.severity,
         ),
     )
@@ -167,7 +167,7 @@ def _incident(
 ) -> documents.IncidentLine:
     active = [m for m in found.members if m.cleared_seconds is None]
     ended = [
-        m.missed_seconds if m.cleared_seconds is None else m.cleared_seconds
+        m.absent_seconds if m.cleared_seconds is None else m.cleared_seconds
         for m in active or found.members
     ]
     cleared = None if None in ended else max(filter(None, ended), default=None)
@@ -311,7 +311,7 @@ def _alert(known: Known, alert: Alert, incident: str, silence: str | None) -> do
         unknown_reason=alert.unknown_reason,
         incident=incident,
         silences=() if silence is None else (silence,),
-        cleared_seconds=known.moment(alert.missed_seconds),
+        cleared_seconds=known.moment(alert.absent_seconds),
     )
 
 

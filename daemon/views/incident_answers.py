@@ -157,7 +157,7 @@ def _member(known: Known, member: Member) -> documents.MemberLine:
         severity=member.severity.name.lower(),
         state=member.state.value,
         since_seconds=known.realtime(member.since_seconds),
-        over_seconds=known.moment(member.missed_seconds if cleared is None else cleared),
+        over_seconds=known.moment(member.absent_seconds if cleared is None else cleared),
         summary=member.summary,
         silenced=member.silenced,
         count=member.count,

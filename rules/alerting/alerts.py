@@ -61,7 +61,7 @@ class Alert:
     active_seconds: float
     """When the condition was first true."""
     fired_seconds: float | None = None
-    missed_seconds: float | None = None
+    absent_seconds: float | None = None
     """When the condition was first false, while `keep_firing_for` keeps the alert firing."""
     unknown_seconds: float | None = None
     unknown_reason: str = ""
@@ -211,7 +211,7 @@ def step(
                 before,
                 value=value,
                 annotations=texts,
-                missed_seconds=None,
+                absent_seconds=None,
                 unknown_seconds=None,
                 unknown_reason="",
             )
@@ -273,12 +273,12 @@ def _missing(rule: Rule, before: Alert, now: float) -> tuple[Alert | None, Trans
     if before.state is State.RESOLVED:
         over = now - (before.resolved_seconds or now) >= RESOLVED_RETENTION_SECONDS
         return (None if over and not before.recent_firings else before), None
-    missed = now if before.missed_seconds is None else before.missed_seconds
+    missed = now if before.absent_seconds is None else before.absent_seconds
     if now - missed < rule.keep_firing_for_seconds:
         kept = replace(
             before,
             state=State.FIRING,
-            missed_seconds=missed,
+            absent_seconds=missed,
             unknown_seconds=None,
             unknown_reason="",
         )
@@ -288,7 +288,7 @@ def _missing(rule: Rule, before: Alert, now: float) -> tuple[Alert | None, Trans
         before,
         state=State.RESOLVED,
         resolved_seconds=now,
-        missed_seconds=None,
+        absent_seconds=None,
         unknown_seconds=None,
         unknown_reason="",
     )

@@ -82,7 +82,7 @@ def alerts(
     ]
 
 
-def lesser(state: CorrelationState, news: Iterable[EventUpdate]) -> list[Transition]:
+def below_warning(state: CorrelationState, news: Iterable[EventUpdate]) -> list[Transition]:
     """Return bursts below warning that began now: no mail of their own, only the weekly digest."""
     found = []
     for each in news:
@@ -136,7 +136,7 @@ def _alert(state: CorrelationState, h: EventGroup, row: Row, now: float) -> Aler
         adapter=h.adapter,
         count=h.count,
         last_seconds=h.last_seconds,
-        missed_seconds=h.ended_seconds,
+        absent_seconds=h.ended_seconds,
     )
 
 

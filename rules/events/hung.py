@@ -70,7 +70,7 @@ def named(alerts: Iterable[Alert], tasks: Tasks | None) -> list[Alert]:
     """
     known = list(alerts)
     waiting = () if tasks is None else tasks.tasks
-    away = [each.key for each in known if each.name == SERVER and each.missed_seconds is None]
+    away = [each.key for each in known if each.name == SERVER and each.absent_seconds is None]
     server = "it" if len(away) == 1 else NFS
     known = [_of_server(a, waiting, server) if a.key in away else a for a in known]
     lines = [_with_cause(each, waiting) for each in known if each.name == EVENT and each.count]

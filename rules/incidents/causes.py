@@ -143,7 +143,7 @@ def fact(
     up had failed before.
     """
     what, began = meaning(alert), alert.active_seconds
-    if what.lasts and not alert.count and alert.missed_seconds is None:
+    if what.lasts and not alert.count and alert.absent_seconds is None:
         began = min(began, now - alert.value)
     earliest = began
     if what.fault is Fault.GONE and what.layer is Layer.PATH:

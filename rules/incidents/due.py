@@ -51,35 +51,39 @@ def reason(incident: Incident, now: float, policy: Policy) -> Reason | None:
     if incident.mails == 0:
         return _first(incident, now, policy)
     if any(m.doubled and not m.silenced for m in incident.members):
-        return Reason.WORSE
+        return Reason.ESCALATED
     if not incident.firing:
         clear = now - incident.active_seconds >= clear_seconds(incident, policy)
         # An alert that ended while its data was unavailable is not known to be resolved.
         lost = any(m.state is State.UNKNOWN for m in incident.members)
-        return Reason.ALL_CLEAR if clear and incident.awaits_all_clear and not lost else None
-    if incident.last_reason in (Reason.ALL_CLEAR, None):
-        return _again(incident, now, policy)
-    if incident.has_new_facts or _is_worse(incident, now):
-        often = _returns(incident, Reason.WORSE, now) > incident.returns
-        return Reason.AGAIN if often and incident.returns + 1 >= COMES_AND_GOES else Reason.WORSE
+        return Reason.RESOLVED if clear and incident.awaits_all_clear and not lost else None
+    if incident.last_reason in (Reason.RESOLVED, None):
+        return _reopened(incident, now, policy)
+    if incident.has_new_facts or _is_escalation(incident, now):
+        often = _returns(incident, Reason.ESCALATED, now) > incident.returns
+        return (
+            Reason.REOPENED
+            if often and incident.returns + 1 >= COMES_AND_GOES
+            else Reason.ESCALATED
+        )
     mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
     if _rebuilt(incident, now):
         return Reason.REBUILT
     # The same recurring: a full disk that is mounted for each night's backup.
-    often = incident.last_reason is Reason.UNREADABLE and now - mailed < policy.remind_seconds
+    often = incident.last_reason is Reason.DATA_UNAVAILABLE and now - mailed < policy.remind_seconds
     if not incident.unreadable and not often and any(_silent(active, now)):
-        return Reason.UNREADABLE
+        return Reason.DATA_UNAVAILABLE
     if (
         now - incident.changed_seconds >= policy.remind_seconds
-        and incident.last_reason is not Reason.STILL
+        and incident.last_reason is not Reason.REMINDER
     ):
-        return Reason.STILL
+        return Reason.REMINDER
     return None
 
 
 def _first(incident: Incident, now: float, policy: Policy) -> Reason | None:
     """Return whether the first mail is due."""
-    if all(m.count and m.missed_seconds is not None for m in incident.members):
+    if all(m.count and m.absent_seconds is not None for m in incident.members):
         return None  # its log reported its end before a mail was due
     # Since the opening, not the last start: an alert that flaps must not restart the wait.
     waited = now - incident.opened_seconds >= policy.grouping_seconds
@@ -138,13 +142,13 @@ def clear_seconds(incident: Incident, policy: Policy) -> float:
     return max(least or policy.all_clear_seconds, returned)
 
 
-def _again(incident: Incident, now: float, policy: Policy) -> Reason | None:
+def _reopened(incident: Incident, now: float, policy: Policy) -> Reason | None:
     """Return whether a mail reports that it recurs; events are never reported as resolved."""
     if not any(reportable(incident, now)):
         return None
     mailed = incident.mailed_seconds if incident.mailed_seconds is not None else now
-    told = incident.last_reason is Reason.ALL_CLEAR or incident.recurrences <= 1
-    return Reason.AGAIN if told or now - mailed >= policy.reopen_interval_seconds else None
+    told = incident.last_reason is Reason.RESOLVED or incident.recurrences <= 1
+    return Reason.REOPENED if told or now - mailed >= policy.reopen_interval_seconds else None
 
 
 def reportable(incident: Incident, now: float) -> Iterator[Member]:
@@ -185,7 +189,7 @@ def _brings(cause: Member, symptom: Member) -> bool:
     return cause.what.lasts or symptom.since_seconds - cause.since_seconds <= BEFORE_SECONDS
 
 
-def _is_worse(incident: Incident, now: float) -> bool:
+def _is_escalation(incident: Incident, now: float) -> bool:
     """Whether a further cause is to be reported now, or a reported one escalated."""
     mailed = incident.mailed_seconds or 0.0
     told: dict[object, tuple[float, Severity]] = {}
@@ -195,7 +199,7 @@ def _is_worse(incident: Incident, now: float) -> bool:
             told[m.fact] = max(at, m.notified_seconds), max(worst, m.severity)
     new = incident.object != incident.mailed_object
     for member in reportable(incident, now):
-        if member.missed_seconds is not None:
+        if member.absent_seconds is not None:
             continue  # its condition has cleared, though its alert is kept firing
         at, worst = told.get(member.fact, (-math.inf, Severity.INFO))
         if _began(member) - at >= NEW_SECONDS:
@@ -253,12 +257,12 @@ def replacing(incident: Incident, numbers: Sequence[int], now: float) -> Reason 
     stale = now - mailed >= REPLACED_SECONDS and _has_changed(incident, mailed)
     if not stale and len(numbers) == 1:
         return None
-    over = incident.last_reason is Reason.ALL_CLEAR
+    over = incident.last_reason is Reason.RESOLVED
     if over and not incident.firing:
-        return Reason.ALL_CLEAR
+        return Reason.RESOLVED
     if 1 in numbers:
         return Reason.OPENED
-    return Reason.AGAIN if over else incident.last_reason
+    return Reason.REOPENED if over else incident.last_reason
 
 
 def _has_changed(incident: Incident, since: float) -> bool:
@@ -272,7 +276,7 @@ def _has_changed(incident: Incident, since: float) -> bool:
     times = (
         at
         for m in incident.members
-        for at in (m.joined_seconds, m.missed_seconds, m.cleared_seconds)
+        for at in (m.joined_seconds, m.absent_seconds, m.cleared_seconds)
     )
     return not same or any(at is not None and at > since for at in times)
 
@@ -291,7 +295,7 @@ def _returns(incident: Incident, reason: Reason, now: float) -> int:
     """Return how often it recurred, counting this mail: also a rebuilt array degraded again."""
     if reason is Reason.REBUILT:
         return incident.returns if incident.returns < COMES_AND_GOES else 0  # a day of quiet
-    again = reason in (Reason.WORSE, Reason.AGAIN) and incident.last_reason is Reason.REBUILT
+    again = reason in (Reason.ESCALATED, Reason.REOPENED) and incident.last_reason is Reason.REBUILT
     soon = now - (incident.mailed_seconds or now) <= NEW_SECONDS
     return incident.returns + 1 if again and soon else incident.returns
 
@@ -299,7 +303,7 @@ def _returns(incident: Incident, reason: Reason, now: float) -> int:
 def mailed(incident: Incident, reason: Reason, now: float) -> Incident:
     """Return an incident with one more mail counted."""
     long_ago = now - (incident.mailed_seconds or now) >= SHARED_RESET_SECONDS
-    shared = incident.shared + 1 if reason is Reason.WORSE and not long_ago else 0
+    shared = incident.shared + 1 if reason is Reason.ESCALATED and not long_ago else 0
     members = reported(incident, now)
     return replace(
         incident,
@@ -310,9 +314,9 @@ def mailed(incident: Incident, reason: Reason, now: float) -> Incident:
         mailed_severity=incident.severity,
         mailed_seconds=now,
         last_reason=reason,
-        unreadable=incident.unreadable or reason is Reason.UNREADABLE,
+        unreadable=incident.unreadable or reason is Reason.DATA_UNAVAILABLE,
         has_new_facts=False,
         shared=shared,
         returns=_returns(incident, reason, now),
-        changed_seconds=incident.changed_seconds if reason is Reason.STILL else now,
+        changed_seconds=incident.changed_seconds if reason is Reason.REMINDER else now,
     )

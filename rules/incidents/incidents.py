@@ -96,9 +96,9 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
         after = refreshed(incident, by_key.get(key, ()), resolved, now, observe, quiet)
         after = vouched(after, now, judged)  # it may have ended in this very step
         if after.firing and not incident.firing and incident.mails:
-            book.events.append(Event(Change.AGAIN, after))
+            book.events.append(Event(Change.REOPENED, after))
         if after.severity > incident.severity and incident.members:
-            book.events.append(Event(Change.WORSE, after))
+            book.events.append(Event(Change.ESCALATED, after))
         if arrival is not None and all(arrival.covers(alert) for alert in by_key.get(key, ())):
             after = _counted_as_mailed(after, by_key.get(key, ()), arrival, now)
         acknowledgement = known.get(after.identifier)
@@ -106,11 +106,11 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
             after = replace(after, members=tuple(map(with_known_value, after.members)))
         if acknowledgement is None:
             reason = due.reason(after, now, policy)
-        elif _outgrown(after, acknowledgement, now):
-            book.events.append(Event(Change.LIFTED, after))
-            reason = Reason.WORSE if after.mails else due.reason(after, now, policy)
+        elif _exceeds_ack(after, acknowledgement, now):
+            book.events.append(Event(Change.ACK_EXPIRED, after))
+            reason = Reason.ESCALATED if after.mails else due.reason(after, now, policy)
         elif not after.firing and now - after.active_seconds >= _forgotten_seconds(after, policy):
-            book.events.append(Event(Change.LIFTED, after))
+            book.events.append(Event(Change.ACK_EXPIRED, after))
             after = _known_to_the_end(after)
             reason = due.reason(after, now, policy)
         else:
@@ -123,7 +123,7 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
         book.put(key, after, now, policy)
     left = {incident.identifier for incident in book.incidents.values()}
     book.events += [
-        Event(Change.LIFTED, incident)  # it was merged into another one
+        Event(Change.ACK_EXPIRED, incident)  # it was merged into another one
         for incident in state.by_key.values()
         if incident.identifier in known and incident.identifier not in left
     ]
@@ -233,13 +233,13 @@ def _durable(incident: Incident | None) -> Incident | None:
     if not incident.firing:
         return incident
     members = tuple(
-        replace(m, summary="", advice="", unknown="", missed_seconds=None, value=0.0)
+        replace(m, summary="", advice="", unknown="", absent_seconds=None, value=0.0)
         for m in incident.members
     )
     return replace(incident, active_seconds=0.0, members=members)
 
 
-def _outgrown(incident: Incident, acknowledgement: Acknowledgement, now: float) -> bool:
+def _exceeds_ack(incident: Incident, acknowledgement: Acknowledgement, now: float) -> bool:
     """Whether an incident exceeds its acknowledgement: in severity, value or a further disk."""
     return any(
         m.severity > acknowledgement.severity

@@ -12,7 +12,7 @@ from iowarden.rules import faults
 from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, State
 from iowarden.rules.faults import NONE_LEFT, WINDOWED
 from iowarden.rules.incidents import causes
-from iowarden.rules.incidents.model import URGENT, WORSE_WHEN_DOUBLED, Incident, Member
+from iowarden.rules.incidents.model import ESCALATE_WHEN_DOUBLED, URGENT, Incident, Member
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.severity import Severity
 
@@ -65,7 +65,7 @@ def refreshed(
     begins = not incident.firing
     fresh = max((m.severity for m in active if not m.silenced), default=Severity.INFO)
     again = begins and incident.mails > 0
-    cleared = incident.last_reason is Reason.ALL_CLEAR or incident.lost
+    cleared = incident.last_reason is Reason.RESOLVED or incident.lost
     untold = incident.lost or not incident.ends
     came_back = again and (cleared or untold)
     soon = now - incident.active_seconds <= DAY_SECONDS
@@ -114,8 +114,8 @@ def _last(holding: Iterable[Member], now: float) -> float:
 
     def moment(member: Member) -> float:
         if member.count:
-            return max(member.last_seconds or now, member.missed_seconds or 0.0)
-        return now if member.missed_seconds is None else member.missed_seconds
+            return max(member.last_seconds or now, member.absent_seconds or 0.0)
+        return now if member.absent_seconds is None else member.absent_seconds
 
     return max(map(moment, holding))
 
@@ -175,13 +175,13 @@ def _member(
         advice=alert.annotation("advice"),
         unknown=unknown,
         evidence=measured,
-        missed_seconds=alert.missed_seconds,
+        absent_seconds=alert.absent_seconds,
         subject=alert.subject,
         notified_seconds=None if before is None or exhausted else before.notified_seconds,
         silenced=before is not None and not again and before.silenced,
         usual="" if before is None or again else before.usual,
         unsilenced_seconds=None if before is None else before.unsilenced_seconds,
-        value=alert.value if alert.annotation(WORSE_WHEN_DOUBLED) == "true" else 0.0,
+        value=alert.value if alert.annotation(ESCALATE_WHEN_DOUBLED) == "true" else 0.0,
         known_value=None if before is None or again else before.known_value,
         count=alert.count,
         last_seconds=alert.last_seconds,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FIRST_SIGHT = "first_sight"
 """Annotation of alerts on baseline values, as iowarden first read them: 'true'."""
-WORSE_WHEN_DOUBLED = "worse_when_doubled"
+ESCALATE_WHEN_DOUBLED = "worse_when_doubled"
 """Annotation of alerts that are re-notified when their known value has doubled: 'true'."""
 URGENT = "urgent"
 """Annotation of alerts that block programs: 'true'; 'false' if its kind is only usually urgent."""
@@ -58,7 +58,7 @@ class Member:
     unknown: str
     evidence: tuple[Evidence, ...] = ()
     """What was measured when it began."""
-    missed_seconds: float | None = None
+    absent_seconds: float | None = None
     """Since when its condition has not held, while the alert is kept firing."""
     cleared_seconds: float | None = None
     subject: str = ""
@@ -116,11 +116,11 @@ class Member:
     @property
     def over_seconds(self) -> float | None:
         """Return when its condition cleared; None: it holds, or is not known."""
-        return self.missed_seconds if self.cleared_seconds is None else self._ended_seconds
+        return self.absent_seconds if self.cleared_seconds is None else self._ended_seconds
 
     @property
     def _ended_seconds(self) -> float | None:
-        missed = self.missed_seconds
+        missed = self.absent_seconds
         return self.cleared_seconds if missed is None else missed
 
     @property
@@ -187,7 +187,7 @@ class Incident:
     @property
     def awaits_all_clear(self) -> bool:
         """Whether it is resolved and no mail has reported that."""
-        told = self.last_reason is Reason.ALL_CLEAR or self.closed_seconds is not None
+        told = self.last_reason is Reason.RESOLVED or self.closed_seconds is not None
         return bool(self.mails) and not self.firing and not told and self.ends
 
     @property
@@ -200,19 +200,19 @@ class Incident:
     def ends(self) -> bool:
         """Whether its end can be observed; of events only if an event reports it."""
         own = self.members
-        seen = bool(own) and all(m.missed_seconds is not None for m in own)
+        seen = bool(own) and all(m.absent_seconds is not None for m in own)
         return not own or seen or any(not m.count for m in own)
 
     @property
     def closed_quietly(self) -> bool:
         """Whether its end was never reported: it was quiet for so long that it was closed."""
-        told = self.last_reason is Reason.ALL_CLEAR or not self.mails
+        told = self.last_reason is Reason.RESOLVED or not self.mails
         return self.closed_seconds is not None and not told
 
     @property
     def lost(self) -> bool:
         """Whether it ended without a resolved mail: its data was unavailable, or it was closed."""
-        if self.firing or not self.mails or self.last_reason is Reason.ALL_CLEAR:
+        if self.firing or not self.mails or self.last_reason is Reason.RESOLVED:
             return False
         return not self.members or any(m.state is State.UNKNOWN for m in self.members)
 
@@ -221,11 +221,11 @@ class Change(enum.StrEnum):
     """Changes of an incident that are logged."""
 
     OPENED = "opened"
-    WORSE = "worse"
+    ESCALATED = "worse"
     MERGED = "folded"
-    AGAIN = "again"
+    REOPENED = "again"
     CLOSED = "closed"
-    LIFTED = "no longer acknowledged"
+    ACK_EXPIRED = "no longer acknowledged"
 
 
 @dataclass(frozen=True, slots=True)

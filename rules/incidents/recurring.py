@@ -62,7 +62,7 @@ class Occurrence:
 
 
 @dataclass(frozen=True, slots=True)
-class Habit:
+class Recurrence:
     """The last occurrences of one fault of one object, the oldest first."""
 
     occurrences: tuple[Occurrence, ...]
@@ -70,25 +70,25 @@ class Habit:
     """Whether a mail has reported that it is usual."""
 
 
-Habits = dict[str, Habit]
+Recurrences = dict[str, Recurrence]
 
 
 def step(
-    habits: Mapping[str, Habit],
+    habits: Mapping[str, Recurrence],
     alerts: Iterable[Alert],
     now: float,
     local: Callable[[float], float],
-) -> Habits:
+) -> Recurrences:
     """Return the habits, extended by the alerts that are active now."""
     found = dict(habits)
     for alert in alerts:
         key = _key(alert)
         if alert.state is not State.FIRING or alert.severity < Severity.WARNING or not key:
             continue
-        began, until = members.began(alert, now), alert.missed_seconds or now
+        began, until = members.began(alert, now), alert.absent_seconds or now
         if alert.count:
             until = alert.last_seconds or until
-        habit = found.pop(key, Habit(()))
+        habit = found.pop(key, Recurrence(()))
         last = habit.occurrences[-1:]
         if last and began - last[0].until_seconds <= NEAR_SECONDS:
             times = (*habit.occurrences[:-1], last[0].going_on(began, until, alert.severity))
@@ -107,7 +107,7 @@ _RETENTION_SECONDS = OF_DAYS * DAY_SECONDS
 
 
 def usual(
-    habits: Mapping[str, Habit], alert: Alert, now: float, local: Callable[[float], float]
+    habits: Mapping[str, Recurrence], alert: Alert, now: float, local: Callable[[float], float]
 ) -> str:
     """Return a phrase if an alert is as usual and a mail has reported that, else ''."""
     habit = habits.get(_key(alert))
@@ -122,8 +122,11 @@ def usual(
 
 
 def sentences(
-    habits: Mapping[str, Habit], incident: Incident, now: float, local: Callable[[float], float]
-) -> tuple[tuple[str, ...], Habits]:
+    habits: Mapping[str, Recurrence],
+    incident: Incident,
+    now: float,
+    local: Callable[[float], float],
+) -> tuple[tuple[str, ...], Recurrences]:
     """Return the sentences of a mail about what recurs, and the habits marked as reported."""
     said: list[str] = []
     after = dict(habits)
@@ -149,7 +152,7 @@ def sentences(
     return tuple(said), after
 
 
-def lesser(change: Transition, text: str) -> Transition:
+def below_warning(change: Transition, text: str) -> Transition:
     """Return a change of a usual alert with severity notice, for the weekly digest."""
     alert = change.alert
     labels = tuple((n, "notice" if n == "severity" else v) for n, v in alert.labels)
@@ -167,7 +170,7 @@ def _name(subject: str, fault: Fault) -> str:
     return "" if subject == ITSELF or fault not in USUAL else f"{fault}: {subject or causes.HOST}"
 
 
-def _like(habit: Habit, local: Callable[[float], float]) -> list[Occurrence]:
+def _like(habit: Recurrence, local: Callable[[float], float]) -> list[Occurrence]:
     """Return the last occurrence and similar ones of other days, if it is usual; else []."""
     *before, last = habit.occurrences
     at = local(last.began_seconds)
@@ -184,7 +187,7 @@ def _like(habit: Habit, local: Callable[[float], float]) -> list[Occurrence]:
     return [*like, last] if last.total_seconds <= WORSE_RATIO * worst else []
 
 
-def _hour(habit: Habit, local: Callable[[float], float]) -> str:
+def _hour(habit: Recurrence, local: Callable[[float], float]) -> str:
     """Return the time of day of the last occurrence, to a quarter of an hour."""
     minutes = round(local(habit.occurrences[-1].began_seconds) % DAY_SECONDS / 900) * 15 % 1440
     return f"at about {minutes // 60:02}:{minutes % 60:02}"

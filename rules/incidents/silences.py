@@ -241,7 +241,7 @@ def acknowledge(
         who=who,
         subjects=tuple(dict.fromkeys(m.subject for m in incident.members)),
     )
-    others = lift(state, incident.identifier).acknowledgements
+    others = drop_acknowledgement(state, incident.identifier).acknowledgements
     return replace(state, acknowledgements=(*others, added)), added
 
 
@@ -252,10 +252,10 @@ def undo(state: Silences, identifier: str) -> tuple[Silences, str]:
     Errors: ValueError.
     """
     incident = _only("acknowledged incident", identifier, state.by_incident(), "iowarden status")
-    return lift(state, incident), incident
+    return drop_acknowledgement(state, incident), incident
 
 
-def lift(state: Silences, identifier: str) -> Silences:
+def drop_acknowledgement(state: Silences, identifier: str) -> Silences:
     """Return the state without the acknowledgement of an incident."""
     others = tuple(a for a in state.acknowledgements if a.incident != identifier)
     return replace(state, acknowledgements=others)

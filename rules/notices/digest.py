@@ -177,7 +177,7 @@ def arrival(
         incident=arrival_identifier(install),
         number=1,
         references=(),
-        reason=Reason.ARRIVAL,
+        reason=Reason.INITIAL,
         severity=worst,
         object="host",
         summary=f"{number}: {first}" if first else f"{number} in the initial report",

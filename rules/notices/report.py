@@ -93,7 +93,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     )
     number = incident.mails
     first = number == 1 or 1 in due.replaces
-    reason = Reason.OPENED if first and due.reason is Reason.WORSE else due.reason
+    reason = Reason.OPENED if first and due.reason is Reason.ESCALATED else due.reason
     begun = [
         _by_clock(line, realtime(m.joined_seconds))
         for m in members
@@ -104,7 +104,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
     if _stalls(members) and not any(line.source == TASKS for line in begun):
         waits = tuple(_waits_for(tasks, busy, topology, realtime(now)))
     # Hours later another person may be woken.
-    anew = due.replaces or reason in {Reason.REBUILT, Reason.AGAIN}
+    anew = due.replaces or reason in {Reason.REBUILT, Reason.REOPENED}
     told = set() if anew else set(incident.advised)
     valid = _advising(members)
     retracted = tuple(_retracted(due, members, valid))
@@ -163,7 +163,7 @@ def notice(  # noqa: PLR0913, PLR0917 - all but three are named where it is call
         unknown=_distinct(
             m.unknown.strip() for m in members if m.unknown and m.cleared_seconds is None
         ),
-        ended_seconds=realtime(incident.active_seconds) if due.reason is Reason.ALL_CLEAR else None,
+        ended_seconds=realtime(incident.active_seconds) if due.reason is Reason.RESOLVED else None,
         times=incident.returns + 1 if incident.returns >= COMES_AND_GOES else 0,
     )
 
@@ -268,7 +268,7 @@ def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> t
     if not members:
         return "no alert is left", ""
     worst = members[0]
-    if reason is Reason.ALL_CLEAR:  # of the last occurrence, if there were several
+    if reason is Reason.RESOLVED:  # of the last occurrence, if there were several
         start = incident.started_seconds
         last = [m for m in members if m.cleared_seconds is None or m.cleared_seconds >= start]
         worst = min(last or [worst], key=lambda m: _order(m)[1:])
@@ -277,10 +277,10 @@ def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> t
         ended = [m for m in members if m.name in SHORT and m.cleared_seconds is not None]
         whole = max(ended, key=lambda m: m.cleared_seconds or 0.0, default=worst)
         return f"all members are present again; was: {whole.summary}", _disk(whole)
-    if reason is Reason.UNREADABLE:
+    if reason is Reason.DATA_UNAVAILABLE:
         silent = next((m for m in members if m.state is State.UNKNOWN and not m.silenced), worst)
         return silent.unknown or f"can no longer be read: {silent.summary}", _disk(silent)
-    if reason is Reason.WORSE:  # the news: a threat to data, else the deepest new alert
+    if reason is Reason.ESCALATED:  # the news: a threat to data, else the deepest new alert
         active = [m for m in members if m.cleared_seconds is None] or [worst]
         worst = min(
             active,
@@ -292,7 +292,7 @@ def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> t
                 _order(m),
             ),
         )
-    over = all(m.missed_seconds is not None for m in members if m.cleared_seconds is None)
+    over = all(m.absent_seconds is not None for m in members if m.cleared_seconds is None)
     return f"cleared; was: {worst.summary}" if over else worst.summary, _disk(worst)
 
 
@@ -316,8 +316,8 @@ def _sentences(member: Member, now: float) -> str:
     if member.count:
         last = now - (member.last_seconds or now)
         times = f", last {quantity('_seconds', last)} ago" if member.count > 1 else ""
-        if member.missed_seconds is not None:
-            times += f", cleared {quantity('_seconds', now - member.missed_seconds)} ago"
+        if member.absent_seconds is not None:
+            times += f", cleared {quantity('_seconds', now - member.absent_seconds)} ago"
         quiet = f" ({_quiet(member)})" if member.silenced else ""
         name, text = member.name, member.summary
         return f"{member.severity.name.lower()} {name}, {since}{times}: {text}{quiet}"
@@ -328,8 +328,8 @@ def _sentences(member: Member, now: float) -> str:
         return f"{text} (resolved {quantity('_seconds', now - member.cleared_seconds)} ago)"
     if member.silenced:
         return f"{text} ({_quiet(member)})"
-    if member.missed_seconds is not None:
-        return f"{text} (cleared {quantity('_seconds', now - member.missed_seconds)} ago)"
+    if member.absent_seconds is not None:
+        return f"{text} (cleared {quantity('_seconds', now - member.absent_seconds)} ago)"
     return text
 
 

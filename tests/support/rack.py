@@ -155,8 +155,8 @@ class Rack:
             acknowledged=self.said.by_incident(),
         )
         for event in events:
-            if event.change is model.Change.LIFTED:
-                self.said = silences.lift(self.said, event.incident.identifier)
+            if event.change is model.Change.ACK_EXPIRED:
+                self.said = silences.drop_acknowledgement(self.said, event.incident.identifier)
         for due in dues:
             worst = max(due.incident.members, key=lambda m: (m.severity, m.notified_seconds or 0.0))
             self.mails.append((due.reason.value, due.incident.severity.name.lower(), worst.name))

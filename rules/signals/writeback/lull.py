@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from iowarden.rules.signals.leaves import LeafHistory, LeafSnapshot
     from iowarden.rules.signals.signal import Pairs, View
 
-LULL_RATIO = 0.01
+STALL_RATIO = 0.01
 BEST_WINDOW_SECONDS = 10.0
 MEMORY_SECONDS = 600.0
 SHARE_RATIO = 0.1
@@ -36,7 +36,7 @@ DEVICE = "device"
 
 
 @dataclass(frozen=True, slots=True)
-class LullState:
+class WriteStallState:
     """Best rates per leaf device and minute, and the current stall."""
 
     best: Mapping[str, tuple[tuple[int, float], ...]]
@@ -52,12 +52,12 @@ class LullState:
     """The stall before a restart: when it was last observed, and its seconds."""
 
 
-EMPTY = LullState({})
+EMPTY = WriteStallState({})
 
 
 def step(
-    state: LullState, history: LeafHistory, *, blocked: int, queued_ratio: float
-) -> tuple[LullState, list[Sample] | None]:
+    state: WriteStallState, history: LeafHistory, *, blocked: int, queued_ratio: float
+) -> tuple[WriteStallState, list[Sample] | None]:
     """Return the state after the last sample of `history`, and the stall in seconds by kind.
 
     None where it cannot be computed: at the first sample, and while writers are blocked that may
@@ -71,9 +71,9 @@ def step(
     waiting = blocked >= 1 and queued_ratio >= QUEUED_RATIO
     if previous is None or (waiting and not best):
         return replace(state, best=best, waiting=waiting), None
-    if not waiting or not _lull(previous, last, best):
+    if not waiting or not _stall(previous, last, best):
         aged = _aged(best, state.seconds, int(now // BUCKET_SECONDS)) if state.seconds else best
-        return LullState(aged, waiting=waiting), _samples(0.0, THROTTLE)
+        return WriteStallState(aged, waiting=waiting), _samples(0.0, THROTTLE)
     elapsed = now - previous.at_seconds
     if elapsed > GAP_SECONDS and not state.waiting:
         elapsed = 0.0  # not observed to be blocked all the time
@@ -93,21 +93,23 @@ def step(
     )
     known = {name: at for name, at in moved.items() if at is not None}
     kind = DEVICE if hangs else THROTTLE
-    return LullState(best, seconds, known, now, waiting=True), _samples(seconds, kind)
+    return WriteStallState(best, seconds, known, now, waiting=True), _samples(seconds, kind)
 
 
-def remember(state: LullState) -> dict[str, Pairs]:
+def remember(state: WriteStallState) -> dict[str, Pairs]:
     """Return the current stall; the best rates are stored elsewhere."""
     return {"": ((state.at_seconds, state.seconds),)} if state.seconds else {}
 
 
-def recall(state: LullState, kept: Mapping[str, Pairs]) -> LullState:
+def recall(state: WriteStallState, kept: Mapping[str, Pairs]) -> WriteStallState:
     """Return the state with the stall before a restart, which continues if there still is one."""
     pairs = kept.get("", ())
     return replace(state, restored=pairs[0]) if pairs else state
 
 
-def recall_best(state: LullState, kept: Mapping[str, tuple[tuple[int, float], ...]]) -> LullState:
+def recall_best(
+    state: WriteStallState, kept: Mapping[str, tuple[tuple[int, float], ...]]
+) -> WriteStallState:
     """Return the state with the stored best rates added to the new ones."""
     best = {
         name: tuple(sorted({*kept.get(name, ()), *state.best.get(name, ())}))
@@ -170,7 +172,7 @@ def _busy_before(best: Mapping[str, tuple[tuple[int, float], ...]]) -> dict[str,
     return {name: rate for name, rate in rates.items() if rate >= SHARE_RATIO * top}
 
 
-def _lull(
+def _stall(
     previous: LeafSnapshot,
     last: LeafSnapshot,
     best: Mapping[str, tuple[tuple[int, float], ...]],
@@ -184,7 +186,7 @@ def _lull(
         for name in before
         if (leaf := last.leaves.get(name)) and (was := previous.leaves.get(name))
     )
-    if written / elapsed > LULL_RATIO * sum(before.values()):
+    if written / elapsed > STALL_RATIO * sum(before.values()):
         return False
     idle = not _moved(previous, last, before) and not any(
         last.leaves[name].in_flight for name in before if name in last.leaves
@@ -208,7 +210,7 @@ def _in_flight(look: LeafSnapshot, names: list[str]) -> bool:
     return any(look.leaves[name].in_flight for name in names)
 
 
-def _step(state: LullState, view: View) -> tuple[LullState, list[Sample] | None]:
+def _step(state: WriteStallState, view: View) -> tuple[WriteStallState, list[Sample] | None]:
     held, history, stat = writeback.seen(view), device.leaves_seen(view), view.inputs.snapshot.stat
     if held is None or history is None or stat is None:
         return state, None

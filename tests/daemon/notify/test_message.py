@@ -136,7 +136,7 @@ def test_a_line_of_10000_characters_is_cut_and_says_so() -> None:
 def test_the_headers_make_a_thread_that_no_autoresponder_answers() -> None:
     """Message-ID, thread, date, origin: each by its RFC."""
     third = replace(
-        NOTICE, number=3, references=("8f3a2b1c9d.1", "77aa00bb11.2"), reason=Reason.WORSE
+        NOTICE, number=3, references=("8f3a2b1c9d.1", "77aa00bb11.2"), reason=Reason.ESCALATED
     )
     message = parsed(third)
     assert (
@@ -169,13 +169,17 @@ def test_a_repeat_is_the_same_to_the_byte() -> None:
     ("reason", "recurrences", "expected"),
     [
         (Reason.OPENED, 0, "[CRITICAL] db1.example.com: sda: sda is slow"),
-        (Reason.WORSE, 0, "[CRITICAL] db1.example.com: sda: ESCALATED: sda is slow"),
-        (Reason.UNREADABLE, 0, "[CRITICAL] db1.example.com: sda: DATA UNAVAILABLE: sda is slow"),
-        (Reason.ALL_CLEAR, 0, "[OK] db1.example.com: sda: sda is slow"),
-        (Reason.STILL, 0, "[CRITICAL] db1.example.com: sda: REMINDER: sda is slow"),
-        (Reason.AGAIN, 1, "[CRITICAL] db1.example.com: sda: REOPENED (2nd time): sda is slow"),
-        (Reason.AGAIN, 10, "[CRITICAL] db1.example.com: sda: REOPENED (11th time): sda is slow"),
-        (Reason.AGAIN, 22, "[CRITICAL] db1.example.com: sda: REOPENED (23rd time): sda is slow"),
+        (Reason.ESCALATED, 0, "[CRITICAL] db1.example.com: sda: ESCALATED: sda is slow"),
+        (
+            Reason.DATA_UNAVAILABLE,
+            0,
+            "[CRITICAL] db1.example.com: sda: DATA UNAVAILABLE: sda is slow",
+        ),
+        (Reason.RESOLVED, 0, "[OK] db1.example.com: sda: sda is slow"),
+        (Reason.REMINDER, 0, "[CRITICAL] db1.example.com: sda: REMINDER: sda is slow"),
+        (Reason.REOPENED, 1, "[CRITICAL] db1.example.com: sda: REOPENED (2nd time): sda is slow"),
+        (Reason.REOPENED, 10, "[CRITICAL] db1.example.com: sda: REOPENED (11th time): sda is slow"),
+        (Reason.REOPENED, 22, "[CRITICAL] db1.example.com: sda: REOPENED (23rd time): sda is slow"),
     ],
 )
 def test_the_subject_tells_severity_place_and_state(
@@ -192,10 +196,10 @@ def test_a_subject_says_what_happened_and_not_twice_to_what() -> None:
     """A disk vanished; on a telephone often only the subject is read."""
     gone = "sda (SIMULATED HDD, serial S-1234567)"
     told = replace(
-        NOTICE, reason=Reason.WORSE, object=gone, summary=f"{gone} has vanished; on it: md0"
+        NOTICE, reason=Reason.ESCALATED, object=gone, summary=f"{gone} has vanished; on it: md0"
     )
     assert subject(told, HOST).endswith(": sda: ESCALATED: has vanished; on it: md0")
-    over = replace(told, reason=Reason.ALL_CLEAR, summary=f"was: {told.summary}")
+    over = replace(told, reason=Reason.RESOLVED, summary=f"was: {told.summary}")
     assert subject(over, HOST).endswith(": sda: was: has vanished; on it: md0")
 
 
@@ -211,7 +215,7 @@ def test_a_subject_does_not_say_the_controller_twice() -> None:
     )
     behind = replace(
         card,
-        reason=Reason.ALL_CLEAR,
+        reason=Reason.RESOLVED,
         object="ACME-4000, serial PD1, enclosure 252 slot 1 of megaraid c0",
         summary="was: megaraid c0: the disk in enclosure 252 slot 1 has failed",
     )
@@ -222,10 +226,10 @@ def test_a_subject_does_not_say_the_controller_twice() -> None:
 
 def test_a_long_subject_loses_its_end_first() -> None:
     """Severity, host, object and state stay; model, serial number and then the summary go."""
-    assert subject(replace(NOTICE, reason=Reason.WORSE), HOST) == (
+    assert subject(replace(NOTICE, reason=Reason.ESCALATED), HOST) == (
         "[CRITICAL] db1.example.com: sda: ESCALATED: sda has answered nothing for 34..."
     )
-    long = replace(NOTICE, object="disk-" + "x" * 100 + "-end", reason=Reason.STILL)
+    long = replace(NOTICE, object="disk-" + "x" * 100 + "-end", reason=Reason.REMINDER)
     said = subject(long, "a-host-with-a-very-long-name.in-a-domain.with-a-long-name.example.com")
     assert re.match(r"\[CRITICAL\] a-host-.*\.com: disk-x.*-end: REMINDER", said)
     assert len(said) <= 78
@@ -268,7 +272,7 @@ FIXED = {
 
 
 @given(name=NASTY, text=NASTY, incident=NASTY, host=NASTY, reason=st.sampled_from(Reason))
-@example(name="=?", text="? ?=", incident="-", host="-", reason=Reason.AGAIN)
+@example(name="=?", text="? ?=", incident="-", host="-", reason=Reason.REOPENED)
 def test_nothing_a_machine_is_called_can_make_a_header(
     name: str, text: str, incident: str, host: str, reason: Reason
 ) -> None:
@@ -395,7 +399,7 @@ def test_a_digest_is_read_by_others_as_what_it_is() -> None:
     rows = [
         stored(1, severity=Severity.WARNING),
         stored(2, object="sd\u00e4 \u4e2d", summary="has answered nothing"),
-        stored(3, severity=Severity.WARNING, reason=Reason.ALL_CLEAR),
+        stored(3, severity=Severity.WARNING, reason=Reason.RESOLVED),
     ]
     rows[0] = replace(rows[0], data=digest.cut(rows[0].data))
     data = digest.render(rows, BERLIN)

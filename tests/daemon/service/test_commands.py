@@ -99,7 +99,7 @@ OPEN = Incident(
     members=(HANGS, ERRORS),
     mails=2,
     mailed_seconds=400.0,
-    last_reason=Reason.WORSE,
+    last_reason=Reason.ESCALATED,
     firing=True,
     recurrences=1,
     advised=("DiskHung", "block_io_error"),
@@ -113,7 +113,7 @@ CLOSED = Incident(
     closed_seconds=90.0,
     mails=1,
     mailed_seconds=20.0,
-    last_reason=Reason.ALL_CLEAR,
+    last_reason=Reason.RESOLVED,
 )
 
 
@@ -202,7 +202,7 @@ def test_an_acknowledgement_ends_in_one_transaction_with_the_mail_about_it() -> 
     office.desk.restore(
         Silences((), (Acknowledgement("abc", Severity.WARNING, 0.0, "known", "root"),))
     )
-    office.desk.lift("abc")
+    office.desk.drop_acknowledgement("abc")
     assert office.desk.silences.by_incident() == {}
     assert office.kept == []
 
@@ -399,15 +399,15 @@ def test_a_warning_and_a_critical_limit_are_one_line_of_a_status() -> None:
         ("warning", "firing", "sdb"),
     ]
     assert lines(warning, replace(critical, state=State.PENDING)) == [("warning", "firing", "sda")]
-    assert lines(warning, replace(critical, missed_seconds=470.0)) == [("warning", "firing", "sda")]
+    assert lines(warning, replace(critical, absent_seconds=470.0)) == [("warning", "firing", "sda")]
     both = [replace(each, state=State.UNKNOWN) for each in (warning, critical)]
     assert lines(*both) == [("critical", "unknown", "sda")]
 
 
 def test_what_does_not_hold_any_more_is_said_to_be_cleared() -> None:
     """It keeps firing for a while; its last value is from before, and is shown as such."""
-    held = replace(hot("critical"), missed_seconds=470.0)
-    members = (replace(HANGS, missed_seconds=460.0), ERRORS)
+    held = replace(hot("critical"), absent_seconds=470.0)
+    members = (replace(HANGS, absent_seconds=460.0), ERRORS)
     said = answers.answer(known(held, incidents={OPEN.key: replace(OPEN, members=members)}))
     assert (said.alerts[0].cleared_seconds, said.incidents[0].cleared_seconds) == (
         START + 470.0,
@@ -453,7 +453,7 @@ def test_an_incident_is_told_in_the_words_of_its_mails(tmp_path: Path) -> None:
     found = office.answer("incident show", incident="3f2")
     assert found.happened == (
         "critical DiskHung, since 6 min 40 s ago: sda completes nothing",
-        *office.notice(Due(Reason.WORSE, OPEN)).sentences[1:],
+        *office.notice(Due(Reason.ESCALATED, OPEN)).sentences[1:],
     )
     assert "block_io_error" in found.happened[1]
     assert [e.text for e in found.evidence] == ["device sda: 31 in flight"]

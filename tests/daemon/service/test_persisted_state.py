@@ -41,7 +41,7 @@ def incident(identifier: str, **changes: object) -> Incident:
     return Incident(**{**values, **changes})  # type: ignore[arg-type]
 
 
-ALERT = Alert("A", (("alertname", "A"),), State.FIRING, 1.0, (), 950.0, 960.0, missed_seconds=990.0)
+ALERT = Alert("A", (("alertname", "A"),), State.FIRING, 1.0, (), 950.0, 960.0, absent_seconds=990.0)
 
 
 def test_what_was_kept_comes_back() -> None:
@@ -63,7 +63,7 @@ def test_a_clock_that_was_set_back_leaves_nothing_in_the_future() -> None:
     )
     after, _ = persisted_state.read(persisted_state.documents(before), 100.0)
     (alert,) = after.alerts
-    assert (alert.active_seconds, alert.fired_seconds, alert.missed_seconds) == (100.0,) * 3
+    assert (alert.active_seconds, alert.fired_seconds, alert.absent_seconds) == (100.0,) * 3
     assert after.incidents["host"].mailed_seconds == 100.0
     assert after.incidents["host"].opened_seconds == 100.0
 

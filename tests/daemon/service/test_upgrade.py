@@ -32,7 +32,7 @@ from iowarden.daemon.service.stored_documents import DOCUMENTS, SCHEMA, Schema
 from iowarden.daemon.storage import event_rows, history_db
 from iowarden.daemon.storage.history_db import History, SampleBatch, SamplesLoaded
 from iowarden.rules.alerting.staleness import Watched
-from iowarden.rules.incidents.recurring import Habit, Occurrence
+from iowarden.rules.incidents.recurring import Occurrence, Recurrence
 from iowarden.rules.renames import RENAMES, Kind, Rename, Renames
 from iowarden.rules.topology.device_changes import Returned
 from iowarden.rules.topology.topology import Above
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 DAY = 86_400.0
 DEADLINE_SECONDS = 20.0
-LATER = {Returned, Above, Habit, Occurrence}
+LATER = {Returned, Above, Recurrence, Occurrence}
 """Records that state of version 1 does not have."""
 NEW = {"stood", "recurring"}
 """Documents that it does not have."""

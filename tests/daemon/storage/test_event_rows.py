@@ -378,7 +378,7 @@ def test_where_nothing_was_kept_there_is_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("severity", ["", "info", "notice", "warning", "critical"])
 def test_the_words_for_less_bad_are_those_of_the_rules(severity: str) -> None:
     """The requested severity is not below itself."""
-    assert severity not in event_rows.lesser(severity) or severity == ""
+    assert severity not in event_rows.below(severity) or severity == ""
     asked = wanted(severity=severity)
     assert asked.matches(row(severity=severity or "info"))
     assert asked.matches(row(severity="critical"))

@@ -98,7 +98,7 @@ class FakeMachine:
             around=Around(event_correlation.carries(self.state, self.standing, self.now)),
             acknowledged=self.acknowledged,
         )
-        lifted = [c.incident.identifier for c in changes if c.change is Change.LIFTED]
+        lifted = [c.incident.identifier for c in changes if c.change is Change.ACK_EXPIRED]
         self.lifted += lifted
         self.acknowledged = {k: a for k, a in self.acknowledged.items() if k not in lifted}
         self.mails += [(due.reason, due.incident) for due in dues]
@@ -219,7 +219,7 @@ def test_an_array_that_degrades_ahead_of_its_disks_error_is_folded() -> None:
     (found,) = machine.open
     assert (found.key, len(found.members)) == (identity(MACHINE, "sdb").key, 2)
     machine.wait(20)
-    assert [reason for reason, _ in machine.mails] == [Reason.OPENED, Reason.WORSE]
+    assert [reason for reason, _ in machine.mails] == [Reason.OPENED, Reason.ESCALATED]
     assert len({i.references or i.identifier for _, i in machine.mails[1:]}) == 1
 
 
@@ -245,7 +245,7 @@ def test_a_controllers_error_explains_that_of_its_volume() -> None:
     (found,) = machine.open
     assert "P-2" in found.object
     assert {m.name for m in found.members} == {"block_medium_error", "areca_reading_error"}
-    assert [reason for reason, _ in machine.mails] == [Reason.OPENED, Reason.WORSE]
+    assert [reason for reason, _ in machine.mails] == [Reason.OPENED, Reason.ESCALATED]
 
 
 def test_errors_that_the_kernel_does_not_see_are_told_as_well() -> None:
@@ -345,8 +345,8 @@ def test_an_error_now_and_then_is_told_again_at_most_hourly() -> None:
         machine.tell(machine.medium_error(sector=number))
         machine.wait(20 * 60)
     reasons = [reason for reason, _ in machine.mails]
-    assert reasons[:2] == [Reason.OPENED, Reason.AGAIN]
-    assert Reason.ALL_CLEAR not in reasons
+    assert reasons[:2] == [Reason.OPENED, Reason.REOPENED]
+    assert Reason.RESOLVED not in reasons
     assert len(reasons) <= 8
     machine.wait(25 * HOUR)
     assert machine.open == []
@@ -499,7 +499,7 @@ def test_a_file_that_is_found_after_the_mail_is_told_with_another() -> None:
     machine.book = replace(machine.book, by_key={found.key: replace(found, has_new_facts=True)})
     machine.look()
     machine.wait(120)
-    assert [reason for reason, _ in machine.mails] == [Reason.OPENED, Reason.WORSE]
+    assert [reason for reason, _ in machine.mails] == [Reason.OPENED, Reason.ESCALATED]
 
 
 @pytest.mark.parametrize("labels", [("R-1", "V-1", "V-2"), ("Raid Set # 00", "VOL#00", "VOL#01")])
@@ -614,7 +614,7 @@ def test_what_a_log_tells_later_is_news_although_it_was_before_the_mail() -> Non
     machine.wait(300)
     machine.tell(failed)
     machine.wait(900)
-    assert [reason for reason, _ in machine.mails] == [Reason.OPENED, Reason.WORSE]
+    assert [reason for reason, _ in machine.mails] == [Reason.OPENED, Reason.ESCALATED]
 
 
 def test_errors_hours_apart_are_no_fault_of_the_adapter() -> None:
@@ -684,10 +684,10 @@ def test_a_line_tells_the_end_of_what_another_one_began(begins: str, ends: str) 
     machine.tell(first)
     machine.wait(2 * HOUR, 600.0)
     (alert,) = event_alerts.alerts(machine.state, TABLE, machine.now)
-    assert alert.missed_seconds is None
+    assert alert.absent_seconds is None
     machine.tell(replace(second, realtime_seconds=machine.now))
     (alert,) = event_alerts.alerts(machine.state, TABLE, machine.now)
-    assert alert.missed_seconds == machine.now
+    assert alert.absent_seconds == machine.now
 
 
 TWO_PATHS = topology(
@@ -713,7 +713,7 @@ def test_two_paths_of_a_lun_are_well_when_both_are_used_again(order: tuple[str, 
     for event in lines(machine, *failed, *returned):
         machine.tell(event)
         (alert,) = event_alerts.alerts(machine.state, TABLE, machine.now)
-        over.append(alert.missed_seconds is not None)
+        over.append(alert.absent_seconds is not None)
     assert over == [False, False, False, True]
 
 

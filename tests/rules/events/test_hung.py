@@ -73,7 +73,7 @@ def test_a_file_server_that_is_away_is_told_with_who_waits_for_it() -> None:
     other = replace(server, subject="device nas2")
     both = hung.named([server, other], Tasks(tasks, 3))
     assert all(each.summary.endswith("and 1 more wait for an NFS server") for each in both)
-    assert hung.named([server, replace(other, missed_seconds=1.0)], Tasks(tasks, 3))[0] == said
+    assert hung.named([server, replace(other, absent_seconds=1.0)], Tasks(tasks, 3))[0] == said
 
 
 @pytest.mark.parametrize("line", ["INFO: rcu detected a stall", "INFO: task x:1 blocked", ""])

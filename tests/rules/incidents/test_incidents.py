@@ -127,8 +127,8 @@ class FakeMachine:
                 self.changes.append(event.change.value)
                 if event.change is model.Change.OPENED:
                     self.opened.append(event.incident.severity)
-                if event.change is model.Change.LIFTED:
-                    self.said = silences.lift(self.said, event.incident.identifier)
+                if event.change is model.Change.ACK_EXPIRED:
+                    self.said = silences.drop_acknowledgement(self.said, event.incident.identifier)
             for due in dues:
                 self._check(due, alerts, silenced)
                 self.mails.append((self.now, due.reason, due.incident.object, due.incident.mails))
@@ -437,9 +437,9 @@ def test_every_thread_opens_first_and_ends_in_an_all_clear(
     assert [mail[3] for mail in host.mails] == list(range(1, len(host.mails) + 1))
     if host.mails:
         assert host.mails[0][1] is Reason.OPENED
-        assert host.mails[-1][1] is Reason.ALL_CLEAR
+        assert host.mails[-1][1] is Reason.RESOLVED
         for before, after in zip(host.mails, host.mails[1:], strict=False):
-            assert (before[1], after[1]) != (Reason.ALL_CLEAR, Reason.ALL_CLEAR)
+            assert (before[1], after[1]) != (Reason.RESOLVED, Reason.RESOLVED)
 
 
 def test_a_stall_of_the_host_explains_what_single_disks_seem_to_suffer_from() -> None:
@@ -479,7 +479,7 @@ def test_what_was_so_at_first_sight_is_told_by_the_arrival_mail() -> None:
     host.arrival = model.Arrival("arrivalx", 60.0)
     host.run(60, degraded)
     host.run(700)
-    assert [reason for _, reason, *_ in host.mails] == [Reason.ALL_CLEAR]
+    assert [reason for _, reason, *_ in host.mails] == [Reason.RESOLVED]
     assert host.state.by_key["disk md0"].references == ("arrivalx.1",)
 
 
@@ -511,8 +511,8 @@ def test_mails_that_follow_the_arrival_mail_are_counted() -> None:
     host.run(HOUR, old)
     host.run(2 * HOUR)
     assert [(reason, number) for _, reason, _, number in host.mails] == [
-        (Reason.WORSE, 2),
-        (Reason.ALL_CLEAR, 3),
+        (Reason.ESCALATED, 2),
+        (Reason.RESOLVED, 3),
     ]
 
 
@@ -1135,13 +1135,13 @@ def test_whatever_is_silenced_and_acknowledged_what_was_told_ends_in_one_all_cle
     assert host.said.active(host.now) == ()
     assert host.said.acknowledgements == ()
     for incident in host.state.by_key.values():
-        assert incident.mails == 0 or incident.last_reason is Reason.ALL_CLEAR
+        assert incident.mails == 0 or incident.last_reason is Reason.RESOLVED
     reasons: dict[str, list[Reason]] = {}
     for identifier, reason in host.threads:
         reasons.setdefault(identifier, []).append(reason)
     for sent in reasons.values():
         assert sent[0] is Reason.OPENED
-        assert all(pair != (Reason.ALL_CLEAR, Reason.ALL_CLEAR) for pair in pairwise(sent))
+        assert all(pair != (Reason.RESOLVED, Reason.RESOLVED) for pair in pairwise(sent))
 
 
 def growing(value: float, *, since: float = 0.0) -> Alert:
@@ -1307,7 +1307,7 @@ def test_what_is_urgent_has_its_all_clear_a_minute_after_its_true_end() -> None:
     """The disk responds again at 100 s; its alert stays for 60 s more, and delays nothing."""
     host = FakeMachine()
     host.run(100, HANG, step=1)
-    kept = replace(HANG, missed_seconds=100.0)
+    kept = replace(HANG, absent_seconds=100.0)
     assert host.run(60, kept, step=1) == []
     window = alert("ScsiTimeouts", device="sda", condition="command_timeout", since=40.0)
     assert host.run(15, window, step=1) == ["all clear"]
@@ -1328,7 +1328,9 @@ def test_what_comes_back_has_its_all_clear_later_each_time() -> None:
     ]  # fmt: skip
     for each, least in zip((seen[0], seen[1], seen[3]), (60, 600, DAY), strict=True):
         assert least - 5 <= each[0][1] <= least + 20
-    assert [reason.value for _, reason, *_ in host.mails if reason is Reason.AGAIN] == ["again"] * 2
+    assert [reason.value for _, reason, *_ in host.mails if reason is Reason.REOPENED] == [
+        "again"
+    ] * 2
     assert host.only().returns == 2
 
 
@@ -1349,7 +1351,7 @@ def test_what_is_over_is_not_worse() -> None:
     host.run(10, HANG)
     errors = alert("DiskErrorsGrow", device="sda", condition="smart_errors", since=10.0)
     host.run(10, HANG, errors)
-    assert host.run(HOUR, HANG, replace(errors, missed_seconds=20.0)) == []
+    assert host.run(HOUR, HANG, replace(errors, absent_seconds=20.0)) == []
 
 
 def test_symptoms_do_not_end_an_acknowledgement() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from iowarden.rules.alerting.alerts import Alert, State, Transition
 from iowarden.rules.incidents import incidents, recurring
 from iowarden.rules.incidents.model import Incidents, Policy
-from iowarden.rules.incidents.recurring import DAY_SECONDS, Habits
+from iowarden.rules.incidents.recurring import DAY_SECONDS, Recurrences
 from iowarden.rules.notice import Reason
 
 HOUR, MINUTE = 3600.0, 60.0
@@ -35,7 +35,7 @@ class FakeMachine:
     """A host whose alerts are set by the test, evaluated every few seconds."""
 
     def __init__(self) -> None:
-        self.habits: Habits = {}
+        self.habits: Recurrences = {}
         self.state = Incidents()
         self.mails: list[tuple[str, str]] = []
         """The reason of each mail, and its text about what recurs."""
@@ -115,7 +115,7 @@ def test_a_night_that_is_worse_than_usual_is_mailed_and_ends_it() -> None:
     """Eight minutes instead of five: a mail while it lasts; the next night reports it again."""
     host = known()
     worse = host.night(3, stall(), at=NIGHT - 5 * MINUTE, lasts=8 * MINUTE)
-    assert reasons(worse)[0] == Reason.WORSE
+    assert reasons(worse)[0] == Reason.ESCALATED
     assert worse[0][1] == ""
     after = host.night(4, stall(), at=NIGHT + 10 * MINUTE, lasts=8 * MINUTE)
     assert after[0][1].startswith("This recurs at about 02:15, on 5 of the last 7 days")
@@ -163,6 +163,8 @@ def test_a_week_without_it_ends_it() -> None:
 
 def test_what_is_usual_is_for_the_digest() -> None:
     """Its transitions are those of a notice, and report that it recurs each day."""
-    change = recurring.lesser(Transition(stall(), State.INACTIVE), "as on 4 of the last 7 days")
+    change = recurring.below_warning(
+        Transition(stall(), State.INACTIVE), "as on 4 of the last 7 days"
+    )
     assert change.alert.severity.name == "NOTICE"
     assert change.alert.summary == "no request completed for 12 s (as on 4 of the last 7 days)"

@@ -284,7 +284,7 @@ def test_an_acknowledgement_remembers_how_bad_it_was_and_what_it_was_about() -> 
     assert state.acknowledgements == (said,)
     assert (said.incident, said.severity) == ("1a2b3c", Severity.CRITICAL)
     assert (said.reason, said.subjects) == ("second", (KEY,))
-    assert silences.lift(state, "1a2b3c") == Silences()
+    assert silences.drop_acknowledgement(state, "1a2b3c") == Silences()
 
 
 @pytest.mark.parametrize(

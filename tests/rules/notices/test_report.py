@@ -87,7 +87,7 @@ def test_lines_of_several_devices_name_them() -> None:
     assert line.startswith("warning DeviceStall")
 
 
-@pytest.mark.parametrize("reason", [Reason.OPENED, Reason.WORSE])
+@pytest.mark.parametrize("reason", [Reason.OPENED, Reason.ESCALATED])
 def test_what_is_silenced_is_listed_and_is_not_the_subject(reason: Reason) -> None:
     """A warning that is not silenced is the subject, next to a more severe one that is."""
     known = member("Hung", Severity.CRITICAL, silenced=True)
@@ -141,7 +141,7 @@ def test_a_disk_that_vanished_hits_what_stood_on_it_a_minute_ago() -> None:
     (forgotten,) = report.notice(due, float, 311.0, (), left, later).affected
     assert forgotten.startswith("Not known: ")
     said = replace(gone, labels=(*gone.labels, ("carried", "md0, /srv")))
-    due = Due(Reason.STILL, incident(said, key=gone.subject))
+    due = Due(Reason.REMINDER, incident(said, key=gone.subject))
     (last,) = report.notice(due, float, 86_400.0, (), left, NOTHING).affected
     assert last == "on it when it disappeared: md0, /srv"
 
@@ -185,7 +185,7 @@ def test_advice_is_given_once_in_a_thread() -> None:
     """The second mail repeats nothing of the first, but gives what is new."""
     first = incident(member("Hung"))
     again = incident(member("Hung"), member("Slow"), advised=report.advised(first), mails=2)
-    notice = report.notice(Due(Reason.WORSE, again), float, 0.0, (), MACHINE)
+    notice = report.notice(Due(Reason.ESCALATED, again), float, 0.0, (), MACHINE)
     assert notice.advice == ("cure Slow",)
     assert notice.references == ("abc.1",)
 
@@ -198,7 +198,7 @@ def test_what_an_alert_means_is_told_once_in_a_thread() -> None:
     def said(one: Member) -> MemberText:
         return MemberText(f"cure {one.name}", f"{one.name} means trouble.")
 
-    notice = report.notice(Due(Reason.WORSE, whole), float, 60.0, (), MACHINE, said=said)
+    notice = report.notice(Due(Reason.ESCALATED, whole), float, 60.0, (), MACHINE, said=said)
     assert notice.meaning == ("Slow means trouble.",)
     assert notice.advice == ("cure Slow",)
     assert report.advised(whole) == ("Hung", "Full", "Slow")
@@ -207,14 +207,14 @@ def test_what_an_alert_means_is_told_once_in_a_thread() -> None:
 def test_the_mail_that_names_a_hanging_disk_speaks_of_it() -> None:
     """The host's stall was critical before; the disk is new."""
     hung = member("DeviceStall", labels=(("condition", "device_hang"), ("device", "sda")))
-    due = Due(Reason.WORSE, incident(member("WriteLull", Severity.CRITICAL), hung, mails=2))
+    due = Due(Reason.ESCALATED, incident(member("WriteLull", Severity.CRITICAL), hung, mails=2))
     assert report.notice(due, float, 60.0, (), MACHINE).summary == "DeviceStall happens"
 
 
 def test_a_silent_source_is_the_subject_of_the_mail_about_it() -> None:
     """'can no longer be read', and why."""
     silent = member("Hung", state=State.UNKNOWN, unknown="diskstats failed: gone")
-    notice = report.notice(Due(Reason.UNREADABLE, incident(silent)), float, 9.0, (), MACHINE)
+    notice = report.notice(Due(Reason.DATA_UNAVAILABLE, incident(silent)), float, 9.0, (), MACHINE)
     assert notice.summary == "diskstats failed: gone"
     assert "its data source can no longer be read" in notice.sentences[0]
 
@@ -280,7 +280,7 @@ def test_advice_that_the_newest_state_makes_dangerous_is_taken_back() -> None:
     failed = member("FileSystemErrors", advice="e2fsck -f /dev/md0", told_seconds=1.0)
     stopped = member("ArrayStopped", advice="write nothing there", summary="md0 does not run")
     open_now = incident(failed, stopped, advised=("FileSystemErrors",), mails=2)
-    notice = report.notice(Due(Reason.WORSE, open_now), float, 10.0, (), MACHINE, STANDING)
+    notice = report.notice(Due(Reason.ESCALATED, open_now), float, 10.0, (), MACHINE, STANDING)
     back, new = notice.advice
     assert back.startswith("Do not follow the earlier advice (FileSystemErrors")
     assert back.endswith("): md0 does not run.")
@@ -292,7 +292,7 @@ def test_what_comes_again_is_told_with_what_to_do() -> None:
     """The first mail was hours ago, and may have gone to another person."""
     hung = member("Hung", Severity.CRITICAL, advice="look at the adapter", told_seconds=1.0)
     again = incident(hung, advised=("Hung",), mails=3, recurrences=1)
-    notice = report.notice(Due(Reason.AGAIN, again), float, 10.0, (), MACHINE)
+    notice = report.notice(Due(Reason.REOPENED, again), float, 10.0, (), MACHINE)
     assert notice.advice == ("look at the adapter",)
 
 
@@ -302,7 +302,7 @@ def test_each_mail_that_takes_advice_back_says_what_to_do_instead() -> None:
     stopped = member("ArrayStopped", advice="write nothing there", summary="md0 does not run")
     names = ("FileSystemErrors", "ArrayStopped")
     third = incident(failed, stopped, advised=names, mails=3)
-    notice = report.notice(Due(Reason.WORSE, third), float, 10.0, (), MACHINE, STANDING)
+    notice = report.notice(Due(Reason.ESCALATED, third), float, 10.0, (), MACHINE, STANDING)
     back, again = notice.advice
     assert back.startswith("Do not follow the earlier advice (FileSystemErrors")
     assert again == "write nothing there"

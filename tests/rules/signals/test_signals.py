@@ -400,7 +400,7 @@ class TestLull:
 
     def test_a_lull_goes_on_over_a_restart(self) -> None:
         """Nothing was written while the program restarted: it is the same stall."""
-        state, seen = lull.LullState({"sda": ((0, 1e8),)}), leaves.LeafHistory()
+        state, seen = lull.WriteStallState({"sda": ((0, 1e8),)}), leaves.LeafHistory()
         for now in range(12):
             seen = leaves.step(seen, float(now), {"sda": block("sda", in_flight=1)}, ["sda"])
             state, _ = lull.step(state, seen, blocked=2, queued_ratio=0.9)
@@ -456,10 +456,10 @@ class TestLull:
 
     def test_what_a_lull_is_measured_by_survives_a_restart(self) -> None:
         """The best rate, also if the state is read late and a trickle was observed meanwhile."""
-        before = state_with(lull=lull.LullState({"sda": ((0, 1e8),)}))
+        before = state_with(lull=lull.WriteStallState({"sda": ((0, 1e8),)}))
         after = table.recall(table.State(), table.remember(before))
         assert after.groups["lull"] == before.groups["lull"]
-        late = state_with(lull=lull.LullState({"sda": ((9, 1.0),)}))
+        late = state_with(lull=lull.WriteStallState({"sda": ((9, 1.0),)}))
         assert table.recall(late, table.remember(before)).groups["lull"].best == {
             "sda": ((0, 1e8), (9, 1.0))
         }
