@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from iowarden.daemon import journal
 from iowarden.daemon.control.documents import EventLine
 from iowarden.daemon.storage.event_rows import OWN
-from iowarden.rules.alerting.alerts import State, Transition
+from iowarden.rules.alerting.alerts import AlertState, Transition
 from iowarden.rules.incidents import model
 from iowarden.rules.notices import digest
 from iowarden.rules.severity import Severity
@@ -37,10 +37,10 @@ PRIORITY = {
 """Journal priorities. Source: syslog(3)."""
 
 _ALERT = {
-    State.FIRING: journal.ALERT_FIRING,
-    State.UNKNOWN: journal.ALERT_UNKNOWN,
-    State.RESOLVED: journal.ALERT_RESOLVED,
-    State.INACTIVE: journal.ALERT_RESOLVED,
+    AlertState.FIRING: journal.ALERT_FIRING,
+    AlertState.UNKNOWN: journal.ALERT_UNKNOWN,
+    AlertState.RESOLVED: journal.ALERT_RESOLVED,
+    AlertState.INACTIVE: journal.ALERT_RESOLVED,
 }
 _INCIDENT = {
     model.Change.OPENED: journal.INCIDENT_OPENED,
@@ -146,7 +146,7 @@ class TransitionLog:
         incident = next(
             (i.identifier for i in known if any(m.key == alert.key for m in i.members)), ""
         )
-        priority = PRIORITY[alert.severity] if alert.state is not State.RESOLVED else 5
+        priority = PRIORITY[alert.severity] if alert.state is not AlertState.RESOLVED else 5
         reason = f": {why or alert.unknown_reason}" if why or alert.unknown_reason else ""
         self.send(
             kind,

@@ -41,7 +41,7 @@ class Health(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ComponentState:
     """A state: its class, the vendor's term for it, and the progress of a running task."""
 
     health: Health
@@ -75,7 +75,7 @@ class Array:
     """
 
     name: str
-    state: State
+    state: ComponentState
     level: str = ""
     label: str = ""
     parent: str = ""
@@ -97,7 +97,7 @@ class PhysicalDisk:
     """
 
     slot: str
-    state: State
+    state: ComponentState
     model: str = ""
     serial: str = ""
     firmware: str = ""
@@ -122,7 +122,7 @@ class Battery:
     """A battery or capacitor of the write cache. `ready`: the controller relies on it."""
 
     name: str
-    state: State
+    state: ComponentState
     ready: bool | None = None
     charge_ratio: float | None = None
     temperature_celsius: float | None = None
@@ -133,7 +133,7 @@ class Sensor:
     """A temperature, fan, voltage or power supply of a controller or its enclosure."""
 
     name: str
-    state: State | None = None
+    state: ComponentState | None = None
     temperature_celsius: float | None = None
     fan_rpm: float | None = None
     voltage_volts: float | None = None
@@ -155,7 +155,7 @@ class Controller:
     serial: str = ""
     firmware: str = ""
     host: str = ""
-    state: State | None = None
+    state: ComponentState | None = None
     memory_bytes: int | None = None
     arrays: tuple[Array, ...] = ()
     disks: tuple[PhysicalDisk, ...] = ()
@@ -324,7 +324,7 @@ def emit(value: Controllers) -> list[Sample]:
 
     def state_and_numbers(
         prefix: str,
-        state: State | None,
+        state: ComponentState | None,
         numbers: Mapping[str, float | None],
         labels: Mapping[str, str],
     ) -> None:

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from iowarden.collectors.raid.controller import Health, State
+from iowarden.collectors.raid.controller import ComponentState, Health
 from iowarden.collectors.raid.output import EMPTY_WORDS, printable, ratio
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ WELL = frozenset({Health.OK, Health.BUSY})
 """Complete, and no failure is predicted."""
 
 
-def classify(word: str, meanings: Mapping[str, Health]) -> State:
+def classify(word: str, meanings: Mapping[str, Health]) -> ComponentState:
     """Classify a vendor state, ignoring case and blanks; a percentage is removed.
 
     An empty state, and one that is not in `meanings`, becomes `attention`, and keeps the vendor's
@@ -88,7 +88,7 @@ def classify(word: str, meanings: Mapping[str, Health]) -> State:
     percent = _PERCENT.search(told)
     bare = re.sub(r"\s*\(?\s*[0-9.]{1,8} ?%\s*\)?", "", told) if percent else told
     health = meanings.get(bare.casefold(), Health.ATTENTION)
-    return State(health, bare or told, ratio(percent))
+    return ComponentState(health, bare or told, ratio(percent))
 
 
 _UNCOUNTED = EMPTY_WORDS | {"not available", "none"}
@@ -110,11 +110,13 @@ def counts(told: Iterable[tuple[str, str]]) -> tuple[dict[str, int], list[str]]:
     return found, odd
 
 
-def downgraded(state: State, odd: Sequence[str], health: Health = Health.ATTENTION) -> State:
+def downgraded(
+    state: ComponentState, odd: Sequence[str], health: Health = Health.ATTENTION
+) -> ComponentState:
     """Return a good state lowered to `health` because `odd` is reported in addition."""
     if not odd or state.health not in WELL:
         return state
-    return State(health, ", ".join(filter(None, (state.word, *odd))), state.done_ratio)
+    return ComponentState(health, ", ".join(filter(None, (state.word, *odd))), state.done_ratio)
 
 
 _RANK = (
@@ -129,7 +131,7 @@ _RANK = (
 )
 
 
-def worse(one: State, other: State) -> State:
+def worse(one: ComponentState, other: ComponentState) -> ComponentState:
     """Return the worse of two states of one component; the first of equals."""
     return min(one, other, key=lambda state: _RANK.index(state.health))
 
@@ -154,7 +156,7 @@ def once(told: Iterable[_Named]) -> tuple[_Named, ...]:
     return tuple(found.values())
 
 
-def _own(part: Array | Battery | Sensor) -> State | None:
+def _own(part: Array | Battery | Sensor) -> ComponentState | None:
     return part.state
 
 

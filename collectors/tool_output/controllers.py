@@ -11,7 +11,7 @@ from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
 from iowarden.collectors.raid.areca import cli64, event_info
-from iowarden.collectors.raid.controller import Controller, Health, State
+from iowarden.collectors.raid.controller import ComponentState, Controller, Health
 from iowarden.collectors.raid.megaraid import (
     megacli,
     storcli,
@@ -284,7 +284,7 @@ def _listed(told: storcli.Listed, answers: Iterable[storcli_answer.Answer]) -> C
     for row in (r for a in answers for r in a.data.get("system overview", ()) if "hlth" in r):
         word = str(row["hlth"])
         if str(row.get("ctl")) == str(told.number) and word.casefold() not in {"opt", "optimal"}:
-            found = replace(found, state=State(Health.ATTENTION, output.printable(word)))
+            found = replace(found, state=ComponentState(Health.ATTENTION, output.printable(word)))
     return found
 
 
@@ -332,7 +332,7 @@ def _arcconf(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
         return [*_merged((*before, config.controller))]
     if _INACCESSIBLE.search(tries.text):
         tries.outputs.append("arcconf GETCONFIG")
-        state = State(Health.ATTENTION, "Inaccessible")
+        state = ComponentState(Health.ATTENTION, "Inaccessible")
         told = Controller(name, "adaptec", state=state, read_errors=tuple(tries.refusals))
         return [*_merged((*before, told))]
     tasks = tries.take("arcconf GETSTATUS", arcconf_status.parse_tasks) or {}
@@ -391,7 +391,7 @@ def _threeware(tries: _Tries, before: Sequence[Controller]) -> list[Controller]:
         if bad:
             found[-1] = replace(
                 found[-1],
-                state=State(Health.ATTENTION, f"{bad} units not optimal"),
+                state=ComponentState(Health.ATTENTION, f"{bad} units not optimal"),
                 read_errors=(f"run 'tw_cli /{each.name} show all' to list them",),
             )
     told = tries.take("tw_cli /cN show all", lambda text: tw_cli.parse_controller(text, name))

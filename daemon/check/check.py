@@ -18,7 +18,7 @@ from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.rules.advice import last_copies
 from iowarden.rules.advice.facts import Facts, known, multipath, slow
-from iowarden.rules.alerting.alerts import State
+from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ STANDING_SECONDS = 2.0
 """A device without completions for this long is watched until its alert fires."""
 SETTLE_SECONDS = 2.0
 """How long a frame of a recording waits for reader threads, in real time."""
-_REPORTED_STATES = (State.FIRING, State.PENDING, State.UNKNOWN)
+_REPORTED_STATES = (AlertState.FIRING, AlertState.PENDING, AlertState.UNKNOWN)
 
 
 def observe(

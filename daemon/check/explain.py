@@ -39,7 +39,7 @@ from iowarden.daemon.check import findings
 from iowarden.daemon.check.report import count
 from iowarden.rules.advice import facts, last_copies
 from iowarden.rules.advice.advice import advice_of, together
-from iowarden.rules.alerting.alerts import State
+from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events import event_alerts, event_correlation, event_state
 from iowarden.rules.severity import Severity
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
     from iowarden.collectors.event import Event
     from iowarden.collectors.md.mdstat import Array
+    from iowarden.collectors.raid.controller import ComponentState as ControllerState
     from iowarden.collectors.raid.controller import Controller
-    from iowarden.collectors.raid.controller import State as ControllerState
     from iowarden.collectors.smart.drive import Drive
     from iowarden.collectors.tool_output.parsed import LocatedEvent, Parsed, UnparsedLine
     from iowarden.rules.alerting.alerts import Alert
@@ -240,10 +240,10 @@ def _counted(alerts: Sequence[Alert]) -> Iterator[Alert]:
     applies until the time of the pending one is over.
     """
     own = [each for each in alerts if not _is_monitoring_alert(each)]
-    firing = {_same(each) for each in own if each.state is State.FIRING}
+    firing = {_same(each) for each in own if each.state is AlertState.FIRING}
     for each in own:
-        waits = each.state is State.PENDING and _same(each) not in firing
-        if waits or each.state is State.FIRING:
+        waits = each.state is AlertState.PENDING and _same(each) not in firing
+        if waits or each.state is AlertState.FIRING:
             yield each
 
 
@@ -299,7 +299,7 @@ def _ranked(alerts: Iterable[Alert]) -> list[Alert]:
     own = [
         a
         for a in alerts
-        if a.state in {State.FIRING, State.PENDING} and not _is_monitoring_alert(a)
+        if a.state in {AlertState.FIRING, AlertState.PENDING} and not _is_monitoring_alert(a)
     ]
     own.sort(key=lambda a: (-a.severity, not a.active, a.name, a.labels))
     found: dict[tuple[str, tuple[tuple[str, str], ...]], Alert] = {}
@@ -317,7 +317,7 @@ _MONITORING_ALERTS = frozenset({"NoDiskRead", "DiskNotCovered", "DiskNeverCovere
 
 def _alert(alert: Alert, waits: Mapping[str, float], here: facts.Facts) -> AlertLine:
     text = alert.annotation("summary")
-    if alert.state is State.PENDING:
+    if alert.state is AlertState.PENDING:
         text += findings.pending(alert, waits)
     return AlertLine(
         alert.severity.name.lower(),

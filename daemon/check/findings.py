@@ -12,7 +12,7 @@ from iowarden.daemon.check.report import Finding, Level, count
 from iowarden.daemon.config.parser import is_loopback
 from iowarden.daemon.sanitize import shorten
 from iowarden.rules.advice.advice import advice_of
-from iowarden.rules.alerting.alerts import State
+from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.faults import meaning
 from iowarden.rules.quantity import duration
 from iowarden.rules.rulefile.rulefile import RecordingRule, Rule
@@ -71,10 +71,10 @@ def of_alerts(
             continue
         told.add(same)
         level, text = _LEVEL[alert.severity], alert.annotation("summary")
-        if alert.state is State.PENDING:
+        if alert.state is AlertState.PENDING:
             level = Level.WARNING if level is Level.CRITICAL else Level.INFO
             text += pending(alert, waits)
-        elif alert.state is State.UNKNOWN:
+        elif alert.state is AlertState.UNKNOWN:
             level, text = Level.UNKNOWN, f"{text} - data unavailable: {alert.unknown_reason}"
         advice = advice_of(alert, facts)
         description = alert.annotation("description").strip()

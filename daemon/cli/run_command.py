@@ -35,7 +35,7 @@ from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.service.stored_documents import SCHEMA
 from iowarden.daemon.storage import claim, unparsed
 from iowarden.daemon.storage.history_db import History
-from iowarden.daemon.storage.state_db import State
+from iowarden.daemon.storage.state_db import StateDatabase
 from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def assembled(
             readers=readers,
             events=events,
             log=log,
-            state=State(
+            state=StateDatabase(
                 str(Path(settings.state_directory) / "state.db"),
                 events.put,
                 versions=SCHEMA.versions(),

@@ -95,7 +95,7 @@ class AlertLine:
     name: str = ""
     severity: str = ""
     state: str = ""
-    """Of `rules.alerting.alerts.State`."""
+    """Of `rules.alerting.alerts.AlertState`."""
     object: str = ""
     since_seconds: float = 0.0
     """Since when the expression is true; of an unknown alert, since when data is unavailable."""
@@ -292,7 +292,7 @@ class MemberLine:
     name: str = ""
     severity: str = ""
     state: str = ""
-    """Of `rules.alerting.alerts.State`."""
+    """Of `rules.alerting.alerts.AlertState`."""
     since_seconds: float = 0.0
     over_seconds: float | None = None
     """Since when it is cleared."""

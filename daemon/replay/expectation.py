@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from iowarden.daemon.duration import duration_seconds
-from iowarden.rules.alerting.alerts import State
+from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.incidents.model import Change
 from iowarden.rules.renames import NAMES, Kind, Renames, note
 from iowarden.rules.severity import Severity
@@ -45,7 +45,7 @@ TOLERANCE_SECONDS = 1.0
 
 
 _STATES: Mapping[str, tuple[str, ...]] = {
-    "alerts": tuple(map(str, State)),
+    "alerts": tuple(map(str, AlertState)),
     "incidents": tuple(map(str, Change)),
 }
 """Valid values of `state` in each section."""

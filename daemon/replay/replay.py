@@ -30,7 +30,7 @@ from iowarden.daemon.sanitize import one_line
 from iowarden.daemon.service.messages import Stop
 from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.storage.state_db import Batch, Committed, StateLoaded
-from iowarden.rules.alerting.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.severity import Severity
 
@@ -179,7 +179,7 @@ def replay(recording: Recording, config: Config, groups: Sequence[RuleGroup]) ->
             readers=readers,
             events=events,
             log=journal_,
-            state=_State(events.put),
+            state=_NullStateDatabase(events.put),
             sender=sender,
             exposition=Exposition(lambda _: None),
             notify=lambda _: None,
@@ -245,7 +245,7 @@ class _Frames:
 
     def _record_pending(self) -> None:
         """Record newly pending alerts, which the service does not log."""
-        pending = {a.key: a for a in self._engine.rules.alerts() if a.state is State.PENDING}
+        pending = {a.key: a for a in self._engine.rules.alerts() if a.state is AlertState.PENDING}
         for key, alert in pending.items():
             if key not in self._pending:
                 self._journal.pending(alert)
@@ -315,7 +315,7 @@ class _Journal:
 _PRIORITIES = ((Severity.CRITICAL, 2), (Severity.WARNING, 4), (Severity.NOTICE, 5))
 
 
-class _State:
+class _NullStateDatabase:
     """A state database that stores nothing; a fixed installation id makes replays reproducible."""
 
     def __init__(self, post: Callable[[object], object]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from iowarden.daemon import journal, metrics
 from iowarden.daemon.locate import affected_files
 from iowarden.rules.advice import advice
-from iowarden.rules.alerting.alerts import State, Transition
+from iowarden.rules.alerting.alerts import AlertState, Transition
 from iowarden.rules.incidents import incidents, model, recurring
 from iowarden.rules.incidents.model import Change, Due, Event, Incident, Incidents
 from iowarden.rules.notice import Reason
@@ -149,7 +149,7 @@ class IncidentTracker:
             rows,
             replaced,
             # The alert keeps firing if the program is killed in the middle of the stall.
-            fired=any(change.alert.state is State.FIRING for change in changes),
+            fired=any(change.alert.state is AlertState.FIRING for change in changes),
             changed=bool(changes or rows or lifted or self.incidents.changed)
             or self.summaries.state != digest,
             had_events=happened,
@@ -242,11 +242,12 @@ class IncidentTracker:
     def part_with(self, alerts: Sequence[Alert], now: float) -> None:
         """Log alerts that end because their rule was removed."""
         changes = [
-            Transition(replace(a, state=State.INACTIVE, unknown_reason=""), a.state) for a in alerts
+            Transition(replace(a, state=AlertState.INACTIVE, unknown_reason=""), a.state)
+            for a in alerts
         ]
         self.summaries.part_with(changes, now)
         for change in changes:
-            if change.before in (State.FIRING, State.UNKNOWN):
+            if change.before in (AlertState.FIRING, AlertState.UNKNOWN):
                 self.log.transition(
                     change,
                     self.incidents.by_key.values(),

@@ -171,7 +171,7 @@ class Texts:
     paths: tuple[str, ...]
 
 
-class State:
+class StateDatabase:
     """The thread that owns state.db, and a copy in memory of its intended content.
 
     While a disk hangs or fails, changes are held in memory - the newest text of a document, every

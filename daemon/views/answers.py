@@ -13,7 +13,7 @@ from iowarden.collectors.model import Outcome
 from iowarden.collectors.smart import smart_series
 from iowarden.collectors.smart.drive import ReadStatus
 from iowarden.daemon.control import documents
-from iowarden.rules.alerting.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.faults import Fault
 from iowarden.rules.incidents import silences
 from iowarden.rules.severity import Severity
@@ -113,11 +113,11 @@ def _shown(known: Known, kept_back: Mapping[Key, str]) -> list[Alert]:
     Of an alert and object with several severities, such as a warning and a critical limit, only the
     most severe one that is active.
     """
-    shown = (State.PENDING, State.FIRING, State.UNKNOWN)
+    shown = (AlertState.PENDING, AlertState.FIRING, AlertState.UNKNOWN)
     found = sorted(  # silenced alerts must not displace others
         (a for a in notices(known) if a.state in shown),
         key=lambda a: (
-            a.state is State.PENDING,
+            a.state is AlertState.PENDING,
             a.key in kept_back,
             a.absent_seconds is not None,
             -a.severity,
@@ -129,7 +129,13 @@ def _shown(known: Known, kept_back: Mapping[Key, str]) -> list[Alert]:
         facts.setdefault((each.name, each.subject, labels), each)
     return sorted(
         facts.values(),
-        key=lambda a: (a.state is State.PENDING, a.key in kept_back, -a.severity, a.name, a.labels),
+        key=lambda a: (
+            a.state is AlertState.PENDING,
+            a.key in kept_back,
+            -a.severity,
+            a.name,
+            a.labels,
+        ),
     )
 
 
@@ -298,7 +304,7 @@ def _silenced_by(known: Known) -> dict[Key, str]:
 
 
 def _alert(known: Known, alert: Alert, incident: str, silence: str | None) -> documents.AlertLine:
-    since = alert.unknown_seconds if alert.state is State.UNKNOWN else alert.active_seconds
+    since = alert.unknown_seconds if alert.state is AlertState.UNKNOWN else alert.active_seconds
     return documents.AlertLine(
         name=alert.name,
         severity=alert.severity.name.lower(),
@@ -322,7 +328,7 @@ def _summary(open_now: list[Incident], alerts: list[Alert], kept_back: Mapping[K
     for severity in sorted({a.severity for a in active}, reverse=True):
         count = sum(a.severity is severity for a in active)
         parts.append(f"{count} {severity.name.lower()}")
-    unknown = sum(a.state is State.UNKNOWN for a in alerts)
+    unknown = sum(a.state is AlertState.UNKNOWN for a in alerts)
     if unknown:
         parts.append(f"{unknown} unknown")
     silenced = sum(a.key in kept_back for a in active)

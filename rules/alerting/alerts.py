@@ -28,7 +28,7 @@ RESOLVED_RETENTION_SECONDS = 900.0
 """A resolved alert is kept for as long as Prometheus keeps and sends it."""
 
 
-class State(enum.StrEnum):
+class AlertState(enum.StrEnum):
     """State of an alert."""
 
     INACTIVE = "inactive"
@@ -55,7 +55,7 @@ class Alert:
     name: str
     labels: Labels
     """With alertname and severity, without the metric's name."""
-    state: State
+    state: AlertState
     value: float
     annotations: tuple[tuple[str, str], ...]
     active_seconds: float
@@ -115,7 +115,7 @@ class Alert:
     @property
     def active(self) -> bool:
         """Whether it is firing, or was when its data source became unreadable."""
-        return self.state in (State.FIRING, State.UNKNOWN)
+        return self.state in (AlertState.FIRING, AlertState.UNKNOWN)
 
 
 def key(labels: Labels, subject: str, count: int) -> tuple[Labels, str]:
@@ -144,7 +144,7 @@ class Transition:
     """An alert that changed its state; `before` is INACTIVE for a new one."""
 
     alert: Alert
-    before: State
+    before: AlertState
 
 
 class DuplicateAlertError(Exception):
@@ -199,11 +199,11 @@ def step(
     changes: list[Transition] = []
     for identity, (value, texts) in found.items():
         before = alerts.get(identity)
-        if before is None or before.state is State.RESOLVED:
-            old = State.INACTIVE
+        if before is None or before.state is AlertState.RESOLVED:
+            old = AlertState.INACTIVE
             recent = () if before is None else before.recent_firings
             alert = Alert(
-                rule.alert, identity, State.PENDING, value, texts, now, recent_firings=recent
+                rule.alert, identity, AlertState.PENDING, value, texts, now, recent_firings=recent
             )
         else:
             old = before.state
@@ -215,11 +215,13 @@ def step(
                 unknown_seconds=None,
                 unknown_reason="",
             )
-            if old is State.UNKNOWN:
-                alert = replace(alert, state=State.FIRING)
-        if alert.state is State.PENDING and now - alert.active_seconds >= rule.for_seconds:
+            if old is AlertState.UNKNOWN:
+                alert = replace(alert, state=AlertState.FIRING)
+        if alert.state is AlertState.PENDING and now - alert.active_seconds >= rule.for_seconds:
             recent = (*alert.recent_firings, now)
-            alert = replace(alert, state=State.FIRING, fired_seconds=now, recent_firings=recent)
+            alert = replace(
+                alert, state=AlertState.FIRING, fired_seconds=now, recent_firings=recent
+            )
         result[identity] = alert
         if alert.state is not old:
             changes.append(Transition(alert, old))
@@ -240,15 +242,15 @@ def series(alerts: Iterable[Alert]) -> list[tuple[str, Labels, float]]:
     """
     samples: dict[tuple[str, Labels], float] = {}  # two disks may have had one name
     for alert in alerts:
-        if alert.state is State.RESOLVED:
+        if alert.state is AlertState.RESOLVED:
             continue
-        state = State.PENDING if alert.state is State.PENDING else State.FIRING
+        state = AlertState.PENDING if alert.state is AlertState.PENDING else AlertState.FIRING
         samples["ALERTS", with_state(alert, state)] = 1.0
         samples["ALERTS_FOR_STATE", alert.labels] = alert.active_seconds
     return [(*key, value) for key, value in samples.items()]
 
 
-def with_state(alert: Alert, state: State) -> Labels:
+def with_state(alert: Alert, state: AlertState) -> Labels:
     """Return an alert's labels and its state, which takes the place of a label 'alertstate'.
 
     A rule on ALERTS has one, and a scrape with a duplicate label is rejected as a whole.
@@ -259,34 +261,34 @@ def with_state(alert: Alert, state: State) -> Labels:
 
 def silence(alert: Alert, reason: str, now: float) -> Alert:
     """Return a firing alert as unknown: its data source is unreadable; any other unchanged."""
-    if alert.state is not State.FIRING:
+    if alert.state is not AlertState.FIRING:
         return alert
-    return replace(alert, state=State.UNKNOWN, unknown_seconds=now, unknown_reason=reason)
+    return replace(alert, state=AlertState.UNKNOWN, unknown_seconds=now, unknown_reason=reason)
 
 
 def _missing(rule: Rule, before: Alert, now: float) -> tuple[Alert | None, Transition | None]:
     """Return the next state of an alert whose condition is false by good data."""
-    if before.state is State.PENDING:
-        kept = replace(before, state=State.RESOLVED, resolved_seconds=now)
+    if before.state is AlertState.PENDING:
+        kept = replace(before, state=AlertState.RESOLVED, resolved_seconds=now)
         # Only alerts that have fired are kept: recent firings count as repetitions.
         return (kept if before.recent_firings else None), None
-    if before.state is State.RESOLVED:
+    if before.state is AlertState.RESOLVED:
         over = now - (before.resolved_seconds or now) >= RESOLVED_RETENTION_SECONDS
         return (None if over and not before.recent_firings else before), None
     missed = now if before.absent_seconds is None else before.absent_seconds
     if now - missed < rule.keep_firing_for_seconds:
         kept = replace(
             before,
-            state=State.FIRING,
+            state=AlertState.FIRING,
             absent_seconds=missed,
             unknown_seconds=None,
             unknown_reason="",
         )
-        changed = before.state is not State.FIRING
+        changed = before.state is not AlertState.FIRING
         return kept, (Transition(kept, before.state) if changed else None)
     resolved = replace(
         before,
-        state=State.RESOLVED,
+        state=AlertState.RESOLVED,
         resolved_seconds=now,
         absent_seconds=None,
         unknown_seconds=None,

@@ -393,7 +393,7 @@ class _Machine:
             for index, rule in enumerate(self._rules)
             if isinstance(rule, Rule) and rule.alert == test.name
             for alert in self._alerts[index].values()
-            if alert.state is life.State.FIRING
+            if alert.state is life.AlertState.FIRING
         )
         if got == list(test.expected):
             return []

@@ -224,7 +224,7 @@ class RuleEvaluator:
             self._publish(now)
         return changes
 
-    def _states(self, rule: LoadedRule) -> dict[Labels, life.State]:
+    def _states(self, rule: LoadedRule) -> dict[Labels, life.AlertState]:
         """Return the alert states of a rule, if any rule reads ALERTS."""
         if not self._reads_alerts:
             return {}
@@ -289,7 +289,7 @@ class RuleEvaluator:
         """Give new alerts the subject that they keep as long as they exist."""
         for change in changes:
             alert = change.alert
-            if change.before is not life.State.INACTIVE or alert.subject:
+            if change.before is not life.AlertState.INACTIVE or alert.subject:
                 yield change
                 continue
             own = self._devices.subject(alert.labels)
@@ -329,20 +329,20 @@ class RuleEvaluator:
         known = self._devices.topology is not None
         self._devices.forget_taken_out()
         for key, alert in list(self._orphans.items()):
-            if alert.state is life.State.RESOLVED:  # the incidents have processed it by now
+            if alert.state is life.AlertState.RESOLVED:  # the incidents have processed it by now
                 del self._orphans[key]
                 continue
             since = alert.unknown_seconds if alert.unknown_seconds is not None else now
             ended = self._rule_of(alert) is None or alert.subject in self._devices.taken_out
             if ended or now - since > FORGOTTEN_SECONDS:
-                after = replace(alert, state=life.State.INACTIVE, resolved_seconds=now)
+                after = replace(alert, state=life.AlertState.INACTIVE, resolved_seconds=now)
             elif known and self._devices.present(alert.subject):
                 # It is evaluated under its new name from here on.
-                after = replace(alert, state=life.State.RESOLVED, resolved_seconds=now)
+                after = replace(alert, state=life.AlertState.RESOLVED, resolved_seconds=now)
             else:
                 continue
             del self._orphans[key]
-            if after.state is life.State.RESOLVED:
+            if after.state is life.AlertState.RESOLVED:
                 self._orphans[key] = after
             changes.append(life.Transition(after, alert.state))
         return changes
@@ -370,7 +370,7 @@ class RuleEvaluator:
             if since is not None and (
                 now - since > FORGOTTEN_SECONDS or alert.subject in self._devices.taken_out
             ):
-                ended = replace(after, state=life.State.INACTIVE, resolved_seconds=now)
+                ended = replace(after, state=life.AlertState.INACTIVE, resolved_seconds=now)
                 gone[key] = ended
                 changes.append(life.Transition(ended, after.state))
             elif after is not alert:
@@ -382,7 +382,7 @@ class RuleEvaluator:
         recent: dict[Labels, float] = {}
         states: dict[Labels, None] = {}  # two disks that shared a name may have equal labels
         for alert in self.alerts():
-            if alert.state is not life.State.RESOLVED:
+            if alert.state is not life.AlertState.RESOLVED:
                 own = life.with_state(alert, alert.state)
                 states[scrape_labels.without(own, self._hub.targets)] = None
             if alert.recent_firings:

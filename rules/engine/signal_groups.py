@@ -28,7 +28,7 @@ class SignalGroups:
     def __init__(self, sources: Mapping[str, SourceStatus[Any]], now: float) -> None:
         """Start with an empty state at `now`."""
         self._sources = sources
-        self._state = signals.State()
+        self._state = signals.SignalStates()
         self._derived: Derived | None = None
         self._paced_by = {
             group.name: _pacing([sources[name] for name in group.sources if name in sources])
@@ -130,7 +130,7 @@ class SignalGroups:
             if group.unreadable is not None and group.name in names:
                 yield from group.unreadable(group.state(self._state.groups))
 
-    def inventory(self) -> disk_cover.State:
+    def inventory(self) -> disk_cover.MonitoringState:
         """Return the monitoring state of all disks."""
         return disk_cover.GROUP.state(self._state.groups)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.md import md_events
 from iowarden.rules.advice.advice import PART
-from iowarden.rules.alerting.alerts import Alert, State, Transition
+from iowarden.rules.alerting.alerts import Alert, AlertState, Transition
 from iowarden.rules.events import controller_clock, hung
 from iowarden.rules.events.event_state import (
     AMID_SECONDS,
@@ -91,8 +91,8 @@ def below_warning(state: CorrelationState, news: Iterable[EventUpdate]) -> list[
             continue
         if each.severity < Severity.WARNING:
             alert = _alert(state, h, each.row, h.received_seconds)
-            over = replace(alert, state=State.RESOLVED)
-            found += [Transition(alert, State.INACTIVE), Transition(over, State.FIRING)]
+            over = replace(alert, state=AlertState.RESOLVED)
+            found += [Transition(alert, AlertState.INACTIVE), Transition(over, AlertState.FIRING)]
     return found
 
 
@@ -126,7 +126,7 @@ def _alert(state: CorrelationState, h: EventGroup, row: Row, now: float) -> Aler
     return Alert(
         name=row.kind,
         labels=tuple(sorted((name, text) for name, text in labels.items() if text)),
-        state=State.FIRING,
+        state=AlertState.FIRING,
         value=float(h.count),
         annotations=tuple((name, text) for name, text in annotations.items() if text),
         active_seconds=h.began_seconds,

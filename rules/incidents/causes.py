@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules import faults
-from iowarden.rules.alerting.alerts import REDUNDANCY, State
+from iowarden.rules.alerting.alerts import REDUNDANCY, AlertState
 from iowarden.rules.faults import CAUSES, Fault, Layer
 from iowarden.rules.topology.device_identity import (
     ADAPTER,
@@ -160,7 +160,7 @@ def fact(
         began,
         earliest,
         bool(alert.count),
-        alert.state is State.FIRING,
+        alert.state is AlertState.FIRING,
         silent,
     )
 

@@ -14,7 +14,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.rules.alerting.alerts import State
+from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.faults import CAUSES, SHORT, Fault, Layer
 from iowarden.rules.incidents.causes import AFTER_SECONDS, BEFORE_SECONDS
 from iowarden.rules.notice import Reason
@@ -55,7 +55,7 @@ def reason(incident: Incident, now: float, policy: Policy) -> Reason | None:
     if not incident.firing:
         clear = now - incident.active_seconds >= clear_seconds(incident, policy)
         # An alert that ended while its data was unavailable is not known to be resolved.
-        lost = any(m.state is State.UNKNOWN for m in incident.members)
+        lost = any(m.state is AlertState.UNKNOWN for m in incident.members)
         return Reason.RESOLVED if clear and incident.awaits_all_clear and not lost else None
     if incident.last_reason in (Reason.RESOLVED, None):
         return _reopened(incident, now, policy)
@@ -98,10 +98,10 @@ def _silent(active: Iterable[Member], now: float) -> Iterator[Member]:
     gone = {
         m.subject
         for m in known
-        if m.what.fault in {Fault.GONE, Fault.FAILED} and m.state is State.FIRING
+        if m.what.fault in {Fault.GONE, Fault.FAILED} and m.state is AlertState.FIRING
     }
     for m in known:
-        unread = m.state is State.UNKNOWN and not m.silenced and m.subject not in gone
+        unread = m.state is AlertState.UNKNOWN and not m.silenced and m.subject not in gone
         if unread and now - (m.unknown_seconds or 0.0) >= SILENT_SECONDS:
             yield m
 
@@ -119,7 +119,7 @@ def _rebuilt(incident: Incident, now: float) -> bool:
         and not m.count
         and m.notified_seconds is not None
         and m.subject not in short
-        and m.state is State.RESOLVED
+        and m.state is AlertState.RESOLVED
         and m.cleared_seconds is not None
         and m.cleared_seconds > (incident.mailed_seconds or 0.0)
         and now - m.cleared_seconds >= least
@@ -159,7 +159,7 @@ def reportable(incident: Incident, now: float) -> Iterator[Member]:
         if not m.what.symptom and now - (m.cleared_seconds or now) <= BEFORE_SECONDS
     ]
     for member in incident.members:
-        holds = member.state is State.FIRING and member.cleared_seconds is None
+        holds = member.state is AlertState.FIRING and member.cleared_seconds is None
         brought = member.what.symptom and any(_brings(m, member) for m in known)
         counted = any(_is_counted(m, member) for m in known)
         if holds and not member.silenced and not brought and not counted:
@@ -240,7 +240,7 @@ def reported(incident: Incident, now: float) -> tuple[Member, ...]:
         else replace(
             m,
             notified_seconds=now if m.doubled or _is_new(m) else m.notified_seconds,
-            known_value=m.value if m.state is State.FIRING else m.known_value,
+            known_value=m.value if m.state is AlertState.FIRING else m.known_value,
         )
         for m in incident.members
     )

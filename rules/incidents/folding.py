@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.rules.alerting.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.faults import BLOCKS_PROGRAMS, CAUSES, WINDOWED, Fault, Layer
 from iowarden.rules.incidents import causes
 from iowarden.rules.incidents.causes import layer_of
@@ -66,7 +66,7 @@ def not_suppressed(
     that hangs. A stale collector is reported with the incident that it leaves unknown.
     """
     stalls = any(f.firing and f.what.fault is Fault.STALL for f in facts.values())
-    reasons = [a.unknown_reason for a in active if a.state is State.UNKNOWN]
+    reasons = [a.unknown_reason for a in active if a.state is AlertState.UNKNOWN]
     there = _open_members(incidents)
 
     def suppressed(alert: Alert) -> bool:
@@ -113,7 +113,7 @@ class Targets:
         self._subjects = {
             m.subject: home
             for _, (home, m) in there.items()
-            if m.subject not in {"", ITSELF} and m.state is State.FIRING
+            if m.subject not in {"", ITSELF} and m.state is AlertState.FIRING
         }
         self._short = {
             m.subject: key

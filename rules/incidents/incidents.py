@@ -15,7 +15,7 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.rules.alerting.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.faults import Fault
 from iowarden.rules.incidents import causes, due, folding
 from iowarden.rules.incidents.causes import HOST, Around
@@ -72,7 +72,7 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     }
     explained = causes.explained(facts.values(), around)
     active = folding.not_suppressed(book.incidents, active, facts, explained)
-    resolved = frozenset(a.key for a in everything if a.state is State.RESOLVED)
+    resolved = frozenset(a.key for a in everything if a.state is AlertState.RESOLVED)
     quiet = {
         key: habits[key] or (habits.get(explained[key].key, "") if key in explained else "")
         for key in folding.quiet(facts, explained)

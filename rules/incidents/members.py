@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iowarden.rules import faults
-from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, State
+from iowarden.rules.alerting.alerts import REDUNDANCY, Alert, AlertState
 from iowarden.rules.faults import NONE_LEFT, WINDOWED
 from iowarden.rules.incidents import causes
 from iowarden.rules.incidents.model import ESCALATE_WHEN_DOUBLED, URGENT, Incident, Member
@@ -47,8 +47,8 @@ def refreshed(
         if alert is not None:
             members.append(_member(alert, member, now, observe))
         elif member.cleared_seconds is None:
-            lost = member.state is State.UNKNOWN and member.key not in resolved
-            after = State.UNKNOWN if lost else State.RESOLVED
+            lost = member.state is AlertState.UNKNOWN and member.key not in resolved
+            after = AlertState.UNKNOWN if lost else AlertState.RESOLVED
             members.append(replace(member, state=after, cleared_seconds=now))
         else:
             members.append(member)
@@ -81,7 +81,7 @@ def refreshed(
         # It only rises while the incident is open; after a resolved mail it starts anew.
         severity=fresh if begins and cleared else max(incident.severity, fresh),
         last_reason=None if begins and untold and incident.mails else incident.last_reason,
-        unreadable=incident.unreadable and any(m.state is State.UNKNOWN for m in active),
+        unreadable=incident.unreadable and any(m.state is AlertState.UNKNOWN for m in active),
         detailed=incident.detailed and not begins,
     )
 
@@ -127,14 +127,16 @@ def vouched(incident: Incident, now: float, judged: Callable[[Labels, str], bool
     """
     if not incident.awaits_all_clear:
         return incident
-    over = [m for m in incident.members if m.state is State.RESOLVED and not m.count]
+    over = [m for m in incident.members if m.state is AlertState.RESOLVED and not m.count]
     blind = [m for m in over if not judged(*m.key)]
     if not blind:
         return incident
     last = max(m.cleared_seconds or now for m in incident.members)
     if now - last < BLIND_SECONDS:
         return replace(incident, active_seconds=now)
-    members = tuple(replace(m, state=State.UNKNOWN) if m in blind else m for m in incident.members)
+    members = tuple(
+        replace(m, state=AlertState.UNKNOWN) if m in blind else m for m in incident.members
+    )
     return replace(incident, members=members)
 
 
@@ -153,7 +155,7 @@ def _member(
     observe: Callable[[Alert], tuple[Evidence, ...]],
 ) -> Member:
     unknown = alert.annotation("unknown")
-    if alert.state is State.UNKNOWN:
+    if alert.state is AlertState.UNKNOWN:
         unknown = alert.unknown_reason
     since = began(alert, now)
     again = before is not None and before.cleared_seconds is not None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.model import Labels  # noqa: TC001 - kept over restarts: read at run time
 from iowarden.rules import faults
 from iowarden.rules.alerting import alerts as life
-from iowarden.rules.alerting.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.faults import Fault
 from iowarden.rules.incidents import causes
 from iowarden.rules.notice import Evidence, Reason
@@ -51,7 +51,7 @@ class Member:
     labels: Labels
     name: str
     severity: Severity
-    state: State
+    state: AlertState
     since_seconds: float
     summary: str
     advice: str
@@ -126,7 +126,7 @@ class Member:
     @property
     def doubled(self) -> bool:
         """Whether its value is at least twice the known one."""
-        active = self.state is State.FIRING and self.cleared_seconds is None
+        active = self.state is AlertState.FIRING and self.cleared_seconds is None
         return active and self.known_value is not None and 0 < 2 * self.known_value <= self.value
 
     @property
@@ -214,7 +214,7 @@ class Incident:
         """Whether it ended without a resolved mail: its data was unavailable, or it was closed."""
         if self.firing or not self.mails or self.last_reason is Reason.RESOLVED:
             return False
-        return not self.members or any(m.state is State.UNKNOWN for m in self.members)
+        return not self.members or any(m.state is AlertState.UNKNOWN for m in self.members)
 
 
 class Change(enum.StrEnum):

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from iowarden.rules.alerting.alerts import Alert, State, Transition
+from iowarden.rules.alerting.alerts import Alert, AlertState, Transition
 from iowarden.rules.faults import SYMPTOMS, Fault
 from iowarden.rules.incidents import causes, members
 from iowarden.rules.quantity import duration
@@ -83,7 +83,7 @@ def step(
     found = dict(habits)
     for alert in alerts:
         key = _key(alert)
-        if alert.state is not State.FIRING or alert.severity < Severity.WARNING or not key:
+        if alert.state is not AlertState.FIRING or alert.severity < Severity.WARNING or not key:
             continue
         began, until = members.began(alert, now), alert.absent_seconds or now
         if alert.count:

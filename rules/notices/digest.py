@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from iowarden.rules.alerting.alerts import Alert, State, Transition
+from iowarden.rules.alerting.alerts import Alert, AlertState, Transition
 from iowarden.rules.incidents.model import lasting
 from iowarden.rules.notice import Notice, Reason
 from iowarden.rules.quantity import duration
@@ -85,7 +85,7 @@ def step(
         if alert.severity >= Severity.WARNING:
             continue
         known = entries.get(key)
-        if alert.state is State.FIRING and change.before is not State.UNKNOWN:
+        if alert.state is AlertState.FIRING and change.before is not AlertState.UNKNOWN:
             entries[key] = Entry(
                 name=alert.name,
                 severity=alert.severity,
@@ -96,7 +96,7 @@ def step(
                 times=(0 if known is None else known.times) + (not silenced(alert)),
                 firing=True,
             )
-        elif known is not None and alert.state in (State.RESOLVED, State.INACTIVE):
+        elif known is not None and alert.state in (AlertState.RESOLVED, AlertState.INACTIVE):
             entries[key] = replace(known, firing=False)
     fresh = [f"{date(now)}: {device_sentence(event)}" for event in events]
     return replace(
@@ -150,7 +150,7 @@ def arrival(
         (
             a
             for a in alerts
-            if (a.active or a.state is State.PENDING)
+            if (a.active or a.state is AlertState.PENDING)
             and (lasting(a) or (a.active and a.severity < Severity.WARNING))
         ),
         key=lambda a: (-a.severity, a.name, a.object, a.labels),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from iowarden.collectors.procfs.tasks import writeback_channel
 from iowarden.rules.advice.advice import MemberText
-from iowarden.rules.alerting.alerts import State
+from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.faults import LOST_A_DISK, SHORT, SUMS_UP, SYMPTOMS, THREATS, Fault, Layer
 from iowarden.rules.incidents.causes import meaning
 from iowarden.rules.incidents.due import COMES_AND_GOES
@@ -278,7 +278,9 @@ def _summary(reason: Reason, members: Sequence[Member], incident: Incident) -> t
         whole = max(ended, key=lambda m: m.cleared_seconds or 0.0, default=worst)
         return f"all members are present again; was: {whole.summary}", _disk(whole)
     if reason is Reason.DATA_UNAVAILABLE:
-        silent = next((m for m in members if m.state is State.UNKNOWN and not m.silenced), worst)
+        silent = next(
+            (m for m in members if m.state is AlertState.UNKNOWN and not m.silenced), worst
+        )
         return silent.unknown or f"can no longer be read: {silent.summary}", _disk(silent)
     if reason is Reason.ESCALATED:  # the news: a threat to data, else the deepest new alert
         active = [m for m in members if m.cleared_seconds is None] or [worst]
@@ -322,7 +324,7 @@ def _sentences(member: Member, now: float) -> str:
         name, text = member.name, member.summary
         return f"{member.severity.name.lower()} {name}, {since}{times}: {text}{quiet}"
     text = f"{member.severity.name.lower()} {member.name}, since {since}: {member.summary}"
-    if member.state is State.UNKNOWN:
+    if member.state is AlertState.UNKNOWN:
         return f"{text} (its data source can no longer be read)"
     if member.cleared_seconds is not None:
         return f"{text} (resolved {quantity('_seconds', now - member.cleared_seconds)} ago)"
@@ -345,7 +347,7 @@ def _quiet(member: Member) -> str:
 
 def _adapter_sentences(members: Sequence[Member], now: float) -> list[str]:
     """Return one line for all disks of an adapter that have the same fault."""
-    same: dict[tuple[str, Severity, State, bool], list[Member]] = {}
+    same: dict[tuple[str, Severity, AlertState, bool], list[Member]] = {}
     for member in members:
         over = member.cleared_seconds is not None
         same.setdefault((member.name, member.severity, member.state, over), []).append(member)

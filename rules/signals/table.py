@@ -79,7 +79,7 @@ def _initial() -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class SignalStates:
     """The states of all groups."""
 
     groups: Mapping[str, Any] = field(default_factory=_initial)
@@ -100,7 +100,7 @@ class Memory:
     """By group and object."""
 
 
-def remember(state: State) -> Memory:
+def remember(state: SignalStates) -> Memory:
     """Return what is stored of the states."""
     groups = {
         g.name: dict(g.remember(g.state(state.groups))) for g in GROUPS if g.remember is not None
@@ -109,7 +109,7 @@ def remember(state: State) -> Memory:
     return Memory(dict(usual.windows), dict(lull.GROUP.state(state.groups).best), groups)
 
 
-def recall(state: State, memory: Memory) -> State:
+def recall(state: SignalStates, memory: Memory) -> SignalStates:
     """Return the states combined with what was stored before the restart."""
     groups = {
         g.name: g.recall(g.state(state.groups), memory.groups[g.name])
@@ -128,8 +128,8 @@ def derive(topology: Topology) -> Derived:
 
 
 def step(
-    state: State, inputs: Inputs, derived: Derived | None, slow: frozenset[str] = frozenset()
-) -> tuple[State, dict[str, list[Sample]]]:
+    state: SignalStates, inputs: Inputs, derived: Derived | None, slow: frozenset[str] = frozenset()
+) -> tuple[SignalStates, dict[str, list[Sample]]]:
     """Return the states after this second and the samples of every group that could be computed.
 
     `slow`: groups whose data sources are all polled rarely. A group with a failed data source is
@@ -149,4 +149,4 @@ def step(
         if samples is not None:
             result[group.name] = told[group.name] = samples
     kept = {name: samples for name, samples in told.items() if name in slow}
-    return State(states, kept), result
+    return SignalStates(states, kept), result

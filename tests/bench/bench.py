@@ -57,7 +57,7 @@ from iowarden.daemon.replay import replay
 from iowarden.daemon.service import flight_recorder
 from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.storage import history_db
-from iowarden.daemon.storage.state_db import State
+from iowarden.daemon.storage.state_db import StateDatabase
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.promql.evaluator import compile_expression
 from iowarden.rules.promql.store import Store
@@ -130,7 +130,7 @@ class FakeMachine:
                 pollers=asked,
                 events=events,
                 log=journal.Log(level="error"),
-                state=State(str(Path(self.directory, "state.db")), events.put),
+                state=StateDatabase(str(Path(self.directory, "state.db")), events.put),
                 sender=Sender(MaildirSettings(str(Path(self.directory, "Maildir"))), events.put),
                 exposition=Exposition(print),
                 notify=lambda _: False,

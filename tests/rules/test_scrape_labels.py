@@ -84,5 +84,5 @@ def test_an_exporter_that_is_not_read_is_no_exporter_that_is_down() -> None:
         made.observe([failed], START + second, 1000.0 + second)
         made.rules.evaluate(START + second)
     states = {alert.name: alert.state for alert in made.rules.alerts()}
-    assert states["HostOutOfMemory"] is life.State.UNKNOWN
+    assert states["HostOutOfMemory"] is life.AlertState.UNKNOWN
     assert "Down" not in states

@@ -27,7 +27,7 @@ from iowarden.collectors.smart.drive import (
     SelfTest,
 )
 from iowarden.rules import calendar, selftest_schedule
-from iowarden.rules.alerting.alerts import State
+from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.incidents.model import Member
 from iowarden.rules.selftest_schedule import Candidate, Group, Outcome, Run, Runs
 from iowarden.rules.severity import Severity
@@ -530,7 +530,7 @@ def line(name: str, at: float, disk: str = "A", subject: str = "disk A") -> Memb
     """What an incident has of a line of the kernel's log."""
     labels = (("alertname", name), ("disk", disk)) if disk else (("alertname", name),)
     return Member(
-        labels, name, Severity.WARNING, State.FIRING, at, "", "", "", subject=subject, count=1
+        labels, name, Severity.WARNING, AlertState.FIRING, at, "", "", "", subject=subject, count=1
     )
 
 

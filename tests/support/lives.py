@@ -22,7 +22,7 @@ from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.service.messages import Stop
 from iowarden.daemon.service.service import Dependencies, Service
 from iowarden.daemon.service.stored_documents import SCHEMA
-from iowarden.daemon.storage.state_db import Batch, Committed, State
+from iowarden.daemon.storage.state_db import Batch, Committed, StateDatabase
 from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Life:
             clock.now(),
             config.rule_interval_seconds,
         )
-        self._state = State(
+        self._state = StateDatabase(
             f"{config.state_directory}/state.db", self._answered, versions=self._schema.versions()
         )
         service = Service(

@@ -19,7 +19,7 @@ from iowarden.daemon.notify.attempt import OutboundMail, SendResult
 from iowarden.daemon.notify.outbox import Outbox
 from iowarden.daemon.notify.sender import Sender
 from iowarden.daemon.notify.smtp import MailSettings
-from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow, State, StateLoaded
+from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow, StateDatabase, StateLoaded
 from iowarden.rules.severity import Severity
 
 DEADLINE_SECONDS = 60
@@ -62,7 +62,7 @@ class Life:
     def __init__(self, path: str, port: int) -> None:
         """Start its threads."""
         self.events: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self.state = State(path, self.events.put, retry_seconds=3600.0)
+        self.state = StateDatabase(path, self.events.put, retry_seconds=3600.0)
         settings = MailSettings(
             "127.0.0.1", port, "opportunistic", None, None, "iowarden@db1", DEADLINE_SECONDS, "db1"
         )

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def state_with(**states: object) -> table.State:
+def state_with(**states: object) -> table.SignalStates:
     """Return the states of a start, but for these."""
-    return table.State({**table.State().groups, **states})
+    return table.SignalStates({**table.SignalStates().groups, **states})
 
 
 def with_writeback(

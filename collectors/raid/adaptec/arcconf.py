@@ -34,11 +34,11 @@ from iowarden.collectors.raid.adaptec.arcconf_output import (
 from iowarden.collectors.raid.controller import (
     Array,
     Battery,
+    ComponentState,
     Controller,
     Health,
     PhysicalDisk,
     Sensor,
-    State,
 )
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def at_host(config: Config, host: str) -> Controller:
 
 def _controller_state(
     about: Block, blocks: list[Block], arrays: list[Array], disks: list[PhysicalDisk]
-) -> State | None:
+) -> ComponentState | None:
     """Return a controller's state: attention if it counts faults that nothing else reports.
 
     A missing disk need not be listed.
@@ -309,7 +309,7 @@ def _batteries(blocks: list[Block]) -> Iterator[Battery]:
         )
 
 
-def _with_part(state: State, name: str, told: str) -> State:
+def _with_part(state: ComponentState, name: str, told: str) -> ComponentState:
     """Return the state of an otherwise ready unit, lowered to the state of one of its parts."""
     part = states.classify(told, _BATTERY_WORDS)
     odd = [f"{name} {output.shown(told)}"] if told and part.health is not Health.OK else []

@@ -17,7 +17,7 @@ from iowarden.collectors.raid.adaptec.arcconf_output import (
     switch,
     titled,
 )
-from iowarden.collectors.raid.controller import Array, Health, Policy, State
+from iowarden.collectors.raid.controller import Array, ComponentState, Health, Policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -174,7 +174,7 @@ def _array(
     )
 
 
-def _array_state(word: str, meanings: Mapping[str, Health]) -> State:
+def _array_state(word: str, meanings: Mapping[str, Health]) -> ComponentState:
     """Parse a state such as 'Degraded, Rebuilding ( Rebuild : 38 % )'."""
     task = _TASK.search(word)
     if task is None:
@@ -188,10 +188,10 @@ def _array_state(word: str, meanings: Mapping[str, Health]) -> State:
         runs = TASK_WORDS.get(task[1].casefold())
         rebuilt = health is Health.DEGRADED and runs is Health.REBUILDING
         health = runs if runs and (health is Health.OK or rebuilt) else health
-    return State(health, f"{bare}, {task[1]}", done)
+    return ComponentState(health, f"{bare}, {task[1]}", done)
 
 
-def _with_member(state: State, segment: str, word: str) -> State:
+def _with_member(state: ComponentState, segment: str, word: str) -> ComponentState:
     """Return the state of an array with a missing member, where its own state does not show it."""
     odd = [] if word.casefold() == "present" else [f"{segment} {output.shown(word)}"]
     health = Health.REBUILDING if word.casefold() == "rebuilding" else Health.DEGRADED

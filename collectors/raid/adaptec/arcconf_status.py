@@ -18,7 +18,7 @@ from iowarden.collectors.raid.adaptec.arcconf_output import (
     completed,
     serial_of,
 )
-from iowarden.collectors.raid.controller import Controller, Health, PhysicalDisk, State
+from iowarden.collectors.raid.controller import ComponentState, Controller, Health, PhysicalDisk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,15 +95,15 @@ def with_tasks(found: Controller, tasks: Mapping[str, Task]) -> Controller:
     )
 
 
-def _at_work(state: State, task: Task) -> State:
+def _at_work(state: ComponentState, task: Task) -> ComponentState:
     runs = task.status.casefold() == "in progress"
     health = TASK_WORDS.get(task.operation.casefold(), Health.ATTENTION)
     done = state.done_ratio if task.done_ratio is None else task.done_ratio
     if state.health in states.WELL:
         health = health if runs else Health.ATTENTION
-        return State(health, f"{state.word}, {task.operation}: {task.status}", done)
+        return ComponentState(health, f"{state.word}, {task.operation}: {task.status}", done)
     if state.health is Health.DEGRADED and runs and health is Health.REBUILDING:
-        return State(health, f"{state.word}, {task.operation}: {task.status}", done)
+        return ComponentState(health, f"{state.word}, {task.operation}: {task.status}", done)
     return replace(state, done_ratio=done)
 
 

@@ -17,11 +17,11 @@ from iowarden.collectors.raid.areca.event_info import FAILURE
 from iowarden.collectors.raid.controller import (
     Array,
     Battery,
+    ComponentState,
     Controller,
     Health,
     PhysicalDisk,
     Sensor,
-    State,
 )
 from iowarden.collectors.smart.drive import Attribute
 
@@ -225,12 +225,12 @@ def _disk(row: str, header: str, at: int, raid_sets: Sequence[Array]) -> Physica
     )
 
 
-def _used(usage: str, raid_sets: Sequence[Array]) -> tuple[State, str]:
+def _used(usage: str, raid_sets: Sequence[Array]) -> tuple[ComponentState, str]:
     for each in raid_sets:
         if usage and each.label == output.printable(usage):
-            return State(Health.OK, usage), each.name
+            return ComponentState(Health.OK, usage), each.name
     if (found := _MEMBER.fullmatch(usage)) and (found[1] or not raid_sets):
-        return State(Health.OK, usage), f"raid set {found[1]}" if found[1] else ""
+        return ComponentState(Health.OK, usage), f"raid set {found[1]}" if found[1] else ""
     bare = re.sub(r"\[[^\]]*\]$", "", usage)
     return replace(states.classify(bare, _USAGE_WORDS), word=output.printable(usage)), ""
 

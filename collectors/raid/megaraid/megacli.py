@@ -18,12 +18,12 @@ from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     Array,
     Battery,
+    ComponentState,
     Controller,
     Health,
     PhysicalDisk,
     Policy,
     Sensor,
-    State,
 )
 from iowarden.collectors.raid.megaraid import storcli_events
 from iowarden.collectors.raid.megaraid.storcli_volumes import volume_address, volume_name
@@ -201,7 +201,9 @@ def _adapter(pairs: Mapping[str, str]) -> Adapter:
             model=output.printable(pairs["product name"]),
             serial=output.printable(pairs.get("serial no", "")),
             firmware=output.printable(pairs.get("fw package build", "")),
-            state=State(Health.ATTENTION if odd else Health.OK, output.printable(", ".join(odd))),
+            state=ComponentState(
+                Health.ATTENTION if odd else Health.OK, output.printable(", ".join(odd))
+            ),
             memory_bytes=output.size_bytes(pairs.get("memory size", ""), 1024),
             sensors=tuple(sensors),
         ),
@@ -327,12 +329,14 @@ def _volume(head: re.Match[str], lines: Sequence[str]) -> Array:
     word = own.get("state", "")
     state = states.classify(output.printable(word), _ARRAY_WORDS)
     if head[1] and not word:
-        state = State(Health.OK, "CacheCade")  # a cache on flash, whose state is not printed
+        state = ComponentState(
+            Health.OK, "CacheCade"
+        )  # a cache on flash, whose state is not printed
     bad = own.get("bad blocks exist", "No")
     odd = [] if bad == "No" else [output.printable(f"Bad Blocks Exist: {bad}")]
     state = states.downgraded(state, odd)
     if state.health is Health.OK and (running := _running(lines[:below])):
-        state = State(Health.BUSY, f"{state.word}, {running[0]}", running[1])
+        state = ComponentState(Health.BUSY, f"{state.word}, {running[0]}", running[1])
     slots = tuple(dict.fromkeys(disk.slot for disk in _disks(list(_pairs(lines[below:])))))
     drives = own.get("number of drives", "")
     if slots and re.fullmatch(r"[0-9]{1,4}", drives) and int(drives) > len(slots):
@@ -451,13 +455,13 @@ def _disk(block: Mapping[str, str], array: str) -> PhysicalDisk:
     )
 
 
-def _disk_state(block: Mapping[str, str], predicted: int, odd: Iterable[str]) -> State:
+def _disk_state(block: Mapping[str, str], predicted: int, odd: Iterable[str]) -> ComponentState:
     word = block.get("firmware state", "")
     first, _, motor = word.partition(",")
     judged = states.classify(first, _DISK_WORDS)
     runs = _DONE.match(block.get(first.strip().casefold(), ""))
     done = output.ratio(runs) if runs else judged.done_ratio
-    state = State(judged.health, output.printable(word), done)
+    state = ComponentState(judged.health, output.printable(word), done)
     said = []
     if motor.strip().casefold() not in _SPINDLE_WORDS:
         said.append((Health.ATTENTION, ""))
@@ -474,7 +478,7 @@ def _disk_state(block: Mapping[str, str], predicted: int, odd: Iterable[str]) ->
     said += [(Health.ATTENTION, told) for told in odd]
     healths = [state.health, *(health for health, _ in said)]
     words = [state.word, *(text for _, text in said if text)]
-    return State(
+    return ComponentState(
         next((each for each in _WORST if each in healths), state.health),
         output.printable(", ".join(filter(None, words))),
         state.done_ratio,
@@ -524,7 +528,7 @@ def parse_battery(text: str) -> Battery:
     """
     plain = output.plain(text)
     if _NOT_THERE.search(plain):
-        return Battery("battery", State(Health.ABSENT, "not present"))
+        return Battery("battery", ComponentState(Health.ABSENT, "not present"))
     lines = _lines("-AdpBbuCmd", text)
     begin = next((at for at, line in enumerate(lines) if "BBU status for Adapter" in line), None)
     if begin is None:
@@ -552,7 +556,9 @@ def parse_battery(text: str) -> Battery:
     charge = re.fullmatch(r"([0-9]{1,3}) ?%", all_of_it.get("relative state of charge", ""))
     return Battery(
         name="battery",
-        state=State(health, output.printable(", ".join(filter(None, (w for _, w in said))))),
+        state=ComponentState(
+            health, output.printable(", ".join(filter(None, (w for _, w in said))))
+        ),
         ready=None if health is Health.BUSY else health is Health.OK,
         charge_ratio=output.ratio(charge),
         temperature_celsius=output.leading(_CELSIUS, own.get("temperature", "")),

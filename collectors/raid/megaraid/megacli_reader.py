@@ -18,7 +18,7 @@ from iowarden.collectors.model import ParseError, ReadError
 from iowarden.collectors.program import run_program
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.backend import PartReader, first_installed
-from iowarden.collectors.raid.controller import Battery, Controller, Health, State
+from iowarden.collectors.raid.controller import Battery, ComponentState, Controller, Health
 from iowarden.collectors.raid.megaraid import megacli
 from iowarden.collectors.raid.pci_hosts import adapters_of
 from iowarden.collectors.smart import scsi_hosts
@@ -119,7 +119,7 @@ def state(root: Machine, name: str, handle: Handle, _: Controller | None) -> Con
         raise ReadError("; ".join(unread))
     unread += megacli.uncounted(adapter, arrays, disks)
     # Without a battery, a forced write cache is not protected.
-    battery: Battery | None = Battery("battery", State(Health.ABSENT, "Absent"))
+    battery: Battery | None = Battery("battery", ComponentState(Health.ABSENT, "Absent"))
     if adapter.battery is not False:
         battery = parts.read(megacli.parse_battery, None, "-AdpBbuCmd", "-GetBbuStatus")
     parents = {slot: each.name for each in reversed(arrays) for slot in each.slots}

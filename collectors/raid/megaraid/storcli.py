@@ -16,11 +16,11 @@ from iowarden.collectors.model import ParseError
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     Battery,
+    ComponentState,
     Controller,
     Health,
     PhysicalDisk,
     Sensor,
-    State,
 )
 from iowarden.collectors.raid.megaraid.storcli_answer import (
     CELSIUS,
@@ -281,7 +281,7 @@ def _controller_report(answer: Answer, name: str) -> ControllerReport:
 
 def _controller_state(
     flat: Mapping[str, str], errors: Sequence[str], foreign: Sequence[PhysicalDisk]
-) -> State | None:
+) -> ComponentState | None:
     word = flat.get("controller status", "")
     state = states.classify(word, _CONTROLLER_WORDS) if word else None
     wrong = [
@@ -296,7 +296,7 @@ def _controller_state(
         return state
     health = state.health if state else Health.OK
     told = "; ".join(filter(None, (state.word if state else "", *wrong)))
-    return State(Health.ATTENTION if health is Health.OK else health, told[:300])
+    return ComponentState(Health.ATTENTION if health is Health.OK else health, told[:300])
 
 
 def _batteries(data: Tree, flat: Mapping[str, str]) -> tuple[Battery, ...]:
@@ -318,11 +318,11 @@ def _batteries(data: Tree, flat: Mapping[str, str]) -> tuple[Battery, ...]:
             )
     present = flat.get("hwcfg bbu", "").casefold()
     if not found and present == "absent":
-        return (Battery("battery", State(Health.ABSENT, "Absent")),)
+        return (Battery("battery", ComponentState(Health.ABSENT, "Absent")),)
     if not found and present == "present":
         # Present without further data: it is unknown whether it can protect the cache.
         told = f"Present, BBU Status {flat.get('bbu status', '?')}, no state"
-        return (Battery("battery", State(Health.ATTENTION, told), None),)
+        return (Battery("battery", ComponentState(Health.ATTENTION, told), None),)
     return tuple(found)
 
 
@@ -377,12 +377,12 @@ def with_progress(told: Controller, progress: Iterable[Progress]) -> Controller:
     disks = {each.slot: each for each in progress if each.slot}
     arrays = {each.array: each for each in progress if each.array}
 
-    def running(state: State, found: Progress | None) -> State:
+    def running(state: ComponentState, found: Progress | None) -> ComponentState:
         if found is None:
             return state
         word = f"{state.word}, {found.operation}" if found.operation else state.word
         health = Health.BUSY if state.health is Health.OK else state.health
-        return State(health, word, found.done_ratio)
+        return ComponentState(health, word, found.done_ratio)
 
     return replace(
         told,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from iowarden.collectors.raid import output, states
-from iowarden.collectors.raid.controller import Controller, Health, PhysicalDisk, State
+from iowarden.collectors.raid.controller import ComponentState, Controller, Health, PhysicalDisk
 from iowarden.collectors.raid.megaraid.storcli_answer import (
     CELSIUS,
     Tree,
@@ -134,7 +134,7 @@ def _disk(row: Tree, slot: str, detail: Mapping[str, str], *, adapter: bool) -> 
     foreign = group.casefold() == "f"
     state = disk_state(row, adapter=adapter)
     if foreign and state.health is Health.OK:
-        state = State(Health.ATTENTION, f"{state.word}, foreign")
+        state = ComponentState(Health.ATTENTION, f"{state.word}, foreign")
     counts, odd = states.counts(
         (name.removesuffix(" count"), detail.get(name, ""))
         for name in ("media error count", "other error count", "predictive failure count")
@@ -144,7 +144,7 @@ def _disk(row: Tree, slot: str, detail: Mapping[str, str], *, adapter: bool) -> 
     failing = alert or counts.get("predictive failure", 0) > 0
     if failing and state.health in {Health.OK, Health.BUSY, Health.REBUILDING}:
         told = "S.M.A.R.T. alert" if alert else "predictive failure"
-        state = State(Health.FAILING, f"{state.word}, {told}")
+        state = ComponentState(Health.FAILING, f"{state.word}, {told}")
     state = states.downgraded(state, odd)
     return PhysicalDisk(
         slot=slot,
@@ -167,7 +167,7 @@ def _disk(row: Tree, slot: str, detail: Mapping[str, str], *, adapter: bool) -> 
     )
 
 
-def disk_state(row: Tree, *, adapter: bool) -> State:
+def disk_state(row: Tree, *, adapter: bool) -> ComponentState:
     """Return the state of a disk; a plain `adapter` reports none."""
     word = text_of(row, "state")
     if "status" in row:  # storcli2
@@ -175,9 +175,9 @@ def disk_state(row: Tree, *, adapter: bool) -> State:
         health = states.classify(status, _STATUS_WORDS).health
         if health is Health.OK and word.casefold() not in _CONFIGURED:
             health = Health.ATTENTION
-        return State(health, f"{word}, {status}")
+        return ComponentState(health, f"{word}, {status}")
     if adapter and word == "-":
-        return State(Health.OK, word)
+        return ComponentState(Health.OK, word)
     return states.classify(word, _DISK_WORDS)
 
 

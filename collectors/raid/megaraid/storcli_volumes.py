@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     Array,
+    ComponentState,
     Controller,
     Health,
     PhysicalDisk,
     Policy,
-    State,
 )
 from iowarden.collectors.raid.megaraid.storcli_answer import (
     SLOT,
@@ -87,7 +87,7 @@ def drive_groups(data: Tree, *, adapter: bool) -> tuple[list[Array], list[Physic
         elif span == "-" and text_of(row, "row") == "-":
             word = text_of(row, "state")
             # storcli2 reports no state of a drive group.
-            health = State(Health.OK, "-") if word == "-" and "span" in row else None
+            health = ComponentState(Health.OK, "-") if word == "-" and "span" in row else None
             groups.append(
                 Array(
                     f"drive group {group}",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.raid import output, states
-from iowarden.collectors.raid.controller import Array, Health, PhysicalDisk, State
+from iowarden.collectors.raid.controller import Array, ComponentState, Health, PhysicalDisk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -142,7 +142,7 @@ def _volume(
     kind = told.get("type", "")
     return Array(
         name=f"volume {int(told['id'])}",
-        state=State(health, output.printable(" ".join(words)), done),
+        state=ComponentState(health, output.printable(" ".join(words)), done),
         level=output.printable(_LEVELS.get(kind, kind)),
         size_bytes=int(told["size"]) * _GB if "size" in told else None,
         slots=tuple(_slot(disk) for disk in disks if not _spare(disk)),
@@ -172,7 +172,7 @@ def _disk(told: Mapping[str, str], parent: str, *, running: bool) -> PhysicalDis
     model = f"{told.get('vendor', '').strip()} {told.get('model', '').strip()}".strip()
     return PhysicalDisk(
         slot=_slot(told),
-        state=State(health, output.printable(" ".join([told["state"], *flags]))),
+        state=ComponentState(health, output.printable(" ".join([told["state"], *flags]))),
         model=output.printable(" ".join(model.split()).removeprefix("ATA ")),
         firmware=output.printable(told.get("firmware", "").strip()),
         size_bytes=int(told["size"]) * _GB if "size" in told else None,

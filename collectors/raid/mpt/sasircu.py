@@ -14,7 +14,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iowarden.collectors.raid import output, states
-from iowarden.collectors.raid.controller import Array, Controller, Health, PhysicalDisk, State
+from iowarden.collectors.raid.controller import (
+    Array,
+    ComponentState,
+    Controller,
+    Health,
+    PhysicalDisk,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -228,13 +234,13 @@ def _slot(enclosure: str, slot: str) -> str:
     return output.slot_name(enclosure, slot) if re.fullmatch(r"[0-9]{1,5}", enclosure) else ""
 
 
-def _state(word: str, meanings: Mapping[str, Health]) -> State:
+def _state(word: str, meanings: Mapping[str, Health]) -> ComponentState:
     """Parse a state such as 'Okay (OKY)'."""
     found = _STATE.fullmatch(word)
     state = states.classify(found[1] if found else word, meanings)
     code = _CODES.get(found[2]) if found else None
     if found and code not in {None, state.health} and state.health in states.WELL:
-        return State(Health.ATTENTION, output.printable(word))
+        return ComponentState(Health.ATTENTION, output.printable(word))
     return replace(state, word=output.printable(found[1] if found else word))
 
 
@@ -294,7 +300,9 @@ def with_task(array: Array, task: Task | None) -> Array:
         health = Health.BUSY if known else Health.ATTENTION
     elif health is Health.DEGRADED and task.operation.casefold() in _MENDING:
         health = Health.REBUILDING
-    return replace(array, state=State(health, f"{state.word}, {task.operation}", task.done_ratio))
+    return replace(
+        array, state=ComponentState(health, f"{state.word}, {task.operation}", task.done_ratio)
+    )
 
 
 def _whole(command: str, plain: str) -> list[str]:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     Array,
+    ComponentState,
     Controller,
     Health,
     PhysicalDisk,
     Policy,
     Sensor,
-    State,
 )
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def _worse(volume: Array, *why: str) -> Array:
     if not why or volume.state.health not in states.WELL:
         return volume
     word = output.shown(", ".join([volume.state.word, *why]))
-    return replace(volume, state=State(Health.ATTENTION, word))
+    return replace(volume, state=ComponentState(Health.ATTENTION, word))
 
 
 def _line(card: _Card, line: str) -> None:
@@ -269,11 +269,15 @@ def _cache(told: Mapping[str, str] | None) -> tuple[Policy | None, tuple[Sensor,
         enabled = False
     if disabled:
         health = Health.FAILED if "permanently" in disabled.casefold() else Health.DEGRADED
-        state = State(health, output.shown(disabled))
+        state = ComponentState(health, output.shown(disabled))
     elif configured is None:
-        state = State(Health.ATTENTION)
+        state = ComponentState(Health.ATTENTION)
     else:
         # A user may have disabled it.
-        state = State(Health.OK, "configured") if configured else State(Health.ABSENT, "none")
+        state = (
+            ComponentState(Health.OK, "configured")
+            if configured
+            else ComponentState(Health.ABSENT, "none")
+        )
     wanted = True if disabled else enabled
     return Policy(enabled, None, "write cache", wanted), (Sensor("cache", state),)

@@ -17,12 +17,12 @@ from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     Array,
     Battery,
+    ComponentState,
     Controller,
     Health,
     PhysicalDisk,
     Policy,
     Sensor,
-    State,
     slots_by_array,
 )
 
@@ -451,7 +451,7 @@ def _controller(card: _Card) -> Controller:
     batteries = (_battery(battery, pairs),) if battery else ()
     if not battery and "no-battery write cache" in pairs:
         # A complete block without a battery: its write cache is not protected.
-        batteries = (Battery("battery", State(Health.ABSENT, "none")),)
+        batteries = (Battery("battery", ComponentState(Health.ABSENT, "none")),)
     sensors = [_cache(cache, batteries)] if cache else []
     for key, name in (
         ("controller temperature (c)", "controller temperature"),
@@ -524,7 +524,7 @@ def _pci_address(card: _Card) -> str:
     return found[1].lower() if found else ""
 
 
-def _state(word: str, meanings: Mapping[str, Health]) -> State:
+def _state(word: str, meanings: Mapping[str, Health]) -> ComponentState:
     """Parse a state such as 'Recovering, 26% complete'."""
     progress = _PROGRESS.search(word)
     bare = output.shown(word.replace(progress[0], "") if progress else word)

@@ -15,12 +15,12 @@ from iowarden.collectors.raid import output, states
 from iowarden.collectors.raid.controller import (
     Array,
     Battery,
+    ComponentState,
     Controller,
     Health,
     PhysicalDisk,
     Policy,
     Sensor,
-    State,
     slots_by_array,
 )
 from iowarden.collectors.raid.threeware.alarms import ERROR
@@ -333,14 +333,16 @@ def _policy(word: str | None) -> Policy | None:
     return Policy(word == "ON" or "W" in word, word.startswith("R"), word)
 
 
-def _state(word: str, meanings: dict[str, Health], *done: str) -> State:
+def _state(word: str, meanings: dict[str, Health], *done: str) -> ComponentState:
     """Parse a state; a trailing '*' means that a disk of the unit had an error."""
     state = states.classify(word.rstrip("*").replace("_", "-"), meanings)
     health = state.health
     if word.endswith("*") and health in states.WELL:
         health = Health.ATTENTION
     ratios = (re.match(r"(\d{1,3})%", each, re.ASCII) for each in done)
-    return State(health, output.printable(word), output.ratio(next(filter(None, ratios), None)))
+    return ComponentState(
+        health, output.printable(word), output.ratio(next(filter(None, ratios), None))
+    )
 
 
 def _port(found: _Tables, header: list[str], words: list[str]) -> None:
@@ -380,7 +382,9 @@ def _battery(found: _Tables, header: list[str], words: list[str]) -> None:
     state = _state(cells["Status"], _BATTERY_WORDS)
     odd = [f"{name} {cells[name]}" for name in ("Volt", "Temp") if cells.get(name, "OK") != "OK"]
     if odd and state.health is Health.OK:
-        state = State(Health.ATTENTION, output.printable(" ".join([cells["Status"], *odd])))
+        state = ComponentState(
+            Health.ATTENTION, output.printable(" ".join([cells["Status"], *odd]))
+        )
     ready = {"Yes": True, "No": False}.get(cells["BBUReady"])
     absent = state.health is Health.ABSENT
     battery = Battery(words[0], state, None if absent else ready)

@@ -33,7 +33,7 @@ _PARTS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class MonitoringState:
     """History of all disks. Units: seconds of the program's clock."""
 
     disks: Mapping[str, InventoryDisk] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class State:
         )
 
 
-def step(state: State, view: View) -> tuple[State, list[Sample] | None]:
+def step(state: MonitoringState, view: View) -> tuple[MonitoringState, list[Sample] | None]:
     """Return the state of the disks after an update; None if no disks are polled at all."""
     says = view.inputs.snapshot
     topology, disks = says.block, says.smart
@@ -93,7 +93,7 @@ def step(state: State, view: View) -> tuple[State, list[Sample] | None]:
         inputs = (topology, disks, slots, untrusted, tuple(seen))
     physical = [c for c in covered.values() if c.physical]
     none = not any(c.is_monitored for c in physical) and not all(_awaited(c) for c in physical)
-    after = State(
+    after = MonitoringState(
         disks=covered,
         seen=seen,
         here=here,
@@ -108,7 +108,7 @@ def step(state: State, view: View) -> tuple[State, list[Sample] | None]:
     return after, _samples(after, now)
 
 
-def forget(state: State, disk: str) -> State:
+def forget(state: MonitoringState, disk: str) -> MonitoringState:
     """Return the state without a disk that was removed on purpose."""
     kept = {key: known for key, known in state.seen.items() if key != disk}
     covered = {
@@ -119,7 +119,7 @@ def forget(state: State, disk: str) -> State:
     return replace(state, seen=kept, disks=covered, inputs=())
 
 
-def remember(state: State) -> Mapping[str, Pairs]:
+def remember(state: MonitoringState) -> Mapping[str, Pairs]:
     """Return the disks that were read at least once; the key contains their identity."""
     kept: dict[str, Pairs] = {}
     for key, known in state.seen.items():
@@ -131,7 +131,7 @@ def remember(state: State) -> Mapping[str, Pairs]:
     return kept
 
 
-def recall(state: State, kept: Mapping[str, Pairs]) -> State:
+def recall(state: MonitoringState, kept: Mapping[str, Pairs]) -> MonitoringState:
     """Return the state with the disks stored before the restart."""
     seen: dict[str, Seen] = {}
     for text, pairs in kept.items():
@@ -225,7 +225,7 @@ def _never(covered: InventoryDisk, seen: Mapping[str, Seen]) -> bool:
     return covered.disk not in seen
 
 
-def _lost_seconds(state: State, covered: InventoryDisk, known: Seen, now: float) -> float:
+def _lost_seconds(state: MonitoringState, covered: InventoryDisk, known: Seen, now: float) -> float:
     """Return for how long a disk has not been read; 0 while its last reading is valid.
 
     While no disk at all can be read, one alert (NoDiskRead) reports that instead of one for each
@@ -241,7 +241,7 @@ def _lost_seconds(state: State, covered: InventoryDisk, known: Seen, now: float)
     return max(now - known.read_seconds, 1.0)
 
 
-def _samples(state: State, now: float) -> list[Sample]:
+def _samples(state: MonitoringState, now: float) -> list[Sample]:
     samples: list[Sample] = []
     counts = dict.fromkeys(ReadStatus, 0)
     for key, c in state.disks.items():
@@ -335,7 +335,7 @@ GROUP = Group(
         ),
     ),
     step=step,
-    initial=State(),
+    initial=MonitoringState(),
     remember=remember,
     recall=recall,
 )

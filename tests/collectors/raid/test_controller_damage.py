@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from iowarden.collectors.raid.backend import Backend
-    from iowarden.collectors.raid.controller import Controller, State
+    from iowarden.collectors.raid.controller import ComponentState, Controller
     from iowarden.collectors.raid.mpt.mpt_status import Mirrors
 
 WELL = {Health.OK, Health.BUSY, Health.ABSENT}
@@ -484,7 +484,7 @@ def told(found: Controllers) -> str:
     return "; ".join(reasons)
 
 
-def _states(found: Controller) -> Iterator[State]:
+def _states(found: Controller) -> Iterator[ComponentState]:
     yield from (each.state for each in (*found.arrays, *found.disks))
     yield from filter(None, [getattr(found, "state", None)])
 

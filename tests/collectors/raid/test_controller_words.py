@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from iowarden.collectors.raid import controller
-    from iowarden.collectors.raid.controller import Battery, Sensor, State
+    from iowarden.collectors.raid.controller import Battery, ComponentState, Sensor
 
 ARCCONF_DONE = "\nCommand completed successfully.\n"
 ARECA_DONE = "GuiErrMsg<0x00>: Success.\n"
@@ -53,7 +53,7 @@ def _display(volumes: str, disks: str) -> controller.Controller:
     return sasircu.parse_display(text + IRCU_DONE, "sas2ircu 0")
 
 
-ARRAYS: dict[str, Callable[[str], State]] = {
+ARRAYS: dict[str, Callable[[str], ComponentState]] = {
     "storcli": lambda word: (
         _storcli(**{"VD LIST": [{"DG/VD": "0/0", "TYPE": "RAID1", "State": word, "Size": "1 TB"}]})
         .controller.arrays[0]
@@ -90,7 +90,7 @@ ARRAYS: dict[str, Callable[[str], State]] = {
     ),
 }
 """Return an array with a state."""
-DISKS: dict[str, Callable[[str], State]] = {
+DISKS: dict[str, Callable[[str], ComponentState]] = {
     "storcli": lambda word: (
         _storcli(
             **{"PD LIST": [{"EID:Slt": "252:0", "DID": 8, "State": word, "DG": 0, "Size": "1 TB"}]}

@@ -30,7 +30,7 @@ from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.service.messages import Stop
 from iowarden.daemon.service.service import Dependencies, Service
-from iowarden.daemon.storage.state_db import State
+from iowarden.daemon.storage.state_db import StateDatabase
 from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def watched(
 
 def made(
     settings: Config, root: Callable[[], Machine], port: int
-) -> tuple[Service, queue.SimpleQueue[object], State]:
+) -> tuple[Service, queue.SimpleQueue[object], StateDatabase]:
     """Make the loop as the command line does, with some of the sources."""
     events: queue.SimpleQueue[object] = queue.SimpleQueue()
     clock = SystemClock()
@@ -85,7 +85,7 @@ def made(
     server = smtp.MailSettings(
         *("127.0.0.1", port, "opportunistic", None, None, "iowarden@db1", DEADLINE_SECONDS, "db1")
     )
-    state = State(f"{settings.state_directory}/state.db", events.put)
+    state = StateDatabase(f"{settings.state_directory}/state.db", events.put)
     parts = Dependencies(
         config=settings,
         clock=clock,

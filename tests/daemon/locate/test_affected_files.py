@@ -18,7 +18,7 @@ from iowarden.daemon.locate import affected_files
 from iowarden.daemon.locate.affected_files import AffectedFiles, SectorLookup, Wanted, wanted
 from iowarden.daemon.locate.locate import Located
 from iowarden.daemon.service import persisted_state
-from iowarden.rules.alerting.alerts import State
+from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.incidents.model import Member
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology.file_location import Answer, Kind
@@ -427,7 +427,7 @@ def test_what_a_disk_says_while_we_read_it_may_be_of_that() -> None:
 
     def line(name: str, at: float, device: str = "sdb") -> Member:
         labels = (("alertname", name), ("device", device))
-        return Member(labels, name, Severity.WARNING, State.FIRING, at, "", "", "", count=1)
+        return Member(labels, name, Severity.WARNING, AlertState.FIRING, at, "", "", "", count=1)
 
     members = [
         line("block_medium_error", 99.0),  # what it was asked for

@@ -22,7 +22,7 @@ from iowarden.daemon.polling import pollers
 from iowarden.daemon.polling.scheduler import Readers
 from iowarden.daemon.service.messages import Stop
 from iowarden.daemon.service.service import Dependencies, Service
-from iowarden.daemon.storage.state_db import State
+from iowarden.daemon.storage.state_db import StateDatabase
 from iowarden.rules.engine.engine import Engine
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def test_lost_announcements_have_the_devices_listed_anew(tmp_path: Path) -> None
             pollers=pollers.make(settings.smart, clock),
             events=events,
             log=journal.Log(level="error"),
-            state=State(str(tmp_path / "state.db"), events.put),
+            state=StateDatabase(str(tmp_path / "state.db"), events.put),
             sender=Sender(MaildirSettings(str(tmp_path / "Maildir")), events.put),
             exposition=Exposition(print),
             notify=lambda _: None,

@@ -22,7 +22,7 @@ from iowarden.daemon.storage import event_rows, history_reader
 from iowarden.daemon.storage.history_db import History
 from iowarden.daemon.transition_log import TransitionLog
 from iowarden.daemon.views import answers
-from iowarden.rules.alerting.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.events.event_table import Row, Table
 from iowarden.rules.incidents.model import Due, Incident, Member
@@ -70,7 +70,7 @@ HANGS = Member(
     labels=(("alertname", "DiskHung"), ("condition", "device_hang"), ("device", "sda")),
     name="DiskHung",
     severity=Severity.CRITICAL,
-    state=State.FIRING,
+    state=AlertState.FIRING,
     since_seconds=100.0,
     summary="sda completes nothing",
     advice="Look at its cable.",
@@ -88,7 +88,7 @@ ERRORS = replace(
     count=412,
     last_seconds=450.0,
     cleared_seconds=480.0,
-    state=State.RESOLVED,
+    state=AlertState.RESOLVED,
 )
 OPEN = Incident(
     identifier="3f2a9c01de",
@@ -382,7 +382,9 @@ def known(*alerts: Alert, **fields: Any) -> answers.Known:  # noqa: ANN401 - as 
 def hot(severity: str, device: str = "sda", **fields: Any) -> Alert:  # noqa: ANN401 - as Alert's
     """Return a threshold that a disk has exceeded."""
     labels = (("alertname", "Hot"), ("device", device), ("severity", severity))
-    usual = Alert("Hot", labels, State.FIRING, 70.0, (("summary", "70 C"),), 100.0, subject=device)
+    usual = Alert(
+        "Hot", labels, AlertState.FIRING, 70.0, (("summary", "70 C"),), 100.0, subject=device
+    )
     return replace(usual, **fields)
 
 
@@ -398,9 +400,11 @@ def test_a_warning_and_a_critical_limit_are_one_line_of_a_status() -> None:
         ("critical", "firing", "sda"),
         ("warning", "firing", "sdb"),
     ]
-    assert lines(warning, replace(critical, state=State.PENDING)) == [("warning", "firing", "sda")]
+    assert lines(warning, replace(critical, state=AlertState.PENDING)) == [
+        ("warning", "firing", "sda")
+    ]
     assert lines(warning, replace(critical, absent_seconds=470.0)) == [("warning", "firing", "sda")]
-    both = [replace(each, state=State.UNKNOWN) for each in (warning, critical)]
+    both = [replace(each, state=AlertState.UNKNOWN) for each in (warning, critical)]
     assert lines(*both) == [("critical", "unknown", "sda")]
 
 
@@ -476,7 +480,7 @@ def alert(member: Member, **changed: object) -> Alert:
     made = Alert(
         member.name,
         member.labels,
-        State.FIRING,
+        AlertState.FIRING,
         1.0,
         (("summary", member.summary),),
         member.since_seconds,
@@ -489,7 +493,7 @@ def alert(member: Member, **changed: object) -> Alert:
 def test_a_silence_of_events_is_shown_with_their_incident() -> None:
     """Kernel errors of a disk that is to be replaced: by whom, until when, why."""
     office = Office()
-    errors = replace(ERRORS, state=State.FIRING, cleared_seconds=None)
+    errors = replace(ERRORS, state=AlertState.FIRING, cleared_seconds=None)
     office.incidents = {OPEN.key: replace(OPEN, members=(errors,))}
     office.alerts = (alert(errors),)
     added = office.answer("silence add", matchers=["device=sda"], for_seconds=60, reason="swap")

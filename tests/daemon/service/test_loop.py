@@ -20,7 +20,7 @@ from iowarden.daemon.service.health import FIRST_ROUND_SECONDS, Health
 from iowarden.daemon.service.probe_watch import ProbeWatch
 from iowarden.daemon.service.reload import HUNG_SECONDS, Loaded, Refused, Reloader
 from iowarden.daemon.service.service import Dependencies, Service
-from iowarden.daemon.storage.state_db import State
+from iowarden.daemon.storage.state_db import StateDatabase
 from iowarden.daemon.transition_log import TransitionLog
 from iowarden.rules.engine.engine import Engine
 
@@ -93,7 +93,7 @@ def duties(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         pollers=pollers.make(settings.smart, clock),
         events=events,
         log=Journal(),
-        state=State(f"{settings.state_directory}/state.db", events.put),
+        state=StateDatabase(f"{settings.state_directory}/state.db", events.put),
         sender=Sender(MaildirSettings(settings.state_directory), events.put),
         exposition=Exposition(print),
         notify=lambda _: None,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from iowarden.daemon.service import persisted_state, stored_documents
 from iowarden.daemon.storage.state_db import versioned
-from iowarden.rules.alerting.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.incidents.model import Incident, Incidents, Member
 from iowarden.rules.incidents.silences import Silence, Silences
 from iowarden.rules.matcher import Matcher
@@ -41,7 +41,9 @@ def incident(identifier: str, **changes: object) -> Incident:
     return Incident(**{**values, **changes})  # type: ignore[arg-type]
 
 
-ALERT = Alert("A", (("alertname", "A"),), State.FIRING, 1.0, (), 950.0, 960.0, absent_seconds=990.0)
+ALERT = Alert(
+    "A", (("alertname", "A"),), AlertState.FIRING, 1.0, (), 950.0, 960.0, absent_seconds=990.0
+)
 
 
 def test_what_was_kept_comes_back() -> None:
@@ -442,7 +444,7 @@ def test_only_times_of_the_programs_clock_are_moved() -> None:
     """An hour of suspend: how long a silence lasts, when a line was logged, a count stay."""
     silence = Silence("s", (Matcher("alertname", "=", "A"),), START, 3600, "x", "root")
     member = Member(
-        labels=(), name="A", severity=Severity.WARNING, state=State.FIRING, since_seconds=START,
+        labels=(), name="A", severity=Severity.WARNING, state=AlertState.FIRING, since_seconds=START,
         summary="", advice="", unknown="", evidence=(Evidence(START, "kernel", "x"),), value=START,
     )  # fmt: skip
     before = persisted_state.PersistedState(

@@ -25,7 +25,7 @@ import pytest
 from support import mail_path
 from support.smtp import Answers, smtp_server
 
-from iowarden.daemon.storage.state_db import Batch, OutboxRow, State, StateLoaded
+from iowarden.daemon.storage.state_db import Batch, OutboxRow, StateDatabase, StateLoaded
 
 SUPPORT = Path(mail_path.__file__).parent
 MOST_OPERATIONS = 2000
@@ -101,7 +101,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
 def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a state directory after an outage, with two undelivered mails."""
     path = tmp_path_factory.mktemp("before") / "state" / "state.db"
-    state = State(str(path), lambda _: None)
+    state = StateDatabase(str(path), lambda _: None)
     state.commit(Batch(1, put={"alerts": "0", "incidents": "0"}, add=mail_path.OLD))
     assert state.close(20.0)
     return path
@@ -110,7 +110,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def kept(path: Path) -> StateLoaded:
     """Return what a start would load."""
     answers: list[object] = []
-    state = State(str(path), answers.append)
+    state = StateDatabase(str(path), answers.append)
     state.load()
     state.close(20.0)
     (loaded,) = (answer for answer in answers if isinstance(answer, StateLoaded))

@@ -28,7 +28,7 @@ from iowarden.daemon.storage.state_db import (
     Committed,
     Noted,
     OutboxRow,
-    State,
+    StateDatabase,
     StateLoaded,
     Texts,
 )
@@ -55,7 +55,7 @@ class Asked:
 
     def __init__(self, path: Path, retry_seconds: float = 3600.0) -> None:
         self._events: queue.Queue[object] = queue.Queue()
-        self.state = State(str(path), self._events.put, retry_seconds)
+        self.state = StateDatabase(str(path), self._events.put, retry_seconds)
 
     def next(self) -> object:
         """Return the next reply, waiting for it."""
@@ -141,10 +141,10 @@ def test_any_json_text_survives(
 
 _WRITER = """
 import sys, queue
-from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow, State
+from iowarden.daemon.storage.state_db import Batch, Committed, OutboxRow, StateDatabase
 from iowarden.rules.severity import Severity
 answers = queue.SimpleQueue()
-state = State(sys.argv[1], answers.put)
+state = StateDatabase(sys.argv[1], answers.put)
 state.load()
 answers.get()
 for n in range(1, 100000):
@@ -565,7 +565,7 @@ def test_texts_do_not_fill_the_disk(tmp_path: Path) -> None:
 def converted(path: Path, versions: dict[str, int], number: int) -> list[object]:
     """Run a program that writes these versions, change something, return its messages."""
     events: queue.Queue[object] = queue.Queue()
-    own = State(str(path), events.put, versions=versions)
+    own = StateDatabase(str(path), events.put, versions=versions)
     own.load()
     assert isinstance(events.get(timeout=DEADLINE_SECONDS), StateLoaded)
     put = {state_db.versioned(name, version): f'"{number}"' for name, version in versions.items()}
@@ -614,7 +614,7 @@ def test_the_copy_gives_up_no_lock(path: Path) -> None:
     """Closing another descriptor of the file would: a second daemon could send the mails, too."""
     fill(path)
     events: queue.Queue[object] = queue.Queue()
-    own = State(str(path), events.put, versions={"install": 2})
+    own = StateDatabase(str(path), events.put, versions={"install": 2})
     own.commit(Batch(1, put={"install.v2": '"y"'}))
     while events.get(timeout=DEADLINE_SECONDS) != Committed(1):
         pass

@@ -21,7 +21,7 @@ from iowarden.rules.advice.controller_programs import query_commands
 from iowarden.rules.advice.facts import Facts
 from iowarden.rules.advice.step import About
 from iowarden.rules.alerting import unit_tests
-from iowarden.rules.alerting.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.incidents.model import Member
 from iowarden.rules.rulefile.rulefile import parse_rule_file
@@ -219,7 +219,7 @@ def test_a_raid6_keeps_its_members_while_their_adapter_hangs(hung: str, failed: 
 def test_no_self_test_is_begun_on_a_disk_that_says_it_is_failing() -> None:
     """Its defects increase, which alone calls for a long test; the mail warned against tests."""
     grow, fail = (
-        Alert(name, (("alertname", name), ("disk", "S1")), State.FIRING, 1.0, annotations, 0.0)
+        Alert(name, (("alertname", name), ("disk", "S1")), AlertState.FIRING, 1.0, annotations, 0.0)
         for name, annotations in (
             (
                 "DiskDefectsGrow",
@@ -236,7 +236,7 @@ def test_no_self_test_is_begun_on_a_disk_that_says_it_is_failing() -> None:
 
 def _said_of_grow(*alerts: Alert) -> str:
     grow = alerts[0]
-    member = Member(grow.labels, grow.name, Severity.WARNING, State.FIRING, 0.0, "", "", "")
+    member = Member(grow.labels, grow.name, Severity.WARNING, AlertState.FIRING, 0.0, "", "", "")
     return text_of_member(alerts, everything)(member).advice
 
 
@@ -408,7 +408,7 @@ def test_what_is_kept_of_an_event_that_is_over_is_written_out_as_well() -> None:
         labels,
         "block_medium_error",
         Severity.WARNING,
-        State.RESOLVED,
+        AlertState.RESOLVED,
         0.0,
         "",
         "{log}",
@@ -512,7 +512,7 @@ def told_by_unit_tests() -> tuple[Alert, ...]:
         for case in unit_tests.parse_unit_tests(path.read_text(), str(path)).tests:
             for test in case.alerts:
                 for labels, texts in test.expected:
-                    alert = Alert(test.name, labels, State.FIRING, 1.0, texts, 0.0)
+                    alert = Alert(test.name, labels, AlertState.FIRING, 1.0, texts, 0.0)
                     found.setdefault((test.name, texts), alert)
     return tuple(found.values())
 

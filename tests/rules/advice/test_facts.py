@@ -14,7 +14,7 @@ from iowarden.rules.advice import facts
 from iowarden.rules.advice.advice import filled
 from iowarden.rules.advice.facts import Facts, Kind, Known
 from iowarden.rules.advice.step import About
-from iowarden.rules.alerting.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.signals.device import stall_limits
 from iowarden.rules.topology import redundancy
 from iowarden.rules.topology.slot_map import Map
@@ -131,7 +131,7 @@ def test_one_path_of_two_is_no_trouble_of_its_map() -> None:
 def alert(device: str, name: str = "DeviceStall", severity: str = "warning") -> Alert:
     """Return an alert of a shipped rule about a device, which fires."""
     labels = (("device", device), ("severity", severity))
-    return Alert(name, labels, State.FIRING, 1.0, (), 0.0, subject=f"device {device}")
+    return Alert(name, labels, AlertState.FIRING, 1.0, (), 0.0, subject=f"device {device}")
 
 
 def test_three_disks_of_an_adapter_are_its_trouble() -> None:

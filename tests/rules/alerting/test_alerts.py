@@ -10,7 +10,7 @@ from iowarden.collectors import registry
 from iowarden.collectors.model import Family, Outcome, Reading, Sample
 from iowarden.collectors.procfs.meminfo import parse_meminfo
 from iowarden.collectors.source import Source
-from iowarden.rules.alerting.alerts import Alert, State, Transition
+from iowarden.rules.alerting.alerts import Alert, AlertState, Transition
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.rulefile.rulefile import parse_rule_file
 
@@ -111,7 +111,7 @@ def test_each_device_is_an_alert_of_its_own() -> None:
     host.seconds(5, {"a": 60.0, "b": 70.0})
     host.seconds(4, {"a": 60.0, "b": 40.0})
     states = {alert.label("device"): alert.state for alert in host.engine.rules.alerts()}
-    assert states == {"a": State.FIRING, "b": State.RESOLVED}
+    assert states == {"a": AlertState.FIRING, "b": AlertState.RESOLVED}
 
 
 def test_a_source_that_falls_silent_resolves_nothing() -> None:
@@ -122,7 +122,7 @@ def test_a_source_that_falls_silent_resolves_nothing() -> None:
     assert host.seconds(1, None) == ["unknown"]
     assert host.only().unknown_reason == "thermometer failed: cable pulled"
     assert host.seconds(3600, None) == []
-    assert host.only().state is State.UNKNOWN
+    assert host.only().state is AlertState.UNKNOWN
     assert host.seconds(1, {"a": 60.0}) == ["firing"]
 
 
@@ -236,7 +236,7 @@ def test_rules_read_both_our_names_and_those_of_node_exporter(name: str) -> None
     text += "Dirty: 2 kB\nWriteback: 0 kB\n"
     reading = Reading("meminfo", Outcome.OK, START, 0.0, parse_meminfo(text))
     engine.observe([reading], START, 1000.0)
-    assert [change.alert.state for change in engine.rules.evaluate(START)] == [State.FIRING]
+    assert [change.alert.state for change in engine.rules.evaluate(START)] == [AlertState.FIRING]
 
 
 HYSTERESIS = """
@@ -261,7 +261,7 @@ def test_a_rule_may_read_what_fires() -> None:
     assert host.seconds(1, {"a": 53.0}) == []
     assert host.seconds(1, {"a": 53.0}) == ["firing"]
     names = {alert.name: alert.state for alert in host.engine.rules.alerts()}
-    assert names == {"Hot": State.FIRING, "HotForLong": State.FIRING}
+    assert names == {"Hot": AlertState.FIRING, "HotForLong": AlertState.FIRING}
     assert "resolved" in host.seconds(2, {"a": 50.0})
 
 
@@ -285,7 +285,7 @@ def test_a_group_with_a_limit_fails_beyond_it_and_ends_no_alert() -> None:
     assert host.seconds(4, {"a": 60.0})[-1:] == ["firing"]
     assert host.seconds(5, {"a": 60.0, "b": 60.0}) == []
     assert [*host.engine.rules.problems.values()] == ["exceeded limit of 1 with 2 alerts"]
-    assert host.only().state is State.FIRING
+    assert host.only().state is AlertState.FIRING
     host.seconds(1, {"a": 60.0})
     assert host.engine.rules.problems == {}
 
@@ -324,5 +324,5 @@ def test_an_alert_without_a_summary_is_told_by_what_makes_it_one(
 ) -> None:
     """Many rules have none: the mail's subject is the alert with its own labels."""
     pairs = tuple(sorted({"alertname": "Slow", **labels}.items()))
-    alert = Alert("Slow", pairs, State.FIRING, 1.0, tuple(annotations.items()), 0.0)
+    alert = Alert("Slow", pairs, AlertState.FIRING, 1.0, tuple(annotations.items()), 0.0)
     assert replace(alert, object="sda (ACME, serial S1)").summary == expected

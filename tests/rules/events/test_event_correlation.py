@@ -17,8 +17,8 @@ from iowarden.collectors.kmsg.kernel_classifier import Classifier
 from iowarden.collectors.kmsg.kernel_events import classify
 from iowarden.collectors.kmsg.kernel_line import Line
 from iowarden.collectors.raid.controller import Array, Controller, Health, PhysicalDisk
-from iowarden.collectors.raid.controller import State as Told
-from iowarden.rules.alerting.alerts import Alert, State
+from iowarden.collectors.raid.controller import ComponentState as Told
+from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.events import event_alerts, event_correlation, event_counters, event_evidence
 from iowarden.rules.events.controller_clock import Clock, OffsetMethod
 from iowarden.rules.events.event_state import Batch, CorrelationState
@@ -147,7 +147,9 @@ def about_array(name: str, condition: str) -> Alert:
     """A rule's alert about md0."""
     labels = (("alertname", name), ("condition", condition), ("severity", "critical"))
     subject = identity(MACHINE, "md0").key
-    return Alert(name, labels, State.FIRING, 1.0, (), START, START, subject=subject, object="md0")
+    return Alert(
+        name, labels, AlertState.FIRING, 1.0, (), START, START, subject=subject, object="md0"
+    )
 
 
 VOLUME = Controller(
@@ -834,7 +836,7 @@ def test_the_log_names_a_deeper_cause_and_never_makes_more_incidents(
     key = identity(MACHINE, device).key if device else ""
     labels = (("alertname", name), ("severity", "critical"))
     fires = Alert(
-        name, labels, State.FIRING, 1.0, (), START + at, START + at, subject=key, object=device
+        name, labels, AlertState.FIRING, 1.0, (), START + at, START + at, subject=key, object=device
     )
     blind, sighted = seen((at, fires), log=()), seen((at, fires), log=log)
     assert [each.object.partition(" ")[0] for each in blind.open] == [without]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from iowarden.collectors.procfs.tasks import Task, Tasks
-from iowarden.rules.alerting.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.events import hung
 
 
@@ -16,7 +16,7 @@ def alert(name: str, summary: str, task: str = "") -> Alert:
     return Alert(
         name=name,
         labels=(("alertname", name), ("severity", "critical")),
-        state=State.FIRING,
+        state=AlertState.FIRING,
         value=1.0,
         annotations=(("summary", summary), ("task", task)),
         active_seconds=0.0,

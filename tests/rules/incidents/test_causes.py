@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iowarden.rules.alerting.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.faults import Layer
 from iowarden.rules.incidents import causes
 from iowarden.rules.incidents.causes import Around
@@ -22,7 +22,7 @@ def alert(name: str, subject: str = "", since: float = 0.0, adapter: str = "") -
     """An alert of a rule that has fired."""
     labels = (("alertname", name), ("severity", "critical"), ("subject", subject))
     return Alert(
-        name, labels, State.FIRING, 1.0, (), since, since, subject=subject, object=subject,
+        name, labels, AlertState.FIRING, 1.0, (), since, since, subject=subject, object=subject,
         adapter=adapter,
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.tiers import examples
 
 from iowarden.daemon.service.persisted_state import PersistedState, documents, read
-from iowarden.rules.alerting.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.incidents import incidents, members, model, silences
 from iowarden.rules.incidents.causes import Around
 from iowarden.rules.incidents.model import Incidents, Policy
@@ -30,7 +30,7 @@ def alert(
     *,
     device: str = "",
     condition: str = "write_stall",
-    state: State = State.FIRING,
+    state: AlertState = AlertState.FIRING,
     since: float = 0.0,
 ) -> Alert:
     """An alert as the rules make it."""
@@ -267,7 +267,7 @@ def test_a_source_that_falls_silent_is_told_and_clears_nothing() -> None:
     """Unknown is not OK: the incident stays open while its data are unavailable."""
     host = FakeMachine()
     host.run(120, STALL)
-    silent = replace(STALL, state=State.UNKNOWN, unknown_reason="vmstat failed")
+    silent = replace(STALL, state=AlertState.UNKNOWN, unknown_reason="vmstat failed")
     assert host.run(DAY, silent, step=60) == ["unreadable"]
     assert host.only().firing
     assert host.run(60, STALL) == []
@@ -310,7 +310,7 @@ def test_what_vanished_unread_gets_no_all_clear() -> None:
     """The disk is away for a day and its alert dropped: it is not known to be healthy."""
     host = FakeMachine()
     host.run(60, HANG)
-    host.run(DAY, replace(HANG, state=State.UNKNOWN, unknown_reason="not listed"), step=600)
+    host.run(DAY, replace(HANG, state=AlertState.UNKNOWN, unknown_reason="not listed"), step=600)
     assert host.run(2 * DAY, step=600) == []
     assert host.only().closed_seconds is not None
 
@@ -320,7 +320,9 @@ def test_a_disk_that_vanished_and_came_back_to_hang_is_told_again() -> None:
     for quiet in (1, 3):
         host = FakeMachine()
         host.run(60, HANG)
-        host.run(DAY, replace(HANG, state=State.UNKNOWN, unknown_reason="not listed"), step=600)
+        host.run(
+            DAY, replace(HANG, state=AlertState.UNKNOWN, unknown_reason="not listed"), step=600
+        )
         host.run(quiet * DAY, step=600)
         assert host.run(120, HANG) == ["again"]
 
@@ -329,7 +331,7 @@ def test_an_all_clear_that_nobody_can_vouch_for_is_none() -> None:
     """The stall ended, then its data source failed: the ten quiet minutes start when it is back."""
     host = FakeMachine()
     host.run(120, STALL)
-    host.run(120, replace(STALL, state=State.RESOLVED))
+    host.run(120, replace(STALL, state=AlertState.RESOLVED))
     host.blind = True
     assert host.run(HOUR) == []
     host.blind = False
@@ -372,8 +374,8 @@ def test_what_was_unreadable_and_is_well_again_gets_its_all_clear() -> None:
     """Valid data came back and ended the alert: reported as resolved."""
     host = FakeMachine()
     host.run(120, HANG)
-    host.run(600, replace(HANG, state=State.UNKNOWN, unknown_reason="diskstats failed"))
-    assert host.run(900, replace(HANG, state=State.RESOLVED)) == ["all clear"]
+    host.run(600, replace(HANG, state=AlertState.UNKNOWN, unknown_reason="diskstats failed"))
+    assert host.run(900, replace(HANG, state=AlertState.RESOLVED)) == ["all clear"]
 
 
 def test_a_value_that_changes_is_not_written_to_the_stalled_disk() -> None:
@@ -558,7 +560,7 @@ def test_a_source_whose_silence_leaves_an_incident_unknown_is_told_with_it() -> 
     host = FakeMachine()
     host.run(90, STALL)
     reason = "vmstat unparsed: expected lines"
-    unknown = replace(STALL, state=State.UNKNOWN, unknown_seconds=90.0, unknown_reason=reason)
+    unknown = replace(STALL, state=AlertState.UNKNOWN, unknown_seconds=90.0, unknown_reason=reason)
 
     def silent(collector: str) -> Alert:
         own = alert("CollectorSilent", condition="collector_stale")
@@ -672,7 +674,7 @@ def test_a_full_disk_that_is_mounted_each_night_does_not_nag() -> None:
     host = FakeMachine()
     full = alert("FileSystemFull", "critical", device="sdb", condition="space_low")
     gone = replace(
-        full, state=State.UNKNOWN, unknown_reason="no longer listed", unknown_seconds=1.0
+        full, state=AlertState.UNKNOWN, unknown_reason="no longer listed", unknown_seconds=1.0
     )
     mails = []
     for _ in range(6):
@@ -704,7 +706,7 @@ def test_that_a_disk_is_gone_is_the_news_and_not_that_its_counters_cannot_be_rea
     hang = alert("DeviceStall", "critical", device="sda")
     host.run(20, hang)
     gone = alert("DeviceGone", "critical", device="sda", since=20.0)
-    unseen = replace(hang, state=State.UNKNOWN, unknown_reason="not listed")
+    unseen = replace(hang, state=AlertState.UNKNOWN, unknown_reason="not listed")
     assert host.run(100, unseen, gone) == ["worse"]
 
 
@@ -928,7 +930,7 @@ def test_a_silenced_alert_that_cannot_be_read_any_more_is_no_mail() -> None:
     other = alert("ReadAheadTooSmall", device="sda", condition="read_ahead_too_small")
     host.run(120, HANG, other)
     host.silence("DeviceStall")
-    silent = replace(HANG, state=State.UNKNOWN, unknown_reason="no longer listed")
+    silent = replace(HANG, state=AlertState.UNKNOWN, unknown_reason="no longer listed")
     assert host.run(HOUR, silent, other) == []
 
 
@@ -972,7 +974,7 @@ def test_an_acknowledged_incident_says_nothing_until_its_all_clear() -> None:
         "ReadAheadTooSmall", device="sda", condition="read_ahead_too_small", since=host.now
     )
     assert host.run(8 * DAY, HANG, slow, step=600) == []
-    silent = replace(HANG, state=State.UNKNOWN, unknown_reason="diskstats failed")
+    silent = replace(HANG, state=AlertState.UNKNOWN, unknown_reason="diskstats failed")
     assert host.run(HOUR, silent, slow) == []
     assert host.run(5 * MINUTE) == []
     assert host.run(5, HANG) == []
@@ -1047,7 +1049,9 @@ def test_what_was_acknowledged_and_is_lost_is_not_told_as_worse() -> None:
     host.run(60, HANG, critical)
     host.acknowledge("disk sda")
     host.run(2 * HOUR, HANG, critical)
-    both = [replace(a, state=State.UNKNOWN, unknown_reason="not listed") for a in (HANG, critical)]
+    both = [
+        replace(a, state=AlertState.UNKNOWN, unknown_reason="not listed") for a in (HANG, critical)
+    ]
     assert host.run(DAY, *both, step=60) == []
     assert host.run(2 * HOUR) == []
     assert host.said.acknowledgements == ()
@@ -1194,7 +1198,7 @@ def test_what_nobody_can_read_does_not_double() -> None:
     """Unknown, and then the same count: not escalated."""
     machine = FakeMachine()
     machine.run(HOUR, growing(5))
-    machine.run(HOUR, replace(growing(5), state=State.UNKNOWN, unknown_reason="gone"))
+    machine.run(HOUR, replace(growing(5), state=AlertState.UNKNOWN, unknown_reason="gone"))
     assert "worse" not in machine.run(HOUR, growing(5))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from iowarden.rules.alerting.alerts import Alert, State, Transition
+from iowarden.rules.alerting.alerts import Alert, AlertState, Transition
 from iowarden.rules.incidents import incidents, recurring
 from iowarden.rules.incidents.model import Incidents, Policy
 from iowarden.rules.incidents.recurring import DAY_SECONDS, Recurrences
@@ -22,7 +22,7 @@ def stall(severity: str = "warning", name: str = "DeviceStall") -> Alert:
     return Alert(
         name=name,
         labels=tuple(sorted(labels.items())),
-        state=State.FIRING,
+        state=AlertState.FIRING,
         value=12.0,
         annotations=(("summary", "no request completed for 12 s"),),
         active_seconds=0.0,
@@ -164,7 +164,7 @@ def test_a_week_without_it_ends_it() -> None:
 def test_what_is_usual_is_for_the_digest() -> None:
     """Its transitions are those of a notice, and report that it recurs each day."""
     change = recurring.below_warning(
-        Transition(stall(), State.INACTIVE), "as on 4 of the last 7 days"
+        Transition(stall(), AlertState.INACTIVE), "as on 4 of the last 7 days"
     )
     assert change.alert.severity.name == "NOTICE"
     assert change.alert.summary == "no request completed for 12 s (as on 4 of the last 7 days)"

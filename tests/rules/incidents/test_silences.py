@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from iowarden.collectors.block.block_devices import Device, Topology
 from iowarden.daemon.service import persisted_state
-from iowarden.rules.alerting.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.incidents import silences
 from iowarden.rules.incidents.model import Incident, Member
 from iowarden.rules.incidents.silences import Silences
@@ -28,7 +28,7 @@ HANG = Alert(
         ("device", "sda"),
         ("severity", "critical"),
     ),
-    state=State.FIRING,
+    state=AlertState.FIRING,
     value=1.0,
     annotations=(),
     active_seconds=NOW,
@@ -74,7 +74,15 @@ def device(name: str, serial: str | None) -> Device:
 def incident(**changes: object) -> Incident:
     """Return a disk's incident with one member."""
     member = Member(
-        HANG.labels, HANG.name, Severity.CRITICAL, State.FIRING, NOW, "hangs", "", "", subject=KEY
+        HANG.labels,
+        HANG.name,
+        Severity.CRITICAL,
+        AlertState.FIRING,
+        NOW,
+        "hangs",
+        "",
+        "",
+        subject=KEY,
     )
     whole = Incident("1a2b3c", KEY, "sda", NOW, Severity.CRITICAL, (member,), firing=True)
     return replace(whole, **changes)  # type: ignore[arg-type]
@@ -326,7 +334,7 @@ def test_what_was_said_survives_a_restart() -> None:
 def test_samples_count_what_holds_and_what_it_hides() -> None:
     """A resolved alert is not hidden, and an ended silence does not hold."""
     state = added("A", state=added("DeviceStall"), identifier="b", for_seconds=1.0)
-    over = replace(HANG, state=State.RESOLVED)
+    over = replace(HANG, state=AlertState.RESOLVED)
     other = replace(HANG, subject="x", labels=(("alertname", "Other"),))
     find = silences.finder(state)
     assert silences.samples(state, [HANG, over, other], find, NOW + 1) == [

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from support.machine import disk, topology
 
-from iowarden.rules.alerting.alerts import Alert, State, Transition
+from iowarden.rules.alerting.alerts import Alert, AlertState, Transition
 from iowarden.rules.notices import digest
 from iowarden.rules.notices.digest import Digest
 from iowarden.rules.severity import Severity
@@ -20,7 +20,7 @@ def alert(
     name: str,
     device: str,
     severity: str = "info",
-    state: State = State.FIRING,
+    state: AlertState = AlertState.FIRING,
     *,
     lasts: bool = True,
 ) -> Alert:
@@ -38,7 +38,7 @@ def stepped(
     state: Digest, *alerts: Alert, now: float = 0.0, events: tuple[Event, ...] = ()
 ) -> Digest:
     """Return the digest after these alerts changed."""
-    changes = [Transition(a, State.INACTIVE) for a in alerts]
+    changes = [Transition(a, AlertState.INACTIVE) for a in alerts]
     return digest.step(state, changes, events, now, lambda at: f"day {at // 86_400:.0f}")
 
 
@@ -68,8 +68,8 @@ def test_the_worst_comes_first_and_gives_the_mail_its_severity() -> None:
         alert("B", "sda", "critical"),
         alert("C", "sda", "warning"),
         alert("D", "sda", "critical", lasts=False),
-        alert("F", "sda", "warning", State.PENDING),
-        alert("E", "sda", "critical", State.RESOLVED),
+        alert("F", "sda", "warning", AlertState.PENDING),
+        alert("E", "sda", "critical", AlertState.RESOLVED),
     ]
     _, notice = digest.arrival(Digest(), alerts, (), install="x", now=0.0, realtime_seconds=0.0)
     assert notice.severity is Severity.CRITICAL
@@ -162,8 +162,8 @@ def test_what_is_silenced_is_counted_beside_what_is_told() -> None:
     """One that began silenced, one silenced since: a line for both; what ended silenced is none."""
     began, later, over, told = (alert(name, "sda") for name in ("Began", "Later", "Over", "Told"))
     quiet = {"Began", "Over"}
-    changes = [Transition(each, State.INACTIVE) for each in (began, later, over, told)]
-    changes.append(Transition(replace(over, state=State.RESOLVED), State.FIRING))
+    changes = [Transition(each, AlertState.INACTIVE) for each in (began, later, over, told)]
+    changes.append(Transition(replace(over, state=AlertState.RESOLVED), AlertState.FIRING))
     state = digest.step(Digest(), changes, (), 0.0, str, lambda each: each.name in quiet)
     keys = {digest.entry_key(each) for each in (began, later)}
     state, notice = digest.weekly(state, WEEK, float, install="x", silenced=keys)

@@ -11,7 +11,7 @@ from support.machine import disk, topology
 
 from iowarden.collectors.block.block_devices import Md
 from iowarden.rules.advice.advice import MemberText
-from iowarden.rules.alerting.alerts import State
+from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.incidents.model import Due, Incident, Member
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.notices import report
@@ -27,7 +27,7 @@ def member(name: str, severity: Severity = Severity.WARNING, **changes: object) 
         "labels": (("alertname", name), ("device", "sda")),
         "name": name,
         "severity": severity,
-        "state": State.FIRING,
+        "state": AlertState.FIRING,
         "since_seconds": 0.0,
         "summary": f"{name} happens",
         "advice": f"cure {name}",
@@ -213,7 +213,7 @@ def test_the_mail_that_names_a_hanging_disk_speaks_of_it() -> None:
 
 def test_a_silent_source_is_the_subject_of_the_mail_about_it() -> None:
     """'can no longer be read', and why."""
-    silent = member("Hung", state=State.UNKNOWN, unknown="diskstats failed: gone")
+    silent = member("Hung", state=AlertState.UNKNOWN, unknown="diskstats failed: gone")
     notice = report.notice(Due(Reason.DATA_UNAVAILABLE, incident(silent)), float, 9.0, (), MACHINE)
     assert notice.summary == "diskstats failed: gone"
     assert "its data source can no longer be read" in notice.sentences[0]

@@ -20,6 +20,7 @@ from iowarden.collectors.raid.areca import cli64
 from iowarden.collectors.raid.controller import (
     Array,
     Battery,
+    ComponentState,
     Controller,
     Controllers,
     Health,
@@ -27,7 +28,6 @@ from iowarden.collectors.raid.controller import (
     Policy,
     Problem,
     Sensor,
-    State,
 )
 from iowarden.collectors.raid.megaraid import megacli, storcli
 from iowarden.collectors.raid.mpt import mpt_status, sasircu
@@ -83,7 +83,9 @@ class FakeMachine:
             self.engine.rules.evaluate(self.now)
         assert self.engine.rules.problems == {}
         return {
-            (a.name, a.label("severity")) for a in self.alerts() if a.state is life.State.FIRING
+            (a.name, a.label("severity"))
+            for a in self.alerts()
+            if a.state is life.AlertState.FIRING
         }
 
     def alerts(self) -> list[life.Alert]:
@@ -307,7 +309,7 @@ def test_each_word_for_an_array_has_its_alert(vendor: str, word: str, expected: 
 )
 def test_each_state_of_a_disk_has_its_alert(health: Health, expected: Fired) -> None:
     """Every state there is has a meaning here."""
-    disk = PhysicalDisk("channel 2", State(health, "Word"), "ACME DISK-9", "S2")
+    disk = PhysicalDisk("channel 2", ComponentState(health, "Word"), "ACME DISK-9", "S2")
     assert told(Controller("areca 1", "areca", disks=(disk,))) == expected
 
 
@@ -315,7 +317,7 @@ def test_each_state_of_a_disk_has_its_alert(health: Health, expected: Fired) -> 
 @pytest.mark.parametrize("what", ["array", "disk", "battery", "sensor", "controller"])
 def test_only_what_is_well_busy_or_absent_is_silent(what: str, health: Health) -> None:
     """Every state has an alert or is listed here: a new one would fail this test."""
-    state = State(health, "Word")
+    state = ComponentState(health, "Word")
     quiet = {Health.OK, Health.BUSY, Health.ABSENT}
     if what == "disk":  # its array is reported
         quiet.add(Health.REBUILDING)
@@ -342,12 +344,12 @@ def test_a_degraded_array_stays_critical_until_it_is_rebuilt() -> None:
     assert "99.9% done" in alert.annotation("summary")
     assert machine.look(Controller("areca 1", "areca", arrays=(array("Normal", "areca"),))) == set()
     (over,) = [a for a in machine.engine.rules.alerts() if a.name == "ControllerArrayDegraded"]
-    assert over.state is life.State.RESOLVED
+    assert over.state is life.AlertState.RESOLVED
 
 
 def test_a_disk_that_failed_is_told_although_a_spare_took_its_place() -> None:
     """'Normal' of the raid set does not mean that no disk is dead."""
-    disk = PhysicalDisk("channel 2", State(Health.FAILED, "Failed"), "ACME DISK-9", "S2")
+    disk = PhysicalDisk("channel 2", ComponentState(Health.FAILED, "Failed"), "ACME DISK-9", "S2")
     machine = FakeMachine()
     sets = (array("Normal", "areca"),)
     fired = machine.look(Controller("areca 1", "areca", arrays=sets, disks=(disk,)))
@@ -361,7 +363,7 @@ def test_a_disk_that_failed_is_told_although_a_spare_took_its_place() -> None:
 def test_what_may_say_anything_cannot_break_a_rule() -> None:
     """Names and states with quotes, templates and backslashes: an alert, and no error."""
     odd = '"}) or vector(1) {{ printf "%s" }} \\ \'x'
-    state = State(Health.ATTENTION, odd)
+    state = ComponentState(Health.ATTENTION, odd)
     card = Controller(
         odd,
         odd,
@@ -391,13 +393,13 @@ def test_what_may_say_anything_cannot_break_a_rule() -> None:
 
 def caching(battery: Battery | None, vendor: str = "acme", **policy: bool) -> Controller:
     """Return a controller with one array that caches so."""
-    own = Array("u0", State(Health.OK, "OK"), policy=Policy(**policy))
+    own = Array("u0", ComponentState(Health.OK, "OK"), policy=Policy(**policy))
     return Controller("c0", vendor, arrays=(own,), batteries=() if battery is None else (battery,))
 
 
 def battery(health: Health, ready: bool | None) -> Battery:
     """Return the battery of a cache."""
-    return Battery("bbu", State(health, health.value.upper()), ready)
+    return Battery("bbu", ComponentState(health, health.value.upper()), ready)
 
 
 BAD = ("ControllerBatteryBad", "warning")
@@ -554,8 +556,8 @@ def test_who_is_not_read_is_told_the_program_that_is_missing_and_where_it_belong
 @pytest.mark.parametrize("program", ["storcli64", "perccli64", "storcli2", "", "MegaCli64"])
 def test_megacli_is_named_only_where_it_is_what_was_asked(program: str) -> None:
     """It crashes newer cards, at which iowarden does not run it."""
-    bad = State(Health.FAILED, "Failed")
-    needs = State(Health.ATTENTION, "Odd")
+    bad = ComponentState(Health.FAILED, "Failed")
+    needs = ComponentState(Health.ATTENTION, "Odd")
     found = Controller(
         "megaraid c0",
         "megaraid",
@@ -563,7 +565,7 @@ def test_megacli_is_named_only_where_it_is_what_was_asked(program: str) -> None:
         state=bad,
         arrays=(
             Array("virtual drive 0", bad, policy=Policy(write_back=True, forced=True)),
-            Array("virtual drive 1", State(Health.DEGRADED, "Dgrd"), disk_cache=True),
+            Array("virtual drive 1", ComponentState(Health.DEGRADED, "Dgrd"), disk_cache=True),
             Array("virtual drive 2", needs),
             Array("foreign drive group 0", needs),
         ),
@@ -600,7 +602,7 @@ def test_what_was_wrong_with_a_controller_that_falls_silent_is_unknown_and_not_o
     assert machine.look(degraded, problems=hangs) == {("ControllerArrayDegraded", "critical")}
     machine.look(problems=hangs)
     alert = machine.alert("ControllerArrayDegraded")
-    assert (alert.state, alert.unknown_reason) == (life.State.UNKNOWN, "killed after 60 s")
+    assert (alert.state, alert.unknown_reason) == (life.AlertState.UNKNOWN, "killed after 60 s")
     machine.look(Controller("areca 1", "areca", arrays=(array("Normal", "areca"),)))
     assert machine.alerts() == []
 
@@ -612,14 +614,14 @@ def test_a_controller_that_is_gone_is_told_and_what_was_wrong_with_it_is_unknown
     two = Controller("c1", "3ware", arrays=(array("DEGRADED", "3ware"),))
     machine.look(one, two)
     assert machine.look(one, seconds=600.0) == {("ControllerMissing", "critical")}
-    assert machine.alert("ControllerArrayDegraded").state is life.State.UNKNOWN
+    assert machine.alert("ControllerArrayDegraded").state is life.AlertState.UNKNOWN
     assert machine.look(one, two) == {("ControllerArrayDegraded", "critical")}
 
 
 def test_a_spare_that_fell_out_of_sight_is_told_and_stays_so_over_a_restart() -> None:
     """Two polls later, because a disk may just be replaced; until another one is in its slot."""
     machine = FakeMachine()
-    ok = State(Health.OK, "OK")
+    ok = ComponentState(Health.OK, "OK")
     disks = tuple(PhysicalDisk(f"bay {n}", ok, serial=f"S{n}") for n in (1, 2, 3))
     hp, less = (Controller("hp slot 0", "hp", disks=some) for some in (disks, disks[:2]))
     machine.look(hp)
@@ -637,7 +639,7 @@ def test_a_spare_that_fell_out_of_sight_is_told_and_stays_so_over_a_restart() ->
     assert machine.look(less) == missing
     hangs = (Problem("hp slot 0", "killed after 60 s", "hp"),)
     machine.look(problems=hangs, seconds=90.0)
-    assert machine.alert("ControllerDiskMissing").state is life.State.UNKNOWN
+    assert machine.alert("ControllerDiskMissing").state is life.AlertState.UNKNOWN
     another = replace(disks[2], serial="S9")
     assert machine.look(replace(hp, disks=(*disks[:2], another))) == set()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.simulation import Simulation
 
-from iowarden.rules.alerting.alerts import State
+from iowarden.rules.alerting.alerts import AlertState
 from iowarden.rules.topology.alert_subject import subject
 from iowarden.rules.topology.device_changes import Devices
 
@@ -57,7 +57,7 @@ def test_smartd_at_an_areca_is_a_warning() -> None:
     """Mailed after a minute as a setting of the host: it must not hide a stall of today."""
     beside = Beside("smartd", "0::/system.slice/smartmontools.service\n", "arcmsr")
     alert = beside.alerts()["OtherMonitorAreca"]
-    assert (alert.state, alert.label("severity")) == (State.FIRING, "warning")
+    assert (alert.state, alert.label("severity")) == (AlertState.FIRING, "warning")
     assert f"  {STOP}\n" in alert.annotation("advice")
     assert "iowarden does not query this controller while smartd runs" in (
         " ".join(alert.annotation("description").split())
@@ -99,4 +99,4 @@ def test_where_processes_are_hidden_an_alert_is_unknown_and_not_over() -> None:
     beside.machine.memory.remove("/proc/1/comm")
     beside.machine.memory.remove("/proc/812/comm")
     beside.machine.run(200)
-    assert beside.alerts()["OtherMonitorAreca"].state is State.UNKNOWN
+    assert beside.alerts()["OtherMonitorAreca"].state is AlertState.UNKNOWN

@@ -190,7 +190,7 @@ def test_a_suspended_machine_lets_every_disk_spin_up() -> None:
 def test_the_table_notices_a_suspend_by_the_clock_that_counts_it() -> None:
     """CLOCK_BOOTTIME gained an hour while CLOCK_MONOTONIC, and the program's clock, stopped."""
     machine = table.derive(topology(HDD))
-    state = table.State()
+    state = table.SignalStates()
     for second, (writes, asleep) in enumerate(((1, 9.0), (2, 9.0), (2, 9.0), (2, 3609.0))):
         blocks = {"sda": block("sda", writes=writes, in_flight=1)}
         inputs = Inputs(BOOTED + second, 50.0, Snapshot(diskstats=blocks), asleep_seconds=asleep)

@@ -14,7 +14,7 @@ from support.simulation import Simulation
 
 from iowarden.collectors.model import Family
 from iowarden.collectors.procfs.tasks import Task, Tasks, to_json
-from iowarden.rules.alerting.alerts import Alert, State
+from iowarden.rules.alerting.alerts import Alert, AlertState
 from iowarden.rules.engine.engine import Engine
 from iowarden.rules.incidents.model import Due, Incident, Member
 from iowarden.rules.notice import Reason
@@ -160,7 +160,7 @@ def test_without_a_probe_nothing_is_said_and_nothing_is_over(strict: Strict) -> 
     strict.machine.run(100, queued=QUEUED, threshold=THRESHOLD, background=10**9, blocked=1)
     alert = strict.alert()
     assert alert is not None
-    assert alert.state is State.UNKNOWN
+    assert alert.state is AlertState.UNKNOWN
     assert "iowarden_bdi_throttle_seconds" not in strict.host.signals()
     strict.wait(80)  # no task is blocked: that needs no probe
     assert strict.alert() is None
@@ -219,7 +219,7 @@ STALL = Member(
     labels=(("alertname", "WriteStall"), ("condition", "write_stall")),
     name="WriteStall",
     severity=Severity.WARNING,
-    state=State.FIRING,
+    state=AlertState.FIRING,
     since_seconds=0.0,
     summary="writers stalled",
     advice="",
@@ -278,7 +278,7 @@ def test_nobody_is_named_where_nobody_is_known_or_hurt(member: Member, tasks: Ta
 
 def test_who_waited_is_kept_from_the_moment_of_firing() -> None:
     """The mail is sent a minute later, when the writer has ended and another one waits."""
-    alert = Alert("WriteStall", STALL.labels, State.FIRING, 1.0, (), 0.0)
+    alert = Alert("WriteStall", STALL.labels, AlertState.FIRING, 1.0, (), 0.0)
     kept = report.observed(alert, Tasks((WRITER,), 1), ["sda"], topology(disk("sda")), 5.0)
     later = Tasks((Task(31, 9, "tar", "folio_wait_writeback", (), None, None),), 1)
     assert told(replace(STALL, evidence=kept), tasks=later) == [
@@ -335,7 +335,7 @@ def test_a_program_that_survives_its_kill_is_told_at_once_as_a_matter_of_its_dis
     """A smartctl in D for 3 s: a warning in the incident of sdb's serial number, until it ends."""
     program = Program()
     alert = program.say("iowarden_probe_program_stuck_seconds", (STUCK, 3.0))["ProbeProgramStuck"]
-    assert alert.state is State.FIRING
+    assert alert.state is AlertState.FIRING
     assert alert.label("severity") == "warning"
     machine = topology(disk("sdb", serial="S2", vendor="ACME", model="HDD"))
     assert subject(machine, Devices(), alert.labels).key == "disk ACME HDD S2"
@@ -373,4 +373,4 @@ def test_a_probe_that_is_away_for_minutes_is_told() -> None:
 
 
 def _firing(alerts: dict[str, Alert]) -> dict[str, Alert]:
-    return {name: alert for name, alert in alerts.items() if alert.state is State.FIRING}
+    return {name: alert for name, alert in alerts.items() if alert.state is AlertState.FIRING}

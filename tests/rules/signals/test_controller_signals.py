@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from iowarden.collectors.raid.controller import (
     Array,
     Battery,
+    ComponentState,
     Controller,
     Controllers,
     Health,
@@ -14,7 +15,6 @@ from iowarden.collectors.raid.controller import (
     Policy,
     Problem,
     Sensor,
-    State,
 )
 from iowarden.rules.signals.raid import controller_state
 from iowarden.rules.signals.signal import Inputs, Pairs, View
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 START = 1_790_000_000.0
 DAY = 86_400.0
-OK = State(Health.OK, "OK")
+OK = ComponentState(Health.OK, "OK")
 
 
 def card(name: str = "c0", **fields: object) -> Controller:
@@ -130,7 +130,7 @@ def test_another_disk_in_the_place_of_one_has_its_own_past() -> None:
 
 
 BATTERY = (Battery("bbu", OK, ready=True),)
-NO_BATTERY = (Battery("battery", State(Health.ABSENT, "Not Installed")),)
+NO_BATTERY = (Battery("battery", ComponentState(Health.ABSENT, "Not Installed")),)
 
 
 def test_a_write_cache_that_goes_off_is_told_for_a_week() -> None:
@@ -182,11 +182,11 @@ def test_a_battery_that_is_gone_or_a_module_that_is_out_of_order_turned_the_cach
     watch = Watch()
     watch.look(card(batteries=BATTERY))
     assert watch.look(card(arrays=(left,), batteries=NO_BATTERY), after=30 * DAY)[name] == 1.0
-    failed = (Battery("battery", State(Health.FAILED, "Failed"), ready=False),)
+    failed = (Battery("battery", ComponentState(Health.FAILED, "Failed"), ready=False),)
     assert Watch().look(card(arrays=(left,), batteries=failed))[name] == 1.0
 
     def module(health: Health) -> Controller:
-        return card(arrays=(left,), sensors=(Sensor("cache", State(health, "its word")),))
+        return card(arrays=(left,), sensors=(Sensor("cache", ComponentState(health, "its word")),))
 
     assert Watch().look(module(Health.DEGRADED))[name] == 1.0
     assert Watch().look(module(Health.ABSENT))[name] == 0.0
@@ -201,8 +201,8 @@ def test_an_array_that_does_not_tell_how_it_caches_is_left_out() -> None:
 def test_a_battery_that_was_there_is_lost_and_one_that_never_was_is_not() -> None:
     """Also if the loss is found after a restart; another controller has its own history."""
     name = "battery_lost c0"
-    none = (Battery("battery", State(Health.ABSENT, "Not Installed")),)
-    failed = (Battery("battery", State(Health.FAILED, "Failed"), ready=False),)
+    none = (Battery("battery", ComponentState(Health.ABSENT, "Not Installed")),)
+    failed = (Battery("battery", ComponentState(Health.FAILED, "Failed"), ready=False),)
     watch = Watch()
     assert watch.look(card(serial="1", batteries=none))[name] == 0.0
     assert watch.look(card(serial="1", batteries=failed))[name] == 0.0
@@ -221,7 +221,7 @@ def test_a_controller_that_does_not_tell_of_batteries_lost_none() -> None:
 
 def at(slot: int, serial: str = "", health: Health = Health.OK) -> PhysicalDisk:
     """Return the disk in a bay."""
-    return PhysicalDisk(f"slot {slot}", State(health, "its word"), serial=serial)
+    return PhysicalDisk(f"slot {slot}", ComponentState(health, "its word"), serial=serial)
 
 
 def missing(told: Mapping[str, float]) -> list[str]:

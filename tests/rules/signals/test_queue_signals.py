@@ -47,7 +47,7 @@ class FakeMachine:
         self.derived = table.derive(self.topology)
         self.timeless: set[str] = set()
         """Devices that count requests and no time."""
-        self.state = table.State()
+        self.state = table.SignalStates()
         if memory is not None:
             self.state = table.recall(self.state, memory)
         self.now = START

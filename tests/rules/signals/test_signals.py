@@ -405,7 +405,7 @@ class TestLull:
             seen = leaves.step(seen, float(now), {"sda": block("sda", in_flight=1)}, ["sda"])
             state, _ = lull.step(state, seen, blocked=2, queued_ratio=0.9)
         kept, seen = table.remember(state_with(lull=state)), leaves.LeafHistory()
-        state = table.recall(table.State(), kept).groups["lull"]
+        state = table.recall(table.SignalStates(), kept).groups["lull"]
         for now in (30, 31):
             seen = leaves.step(seen, float(now), {"sda": block("sda", in_flight=1)}, ["sda"])
             state, samples = lull.step(state, seen, blocked=2, queued_ratio=0.9)
@@ -457,7 +457,7 @@ class TestLull:
     def test_what_a_lull_is_measured_by_survives_a_restart(self) -> None:
         """The best rate, also if the state is read late and a trickle was observed meanwhile."""
         before = state_with(lull=lull.WriteStallState({"sda": ((0, 1e8),)}))
-        after = table.recall(table.State(), table.remember(before))
+        after = table.recall(table.SignalStates(), table.remember(before))
         assert after.groups["lull"] == before.groups["lull"]
         late = state_with(lull=lull.WriteStallState({"sda": ((9, 1.0),)}))
         assert table.recall(late, table.remember(before)).groups["lull"].best == {
@@ -465,7 +465,10 @@ class TestLull:
         }
         usual = bandwidth.UsualState({"sda": (1.0, 2.0)})
         kept = table.remember(state_with(bandwidth=bandwidth.BandwidthState(usual)))
-        assert table.recall(table.State(), kept).groups["bandwidth"].usual.windows == usual.windows
+        assert (
+            table.recall(table.SignalStates(), kept).groups["bandwidth"].usual.windows
+            == usual.windows
+        )
 
 
 def test_history_forgets_what_is_older_than_half_a_minute() -> None:

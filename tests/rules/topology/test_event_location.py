@@ -24,11 +24,11 @@ from iowarden.collectors.raid.areca import event_info
 from iowarden.collectors.raid.controller import (
     Array,
     Battery,
+    ComponentState,
     Controller,
     Health,
     PhysicalDisk,
     Sensor,
-    State,
 )
 from iowarden.collectors.smart import members
 from iowarden.collectors.smart.drive import AccessMethod, Disk, PollResult, ReadStatus
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from iowarden.rules.topology.slot_map import Place
 
 MODEL = "ACME DISK-9"
-OK = State(Health.OK, "Normal")
-FAILED = State(Health.FAILED, "Failed")
+OK = ComponentState(Health.OK, "Normal")
+FAILED = ComponentState(Health.FAILED, "Failed")
 
 
 def kernel(device: str = "", **fields: Any) -> Event:  # noqa: ANN401 - as Event takes them
@@ -640,7 +640,7 @@ def test_two_controllers_of_a_maker_are_told_apart_by_serial_numbers_of_units() 
 
 def test_a_battery_is_the_adapters_matter() -> None:
     """A place that is no disk and no array is a part of the controller."""
-    battery = Battery("bbu", State(Health.FAILED, "Fault"), ready=False)
+    battery = Battery("bbu", ComponentState(Health.FAILED, "Fault"), ready=False)
     known = Map(controllers=(escalade(batteries=(battery,)),))
     assert place(told("c0", "bbu", "3ware_battery_is_weak"), known).identity.key == "adapter host6"
 

@@ -11,10 +11,10 @@ from support.machine import disk, topology
 from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.md.mdstat import Member
 from iowarden.collectors.raid import controller
-from iowarden.collectors.raid.controller import Health, State
+from iowarden.collectors.raid.controller import ComponentState, Health
 from iowarden.rules.advice import last_copies
 from iowarden.rules.alerting.alerts import Alert
-from iowarden.rules.alerting.alerts import State as Life
+from iowarden.rules.alerting.alerts import AlertState as Life
 from iowarden.rules.faults import Fault
 from iowarden.rules.incidents import causes
 from iowarden.rules.severity import Severity
@@ -80,7 +80,7 @@ def test_members_that_hold_a_last_copy(
 )
 def test_a_degraded_array_of_a_controller_is_judged_by_its_level(level: str, fault: Fault) -> None:
     """What may have a spare disk left stays as it was: degraded."""
-    made = controller.Array("u0", State(Health.DEGRADED, "DEGRADED"), level)
+    made = controller.Array("u0", ComponentState(Health.DEGRADED, "DEGRADED"), level)
     where = Map(controllers=(controller.Controller("c0", "3ware", arrays=(made,)),))
     labels = (("alertname", "ControllerArrayDegraded"), ("array", "u0"), ("controller", "c0"))
     alert = Alert("ControllerArrayDegraded", labels, Life.FIRING, 1.0, (), 0.0, subject="array u0")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from iowarden.collectors.raid.controller import Controller, State
+    from iowarden.collectors.raid.controller import ComponentState, Controller
 
 READERS: dict[str, Callable[[str], object]] = {
     "config": lambda text: arcconf.parse_config(text, "adaptec 1"),
@@ -61,7 +61,7 @@ def read(name: str, more: str = "") -> Controller:
     return arcconf.parse_config(text, "adaptec 1").controller
 
 
-def states(found: Controller) -> dict[str, State]:
+def states(found: Controller) -> dict[str, ComponentState]:
     """Return every reported state, by component."""
     told = {
         **({"controller": found.state} if found.state else {}),

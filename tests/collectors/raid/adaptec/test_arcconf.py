@@ -13,7 +13,7 @@ from support.controllers import DEVICES, DRIVERS, asked
 from iowarden.collectors.model import AbsentError, ParseError
 from iowarden.collectors.raid.adaptec import arcconf, arcconf_status
 from iowarden.collectors.raid.adaptec.aacraid import ADAPTEC
-from iowarden.collectors.raid.controller import Health, State
+from iowarden.collectors.raid.controller import ComponentState, Health
 
 if TYPE_CHECKING:
     from iowarden.collectors.raid.controller import Array, Controller, PhysicalDisk
@@ -208,7 +208,7 @@ def test_an_array_that_says_optimal_and_lost_something() -> None:
     assert array("Optimal", segment="Missing").state.health is Health.DEGRADED
     assert array("Optimal", segment="Inconsistent").state.health is Health.DEGRADED
     assert array("Optimal", segment="Rebuilding").state.health is Health.REBUILDING
-    assert array("Optimal", stripes="Yes").state == State(
+    assert array("Optimal", stripes="Yes").state == ComponentState(
         Health.ATTENTION, "Optimal, failed stripes"
     )
     assert array("Failed", segment="Missing").state.health is Health.FAILED
