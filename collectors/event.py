@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StorageEvent:
     """One event as its source reports it; its meaning is in rules/events, by `kind`.
 
     Fields: `source` is 'kernel', 'areca', '3ware', 'md'; `kind` is its class ('block_io_error',

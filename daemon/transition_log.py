@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.rules.topology import device_changes
 
-_NOT_WORSE = frozenset({model.Change.CLOSED, model.Change.ACK_EXPIRED})
+_NOT_WORSE = frozenset({model.IncidentChangeKind.CLOSED, model.IncidentChangeKind.ACK_EXPIRED})
 """Changes that are no escalation, whatever the severity."""
 MAX_EVENTS = 1000
 """Limit of events held for 'iowarden events'; the journal has them all."""
@@ -43,12 +43,12 @@ _ALERT = {
     AlertState.INACTIVE: journal.ALERT_RESOLVED,
 }
 _INCIDENT = {
-    model.Change.OPENED: journal.INCIDENT_OPENED,
-    model.Change.ESCALATED: journal.INCIDENT_ESCALATED,
-    model.Change.MERGED: journal.INCIDENT_ESCALATED,
-    model.Change.REOPENED: journal.INCIDENT_OPENED,
-    model.Change.CLOSED: journal.INCIDENT_CLOSED,
-    model.Change.ACK_EXPIRED: journal.ACKNOWLEDGED,
+    model.IncidentChangeKind.OPENED: journal.INCIDENT_OPENED,
+    model.IncidentChangeKind.ESCALATED: journal.INCIDENT_ESCALATED,
+    model.IncidentChangeKind.MERGED: journal.INCIDENT_ESCALATED,
+    model.IncidentChangeKind.REOPENED: journal.INCIDENT_OPENED,
+    model.IncidentChangeKind.CLOSED: journal.INCIDENT_CLOSED,
+    model.IncidentChangeKind.ACK_EXPIRED: journal.ACKNOWLEDGED,
 }
 
 
@@ -160,10 +160,10 @@ class TransitionLog:
             IOWARDEN_INCIDENT=incident,
         )
 
-    def incident(self, event: model.Event) -> None:
+    def incident(self, event: model.IncidentChange) -> None:
         """Log that an incident changed."""
         incident = event.incident
-        quietly = incident.closed_quietly and event.change is model.Change.CLOSED
+        quietly = incident.closed_quietly and event.change is model.IncidentChangeKind.CLOSED
         self.send(
             _INCIDENT[event.change],
             5 if event.change in _NOT_WORSE else PRIORITY[incident.severity],
@@ -192,7 +192,7 @@ class TransitionLog:
             IOWARDEN_DEVICE=stuck.devices[0] if stuck.devices else "",
         )
 
-    def device(self, event: device_changes.Event, advice: Sequence[str] = ()) -> None:
+    def device(self, event: device_changes.DeviceChange, advice: Sequence[str] = ()) -> None:
         """Log that a disk was added, removed or changed, and how to re-add it."""
         more = "; ".join(" ".join(text.split()) for text in advice)
         self.send(

@@ -19,7 +19,7 @@ from iowarden.collectors.kmsg.kernel_log import FIRST_SIGHT_SECONDS, log_gap
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from iowarden.collectors.event import Event
+    from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.kmsg.kernel_journal import Message
     from iowarden.collectors.kmsg.kernel_line import Line
     from iowarden.collectors.kmsg.kernel_log import Cursor
@@ -73,7 +73,7 @@ class Wanted:
 
 def read_missed(
     root: Machine, wanted: Wanted, realtime: Callable[[], float]
-) -> Iterator[tuple[list[Event], str]]:
+) -> Iterator[tuple[list[StorageEvent], str]]:
     """Yield the events that the journal has, and the journal cursor after them.
 
     Errors: AbsentError, ReadError, ParseError.
@@ -92,7 +92,7 @@ def read_missed(
         if first and cursor and not cursor.journal:  # without a journal cursor, one day is read
             since = cursor.realtime_seconds
             gap = gap or since is None or since < realtime() - FIRST_SIGHT_SECONDS
-        events: list[Event] = []
+        events: list[StorageEvent] = []
         if gap:
             text = f"the journal lost lines after {at or 'the last day'}"
             events.append(log_gap(text, boot_id, 0))

@@ -13,7 +13,7 @@ from iowarden.collectors.kmsg.kernel_line import Line
 from iowarden.collectors.kmsg.kernel_patterns import KindAndFields, shape
 
 if TYPE_CHECKING:
-    from iowarden.collectors.event import Event
+    from iowarden.collectors.event import StorageEvent
 
 NO_DEVICE = re.compile(r"(?:fd|sr|scd|ram)[0-9]", re.ASCII)
 MAX_PORTS = 256
@@ -57,7 +57,7 @@ class Classifier(NamedTuple):
     """Links that are down, after an error."""
     removed: frozenset[str] = frozenset()
     """Devices that are being detached."""
-    pending_sense: tuple[Event, ...] = ()
+    pending_sense: tuple[StorageEvent, ...] = ()
     """The sense of a command, until its last line identifies the command."""
     pending_command: tuple[str, str] = ("", "")
     """Device and tag of that command."""

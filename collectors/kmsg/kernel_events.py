@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.event import Event
+from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.kmsg.kernel_ata import ata_line, registers
 from iowarden.collectors.kmsg.kernel_block import device_first, request_error
 from iowarden.collectors.kmsg.kernel_classifier import (
@@ -51,14 +51,14 @@ _WARNING = 4
 _SEEN = 16
 
 
-def classify(state: Classifier, line: Line) -> tuple[Classifier, tuple[Event, ...]]:
+def classify(state: Classifier, line: Line) -> tuple[Classifier, tuple[StorageEvent, ...]]:
     """Return the state after a line, and its events. Never raises."""
     if line.facility:
         return state, ()
     text = line.text
     if "\n" not in text:
         return _classify(state, line, text.strip())
-    events: tuple[Event, ...] = ()
+    events: tuple[StorageEvent, ...] = ()
     for part in text.split("\n"):
         state, more = _classify(state, line, _LEVEL.sub("", part.strip()))
         events += more
@@ -70,12 +70,14 @@ def of_storage(text: str) -> bool:
     return _taker(text) is not None
 
 
-def finish(state: Classifier) -> tuple[Event, ...]:
+def finish(state: Classifier) -> tuple[StorageEvent, ...]:
     """Return events that wait for a next line that does not come: at the end of a text."""
     return state.pending_sense
 
 
-def _classify(state: Classifier, line: Line, text: str) -> tuple[Classifier, tuple[Event, ...]]:
+def _classify(
+    state: Classifier, line: Line, text: str
+) -> tuple[Classifier, tuple[StorageEvent, ...]]:
     take = _taker(text)
     if take is None and state.scsi.dump is None:
         return state, ()
@@ -127,7 +129,7 @@ def _taker(text: str) -> Taker | None:
 
 def _event(
     state: Classifier, line: Line, text: str, kind: str, fields: Fields
-) -> tuple[Classifier, Event]:
+) -> tuple[Classifier, StorageEvent]:
     text = text[:TEXT_CHARACTERS]
     if not text.isprintable():
         text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
@@ -142,7 +144,7 @@ def _event(
     else:
         count = 0
         state = state._replace(moment=moment, seen=((text, 0),))
-    return state, Event(
+    return state, StorageEvent(
         source="kernel",
         kind=kind,
         text=text,

@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.event import Event
+from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.kmsg.kernel_kinds import KINDS
 from iowarden.collectors.model import Family, Sample
 from iowarden.collectors.source import Source, read_by_poller
@@ -76,8 +76,8 @@ class KernelLog:
     names.
     """
 
-    events: tuple[Event, ...] = ()
-    baseline: tuple[Event, ...] = ()
+    events: tuple[StorageEvent, ...] = ()
+    baseline: tuple[StorageEvent, ...] = ()
     left_out: Mapping[Pair, int] = field(default_factory=dict)
     counts: Mapping[Pair, int] = field(default_factory=lambda: {(kind, ""): 0 for kind in KINDS})
     gaps: int = 0
@@ -105,8 +105,8 @@ def emit(value: KernelLog) -> list[Sample]:
 @dataclass(slots=True)
 class _Row:
     count: int = 0
-    first: list[tuple[int, Event]] = field(default_factory=list)
-    last: deque[tuple[int, Event]] = field(default_factory=lambda: deque(maxlen=LAST_EVENTS))
+    first: list[tuple[int, StorageEvent]] = field(default_factory=list)
+    last: deque[tuple[int, StorageEvent]] = field(default_factory=lambda: deque(maxlen=LAST_EVENTS))
 
 
 class Fold:
@@ -117,12 +117,12 @@ class Fold:
         self.suppressed = 0
         self._number = 0
 
-    def add(self, *events: Event) -> None:
+    def add(self, *events: StorageEvent) -> None:
         """Count events, and store each that is one of the first or the last."""
         for event in events:
             self._add(event)
 
-    def _add(self, event: Event) -> None:
+    def _add(self, event: StorageEvent) -> None:
         pair = (event.kind, event.device)
         row = self.rows.get(pair)
         if row is None:
@@ -139,7 +139,7 @@ class Fold:
         else:
             row.last.append((self._number, event))
 
-    def events(self, dated: Callable[[Event], Event]) -> tuple[Event, ...]:
+    def events(self, dated: Callable[[StorageEvent], StorageEvent]) -> tuple[StorageEvent, ...]:
         """Return the events to report, in order, each as `dated` returns it."""
         kept = [each for row in self.rows.values() for each in (*row.first, *row.last)]
         return tuple(dated(event) for _, event in sorted(kept, key=lambda each: each[0]))
@@ -150,9 +150,9 @@ class Fold:
         return {pair: count for pair, count in left.items() if count}
 
 
-def log_gap(text: str, boot_id: str, sequence: int, at: float | None = None) -> Event:
+def log_gap(text: str, boot_id: str, sequence: int, at: float | None = None) -> StorageEvent:
     """Return the event that lines were lost before a record, whose time stamp is `at`."""
-    return Event(
+    return StorageEvent(
         source="kernel",
         kind="log_gap",
         text=text,

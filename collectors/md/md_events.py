@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.event import Event
+from iowarden.collectors.event import StorageEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ _SYNCHRONISING = frozenset({"recover", "reshape", "resync", "check", "repair"})
 
 def md_events(
     before: Mapping[str, Array] | None, now: Mapping[str, Array], realtime_seconds: float
-) -> tuple[Event, ...]:
+) -> tuple[StorageEvent, ...]:
     """Return the changes between two readings; None: first seen, nothing has changed.
 
     A member's event has the member as device and the array as place, like the kernel's lines. A
@@ -65,7 +65,7 @@ def md_events(
         found += _members(former, running, name)
         found += _array(former[name], array)
     return tuple(
-        Event(
+        StorageEvent(
             SOURCE,
             kind,
             text,

@@ -16,7 +16,7 @@ from iowarden.collectors.source import Source, read_by_poller
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
 
-    from iowarden.collectors.event import Event
+    from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.model import Labels
     from iowarden.collectors.raid.log_alignment import Cursor
 
@@ -170,7 +170,7 @@ class Controller:
 class Log:
     """A listing of an event log. Fields: `events`, oldest first; `cut`: it ends within a line."""
 
-    events: tuple[Event, ...]
+    events: tuple[StorageEvent, ...]
     cut: bool = False
 
 
@@ -218,11 +218,11 @@ class Controllers:
     """
 
     controllers: tuple[Controller, ...] = ()
-    events: tuple[Event, ...] = ()
+    events: tuple[StorageEvent, ...] = ()
     gaps: tuple[Gap, ...] = ()
     problems: tuple[Problem, ...] = ()
     cursors: Mapping[str, Cursor] = field(default_factory=dict)
-    baseline: tuple[Event, ...] = ()
+    baseline: tuple[StorageEvent, ...] = ()
     listed: Mapping[str, Listed] = field(default_factory=dict)
 
 

@@ -22,7 +22,7 @@ from iowarden.collectors.smart import scsi_hosts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from iowarden.collectors.event import Event
+    from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.machine import Machine
     from iowarden.collectors.raid.backend import Backend, Handle
     from iowarden.collectors.raid.controller import Controller, Log
@@ -90,9 +90,9 @@ class VendorPoller:
         """
         backend = self.backend
         names, problems = self._find(root, hosts, expected)
-        events: list[Event] = []
+        events: list[StorageEvent] = []
         gaps: list[Gap] = []
-        baseline: list[Event] = []
+        baseline: list[StorageEvent] = []
         for name, handle in names.items():
             card = self.cards.setdefault(name, _Card(cursor=recalled.get(name)))
             card.listed = card.listed or expected.get(name)
@@ -208,7 +208,9 @@ def _read_state(card: _Card, backend: Backend, host: str, read: Callable[[], Con
     card.problem = ""
 
 
-def _new(card: _Card, log: Log, backend: Backend) -> tuple[list[Event], list[Event], str]:
+def _new(
+    card: _Card, log: Log, backend: Backend
+) -> tuple[list[StorageEvent], list[StorageEvent], str]:
     """Return the new events of a log, those of its first listing, and why there may be others.
 
     The same reason is returned once. Errors: ReadError.

@@ -36,7 +36,7 @@ from iowarden.collectors.tool_output.parsed import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from iowarden.collectors.event import Event
+    from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.raid.controller import Array, Battery, Log, PhysicalDisk, Sensor
 
 
@@ -177,7 +177,7 @@ def _piece(piece: tuple[str, bool], found: Parsed, *, log: bool) -> Parsed:
     text, whole = piece
     tries, kind = _Tries(text), found.kind
     controllers: Sequence[Controller] = ()
-    events: Sequence[Event] = ()
+    events: Sequence[StorageEvent] = ()
     unread: list[UnparsedLine] = []
     if not log:
         controllers = _STATES[kind](tries, found.controllers)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iowarden.collectors.event import Event
+    from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.md import mdstat
     from iowarden.collectors.raid.controller import Controller
     from iowarden.collectors.smart import smartctl_refusal
@@ -63,7 +63,7 @@ class UnparsedLine:
 class LocatedEvent:
     """An event and its line, None if not known."""
 
-    event: Event
+    event: StorageEvent
     line: int | None = None
 
 

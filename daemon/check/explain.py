@@ -48,7 +48,7 @@ from iowarden.rules.signals.smart.smart import HOT_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from iowarden.collectors.event import Event
+    from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.md.mdstat import Array
     from iowarden.collectors.raid.controller import ComponentState as ControllerState
     from iowarden.collectors.raid.controller import Controller
@@ -87,7 +87,7 @@ class Object:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EventLine:
-    """An event with its meaning and severity. Units as in collectors.event.Event."""
+    """An event with its meaning and severity. Units as in collectors.event.StorageEvent."""
 
     line: int | None
     kind: str
@@ -221,7 +221,7 @@ def explain(parsed: Parsed, groups: Sequence[RuleGroup], table: Table) -> Explan
     )
 
 
-def _weight(row: Row, event: Event) -> Severity:
+def _weight(row: Row, event: StorageEvent) -> Severity:
     """Return the severity of an event for the exit status; its cause may be missing in the text.
 
     A consequence of an error, and a notice of the kernel, count as a problem; notices in a

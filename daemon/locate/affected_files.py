@@ -31,7 +31,7 @@ from iowarden.rules.topology.file_location import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from iowarden.collectors.event import Event
+    from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.machine import Machine
     from iowarden.rules.incidents.model import Member
 
@@ -136,7 +136,7 @@ class SectorLookup:
         return mine and first <= question.start and question.end <= end
 
 
-def wanted(event: Event, subject: str) -> Wanted | None:
+def wanted(event: StorageEvent, subject: str) -> Wanted | None:
     """Return the query for an event; None if it names no sectors of a device."""
     if event.source != "kernel" or event.kind not in KINDS or event.sector is None:
         return None

@@ -48,7 +48,7 @@ from iowarden.collectors.procfs import stat
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from iowarden.collectors.event import Event
+    from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.kmsg.kernel_line import Line
     from iowarden.collectors.kmsg.kernel_log import Pair
     from iowarden.collectors.kmsg.ring import Open
@@ -298,7 +298,7 @@ class KernelLogPoller:
     def _result(self, booted: float | None, looked: float | None, *, baseline: bool) -> KernelLog:
         caught, problem, is_all = self._catch_up.take()
         ring, self._fold = self._fold, Fold()
-        told: dict[bool, tuple[Event, ...]] = {True: (), False: ()}
+        told: dict[bool, tuple[StorageEvent, ...]] = {True: (), False: ()}
         for fold, old in ((caught, self._catch_up.baseline), (ring, baseline)):
             told[old] += fold.events(lambda event: self._dated(event, booted, looked))
             if not old:
@@ -327,7 +327,9 @@ class KernelLogPoller:
         )
         return self._value if value == self._value else value
 
-    def _dated(self, event: Event, booted: float | None, looked: float | None) -> Event:
+    def _dated(
+        self, event: StorageEvent, booted: float | None, looked: float | None
+    ) -> StorageEvent:
         """Return an event with its Unix time, unless the journal provided it.
 
         The kernel's time stamps drift from the wall clock: the time is limited to the interval

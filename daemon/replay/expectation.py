@@ -25,7 +25,7 @@ import yaml
 
 from iowarden.daemon.duration import duration_seconds
 from iowarden.rules.alerting.alerts import AlertState
-from iowarden.rules.incidents.model import Change
+from iowarden.rules.incidents.model import IncidentChangeKind
 from iowarden.rules.renames import NAMES, Kind, Renames, note
 from iowarden.rules.severity import Severity
 from iowarden.rules.yaml_nodes import NotYamlError, root_node
@@ -46,7 +46,7 @@ TOLERANCE_SECONDS = 1.0
 
 _STATES: Mapping[str, tuple[str, ...]] = {
     "alerts": tuple(map(str, AlertState)),
-    "incidents": tuple(map(str, Change)),
+    "incidents": tuple(map(str, IncidentChangeKind)),
 }
 """Valid values of `state` in each section."""
 

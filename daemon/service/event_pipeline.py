@@ -40,7 +40,7 @@ from iowarden.rules.topology.topology import paths
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from iowarden.collectors.event import Event
+    from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.kmsg.kernel_log import KernelLog
     from iowarden.collectors.model import Reading, Sample
     from iowarden.collectors.raid.controller import Controller, Controllers
@@ -128,7 +128,7 @@ class EventPipeline:
         self._around = Around()
         self._around_of: tuple[Standing | None, CorrelationState, tuple[Controller, ...]]
         self._around_of = None, self.state, ()
-        self._unnamed: tuple[Event, ...] = ()
+        self._unnamed: tuple[StorageEvent, ...] = ()
         """Log lines without a device name, which wait for the lines that follow them."""
         self._unnamed_seconds = 0.0
 
@@ -401,9 +401,9 @@ def _merged(ours: CorrelationState, kept: CorrelationState) -> CorrelationState:
 
 def _unknown_before(batch: Batch, cursors: Cursors) -> Batch:
     """Split the events of a first poll by the stored cursors: new, or reported before."""
-    news: list[Event] = []
-    first: list[Event] = []
-    logs: dict[str, list[Event]] = {}
+    news: list[StorageEvent] = []
+    first: list[StorageEvent] = []
+    logs: dict[str, list[StorageEvent]] = {}
     for event in batch.baseline:
         if event.source != "kernel":
             logs.setdefault(event.controller, []).append(event)
@@ -425,6 +425,6 @@ def _unknown_before(batch: Batch, cursors: Cursors) -> Batch:
     return replace(batch, events=tuple(news), baseline=tuple(first))
 
 
-def _is_after(event: Event, cursor: KernelCursor) -> bool:
+def _is_after(event: StorageEvent, cursor: KernelCursor) -> bool:
     later = (event.monotonic_seconds or 0.0) > cursor.monotonic_seconds
     return event.boot_id != cursor.boot_id or later

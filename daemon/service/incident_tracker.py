@@ -16,7 +16,13 @@ from iowarden.daemon.locate import affected_files
 from iowarden.rules.advice import advice
 from iowarden.rules.alerting.alerts import AlertState, Transition
 from iowarden.rules.incidents import incidents, model, recurring
-from iowarden.rules.incidents.model import Change, Due, Event, Incident, Incidents
+from iowarden.rules.incidents.model import (
+    Due,
+    Incident,
+    IncidentChange,
+    IncidentChangeKind,
+    Incidents,
+)
 from iowarden.rules.notice import Reason
 from iowarden.rules.notices import report
 from iowarden.rules.severity import Severity
@@ -43,7 +49,7 @@ if TYPE_CHECKING:
 
 UNWATCHED_SECONDS = 60.0
 """After a gap of this length or more between two ticks, an alert's absence was not observed."""
-_BEGINS = (Change.OPENED, Change.ESCALATED, Change.REOPENED)
+_BEGINS = (IncidentChangeKind.OPENED, IncidentChangeKind.ESCALATED, IncidentChangeKind.REOPENED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +125,7 @@ class IncidentTracker:
             now,
             self.commands.silences.by_incident(),
         )
-        lifted = [event for event in events if event.change is Change.ACK_EXPIRED]
+        lifted = [event for event in events if event.change is IncidentChangeKind.ACK_EXPIRED]
         for event in lifted:
             self.commands.drop_acknowledgement(event.incident.identifier)
         for change in changes:
@@ -192,11 +198,15 @@ class IncidentTracker:
         by_key = {**self.incidents.by_key, incident.key: incident}
         self.incidents = replace(self.incidents, by_key=by_key)
 
-    def _taken_back(self, event: device_changes.Event, now: float) -> tuple[str, ...]:
+    def _taken_back(self, event: device_changes.DeviceChange, now: float) -> tuple[str, ...]:
         """Return the steps to re-add a returned disk; the incident's next mail includes them."""
         back = self.engine.devices.devices.returned.get(event.identity.key)
         if (
-            event.change not in (device_changes.Change.RETURNED, device_changes.Change.RENAMED)
+            event.change
+            not in (
+                device_changes.DeviceChangeKind.RETURNED,
+                device_changes.DeviceChangeKind.RENAMED,
+            )
             or back is None
         ):
             return ()
@@ -222,7 +232,7 @@ class IncidentTracker:
                 self._put(replace(incident, has_new_facts=True, detailed=True))
                 return
 
-    def _save_flight(self, event: Event, now: float) -> None:
+    def _save_flight(self, event: IncidentChange, now: float) -> None:
         """Save the flight recording once when an incident becomes critical."""
         incident, flights = event.incident, self.flights
         if flights is None or incident.severity < Severity.CRITICAL or event.change not in _BEGINS:

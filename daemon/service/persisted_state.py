@@ -30,7 +30,7 @@ from iowarden.rules.topology.topology import Stood
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
-    from iowarden.collectors.event import Event
+    from iowarden.collectors.event import StorageEvent
     from iowarden.daemon.locate.affected_files import SectorLookup
     from iowarden.daemon.probe.protocol import Stuck
     from iowarden.daemon.service.stored_documents import Schema
@@ -283,7 +283,7 @@ def _burst(burst: Burst, names: Renames) -> Burst:
     )
 
 
-def _event(event: Event, names: Renames) -> Event:
+def _event(event: StorageEvent, names: Renames) -> StorageEvent:
     return replace(event, kind=names.current(Kind.EVENT, event.kind))
 
 

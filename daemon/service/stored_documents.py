@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors.event import Event
+from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.kmsg import kernel_log
 from iowarden.collectors.raid import controller, log_alignment
 from iowarden.daemon.clock import PLAUSIBLE_SECONDS
@@ -206,7 +206,7 @@ RECORDS: Mapping[type, tuple[Field, ...]] = dict(
         ),
         _record(Burst, "kind object severity count first last", source="until times"),
         _record(
-            Event,
+            StorageEvent,
             "source kind text device controller place sector sectors block blocks read_ahead"
             " sense_key asc ascq code word priority boot_id sequence",
             monotonic="monotonic_seconds",

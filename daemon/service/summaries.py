@@ -54,7 +54,7 @@ class Summaries:
     def take(
         self,
         changes: Sequence[Transition],
-        seen: Sequence[device_changes.Event],
+        seen: Sequence[device_changes.DeviceChange],
         now: float,
         usual: Callable[[Alert], str],
     ) -> None:

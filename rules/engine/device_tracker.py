@@ -56,7 +56,7 @@ class DeviceTracker:
         self.taken_out: frozenset[str] = frozenset()
         """Keys of disks that an administrator reported as removed: their unknown alerts are
         resolved."""
-        self._events: list[device_changes.Event] = []
+        self._events: list[device_changes.DeviceChange] = []
         self._updated_seconds: float | None = None
         """When '/sys/block' was last read."""
         self._last_seen: tuple[Topology, tuple[Mount, ...]] | None = None
@@ -147,7 +147,7 @@ class DeviceTracker:
 
     # --- queries by other parts
 
-    def events(self) -> list[device_changes.Event]:
+    def events(self) -> list[device_changes.DeviceChange]:
         """Return the device changes since the last call."""
         events, self._events = self._events, []
         return events

@@ -30,7 +30,7 @@ from iowarden.rules.topology.device_identity import ADAPTER
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iowarden.collectors.event import Event
+    from iowarden.collectors.event import StorageEvent
     from iowarden.rules.events.event_table import Row, Table
 
 LOGGED_SECONDS = 360.0
@@ -144,7 +144,7 @@ _SENT = re.compile(r".*?(?:/\w+\) - |\(0x\w+:0x\w+\): ?)(?P<words>\S.*)", re.ASC
 """Kernel line of a firmware event, by the drivers megaraid_sas, 3w-9xxx and 3w-sas."""
 
 
-def _event_text(event: Event) -> str:
+def _event_text(event: StorageEvent) -> str:
     """Return a summary from the event itself where it is more precise than its row's, else ''.
 
     It is the text of a controller's event that the driver passes on, or array and member.

@@ -16,7 +16,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.event import Event
+from iowarden.collectors.event import StorageEvent
 from iowarden.rules import faults
 from iowarden.rules.conditions.condition import Condition
 from iowarden.rules.events import controller_clock, event_table
@@ -124,7 +124,7 @@ class _Correlation:
         self.clocks = dict(state.clocks)
         self.media = Counter(state.media)
         self.updates: list[EventUpdate] = []
-        self.concluded: list[Event] = []
+        self.concluded: list[StorageEvent] = []
         self.places: dict[tuple[str | int, ...], Place] = {}
         self.hosts = {each.name: each.host for each in known.controllers if each.host}
         self.reached: Mapping[str, Mapping[str, frozenset[str]]] | None = None
@@ -194,7 +194,7 @@ class _Correlation:
             self.clocks[name] = after = self._estimated(name, clock)
             if said := controller_clock.moved(clock.known(), after.known()):
                 self.concluded.append(
-                    Event(
+                    StorageEvent(
                         GAPS,
                         "controller_clock_moved",
                         f"{name}: {said}",
@@ -216,7 +216,7 @@ class _Correlation:
         ]
         return estimated(clock, kernel, booted, asked)
 
-    def _in_log(self, event: Event) -> bool:
+    def _in_log(self, event: StorageEvent) -> bool:
         """Whether a kernel line is also in the controller's log, which names the disk.
 
         The line does not name the card: each card must have a readable log.
@@ -226,13 +226,13 @@ class _Correlation:
         logged = bool(cards) and all(name in self.clocks for name in cards)
         return logged and event.kind == "hba_aen" and event.text.startswith("megaraid_sas")
 
-    def _is_error(self, event: Event) -> bool:
+    def _is_error(self, event: StorageEvent) -> bool:
         """Whether both logs report such an event: a disk failed to read, write or respond."""
         row = self.table.find(event)
         severity = row.severity_of(event)
         return bool(event.place) and severity is not None and severity >= Severity.WARNING
 
-    def _dated(self, event: Event) -> Event:
+    def _dated(self, event: StorageEvent) -> StorageEvent:
         """Return an event with its Unix time, if that can be determined."""
         if event.realtime_seconds is not None or event.clock_seconds is None:
             return event
@@ -272,7 +272,7 @@ class _Correlation:
         return found
 
     def _take(
-        self, event: Event, shared: Mapping[str, list[float]], *, baseline: bool, twin: bool
+        self, event: StorageEvent, shared: Mapping[str, list[float]], *, baseline: bool, twin: bool
     ) -> None:
         row = self.table.find(event)
         severity = row.severity_of(event)
@@ -366,7 +366,7 @@ class _Correlation:
             h = replace(h, ended_seconds=at, received_seconds=self.batch.now_seconds)
         self.groups[key] = h
 
-    def _place(self, event: Event) -> Place:
+    def _place(self, event: StorageEvent) -> Place:
         """Return the location of an event; in a storm each is looked up once."""
         own = event.controller, event.place
         at = (event.source, event.kind, event.boot_id, event.device, *own, self._era(event))
@@ -374,7 +374,7 @@ class _Correlation:
             self.places[at] = place(event, self.known)
         return self.places[at]
 
-    def _era(self, event: Event) -> int:
+    def _era(self, event: StorageEvent) -> int:
         """Return how many device names a different disk had taken over before an event."""
         at, ahead = event.realtime_seconds, self.known.ahead_seconds
         taken = (each.taken_seconds for each in self.known.devices.gone.values())
@@ -422,7 +422,7 @@ class _Correlation:
         (h,) = bottom
         return Place(Identity(h.subject, h.object, h.adapter), h.disk, h.device)
 
-    def _where(self, event: Event, row: Row, at: float) -> tuple[Event, Place | None]:
+    def _where(self, event: StorageEvent, row: Row, at: float) -> tuple[StorageEvent, Place | None]:
         """Return an event with the array that it means, and its location.
 
         None: a device that nothing is on, so that no data are lost with it.
@@ -438,7 +438,7 @@ class _Correlation:
             where = self._amid(at) or where
         return event, self._mounted(where, event) if row.kind in FULL else where
 
-    def _kicked(self, event: Event) -> Event:
+    def _kicked(self, event: StorageEvent) -> StorageEvent:
         """Return the event of a left-out member with its array: the next degraded one."""
         short = [
             (after, each.device)
@@ -450,7 +450,7 @@ class _Correlation:
         after, array = min(short, default=(math.inf, ""))
         return replace(event, place=array) if after <= NEIGHBOUR_SECONDS else event
 
-    def _mounted(self, where: Place, event: Event) -> Place:
+    def _mounted(self, where: Place, event: StorageEvent) -> Place:
         """Return the mounted file system of a device, named as in its rules."""
         known, key = self.known, where.identity.key
         for each in carried(known.standing, key, self.batch.now_seconds):
@@ -460,7 +460,7 @@ class _Correlation:
                 )
         return where
 
-    def _old(self, event: Event, *, baseline: bool) -> bool:
+    def _old(self, event: StorageEvent, *, baseline: bool) -> bool:
         """Whether a baseline event is older than a day."""
         if not baseline:
             return False
@@ -469,7 +469,7 @@ class _Correlation:
             at, most = event.clock_seconds, DAY_SECONDS + ZONE_SECONDS
         return at is not None and self.batch.realtime_seconds - at > most
 
-    def _at(self, event: Event) -> float:
+    def _at(self, event: StorageEvent) -> float:
         """Return the time of an event by the program's clock; now if unknown."""
         now, at = self.batch.now_seconds, event.realtime_seconds
         if at is not None:
@@ -482,7 +482,7 @@ class _Correlation:
 
     def _count(self, kind: str, device: str, count: int) -> None:
         """Add events that were only counted, not passed on."""
-        event = Event("kernel", kind, "", device=device)
+        event = StorageEvent("kernel", kind, "", device=device)
         row = self.table.find(event)
         key = "kernel", row.kind, self._place(event).identity.key
         happening = self.groups.get(key)
@@ -524,14 +524,14 @@ def _is_redundant(row: Row, own: frozenset[str]) -> bool:
     return lost or len(own) > 1
 
 
-def is_nameless(event: Event) -> bool:
+def is_nameless(event: StorageEvent) -> bool:
     """Whether an event's line names no object, so that it waits for the next line."""
     if event.kind == KICKED:
         return not event.place
     return event.kind in NAMELESS and not (event.device or event.place)
 
 
-def _named_first(events: Sequence[Event]) -> list[Event]:
+def _named_first(events: Sequence[StorageEvent]) -> list[StorageEvent]:
     """Return events with those that name no object after those that do."""
     return sorted(events, key=is_nameless)
 
@@ -549,10 +549,10 @@ def _is_power_of_ten(count: int) -> bool:
     return count >= 10 and str(count).strip("0") == "1"
 
 
-def _recent(kept: Sequence[Event], realtime: float) -> tuple[Event, ...]:
+def _recent(kept: Sequence[StorageEvent], realtime: float) -> tuple[StorageEvent, ...]:
     """Return the events that later events are compared with."""
 
-    def age(event: Event) -> float:
+    def age(event: StorageEvent) -> float:
         at = event.realtime_seconds
         return 0.0 if at is None else realtime - at
 

@@ -16,7 +16,7 @@ from iowarden.rules.severity import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from iowarden.collectors.event import Event
+    from iowarden.collectors.event import StorageEvent
 
 MAX_SHOWN = 4
 """Bursts below warning severity that a mail shows as evidence."""
@@ -76,7 +76,7 @@ def _lines(
     return lines
 
 
-def _by_clock(event: Event, at: float, ahead: float | None) -> Event:
+def _by_clock(event: StorageEvent, at: float, ahead: float | None) -> StorageEvent:
     """Return an event with its time by the present wall clock, if that was set since."""
     stamp = event.realtime_seconds
     if ahead is None or stamp is None or event.source not in OWN:
@@ -86,7 +86,12 @@ def _by_clock(event: Event, at: float, ahead: float | None) -> Event:
 
 
 def _line(
-    state: CorrelationState, h: EventGroup, event: Event, realtime: float, *, first: bool = False
+    state: CorrelationState,
+    h: EventGroup,
+    event: StorageEvent,
+    realtime: float,
+    *,
+    first: bool = False,
 ) -> Evidence:
     source = event.controller if h.source not in OWN and event.controller else h.source
     at, text = event.realtime_seconds, event.text

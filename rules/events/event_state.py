@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.event import Event
+from iowarden.collectors.event import StorageEvent
 from iowarden.rules.events.controller_clock import Clock  # noqa: TC001 - stored, so evaluated
 from iowarden.rules.events.event_table import Burst  # noqa: TC001 - stored, so evaluated
 from iowarden.rules.severity import Severity
@@ -85,7 +85,7 @@ class CorrelationState:
     """State of event correlation. Persisted over restarts."""
 
     groups: tuple[EventGroup, ...] = ()
-    recent: tuple[Event, ...] = ()
+    recent: tuple[StorageEvent, ...] = ()
     """Events of the kernel log and of controllers: for duplicates and members failed by hand."""
     errors: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """Unix times of the kernel's latest disk errors, by host adapter."""
@@ -105,7 +105,7 @@ class EventUpdate:
     does; `twin`: another data source reported it before.
     """
 
-    event: Event
+    event: StorageEvent
     row: Row
     group: EventGroup | None
     severity: Severity
@@ -126,8 +126,8 @@ class Batch:
 
     now_seconds: float
     realtime_seconds: float
-    events: tuple[Event, ...] = ()
-    baseline: tuple[Event, ...] = ()
+    events: tuple[StorageEvent, ...] = ()
+    baseline: tuple[StorageEvent, ...] = ()
     left_out: Mapping[tuple[str, str], int] = field(default_factory=dict)
     booted_seconds: float | None = None
 
@@ -140,7 +140,7 @@ def of_kernel(value: KernelLog, now: float, realtime: float) -> Batch:
 def of_controllers(value: Controllers, now: float, realtime: float, booted: float | None) -> Batch:
     """Return the new events of controllers, and an event for each gap of their logs."""
     gaps = (
-        Event(
+        StorageEvent(
             GAPS,
             "log_gap",
             f"{gap.controller}: {gap.reason}",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from iowarden.collectors.event import Event  # noqa: TC001 - kept over restarts: read at run time
+from iowarden.collectors.event import StorageEvent  # noqa: TC001 - kept over restarts: read at run time
 from iowarden.collectors.raid.threeware import alarms
 from iowarden.rules.advice.advice import unknown_steps
 from iowarden.rules.advice.advice_steps import STEPS
@@ -87,7 +87,7 @@ class Row:
     file: str = ""
     line: int = 0
 
-    def severity_of(self, event: Event) -> Severity | None:
+    def severity_of(self, event: StorageEvent) -> Severity | None:
         """Return the severity of an event of this row; None: noise."""
         return SENT.get(event.word.upper(), self.severity) if self.sent else self.severity
 
@@ -112,7 +112,7 @@ class Table:
         """Return the kinds whose end is an event."""
         return frozenset(kind for row in self.rows.values() for kind in row.ends)
 
-    def find(self, event: Event) -> Row:
+    def find(self, event: StorageEvent) -> Row:
         """Return the row of an event; UNKNOWN if the table has none.
 
         A 3ware event of the kernel log has the same kind as in the log of the tool: by its code, or
@@ -301,13 +301,13 @@ class Burst:
     object: str
     severity: Severity | None
     count: int
-    first: Event
-    last: Event
+    first: StorageEvent
+    last: StorageEvent
     until: float | None
     times: tuple[float, ...] = ()
 
 
-def moment(event: Event) -> float | None:
+def moment(event: StorageEvent) -> float | None:
     """Return the time of an event by its best clock; comparable only within one data source."""
     for each in (event.realtime_seconds, event.clock_seconds, event.monotonic_seconds):
         if each is not None:
@@ -315,12 +315,12 @@ def moment(event: Event) -> float | None:
     return None
 
 
-def object_of(event: Event) -> str:
+def object_of(event: StorageEvent) -> str:
     """Return the object of an event, in the names of its data source."""
     return event.device or " ".join(filter(None, (event.controller, event.place)))
 
 
-def grown(burst: Burst | None, row: Row, event: Event) -> Burst:
+def grown(burst: Burst | None, row: Row, event: StorageEvent) -> Burst:
     """Return a burst with one more event, or a new burst: 100,000 lines may be one burst.
 
     Its severity only rises. Events are in the order of their data source.
@@ -357,14 +357,14 @@ EventSignature = tuple[str, str, frozenset[tuple[str, str]]]
 _ARGUMENT = re.compile(r"\b([a-z]+)(?:=| ?#)(0x[0-9a-f]+|[0-9]+)\b", re.IGNORECASE)
 
 
-def _arguments(event: Event) -> frozenset[tuple[str, str]]:
+def _arguments(event: StorageEvent) -> frozenset[tuple[str, str]]:
     found = _ARGUMENT.findall(event.text.replace("=#", "="))
     return frozenset((name.casefold(), value.casefold()) for name, value in found)
 
 
 def twins(
-    events: Sequence[Event], known: Table, hosts: Mapping[str, str] | None = None
-) -> tuple[tuple[Event, ...], ...]:
+    events: Sequence[StorageEvent], known: Table, hosts: Mapping[str, str] | None = None
+) -> tuple[tuple[StorageEvent, ...], ...]:
     """Return the events with duplicates grouped, in order of the first event of each group.
 
     Equal keys are one event that was read twice (kernel log and journal). An event in the log of a
@@ -373,7 +373,7 @@ def twins(
     zone is the one at which most events match. `hosts` is the SCSI host of each controller ('c0':
     'host2'); without it any host may be a controller's.
     """
-    groups: list[list[Event]] = []
+    groups: list[list[StorageEvent]] = []
     at: dict[str, int] = {}
     for event in events:
         if event.key in at:
@@ -407,7 +407,7 @@ def twins(
 
 
 def _paired(
-    groups: Sequence[Sequence[Event]],
+    groups: Sequence[Sequence[StorageEvent]],
     own: Sequence[int],
     told: Mapping[EventSignature, Sequence[int]],
     host: str,

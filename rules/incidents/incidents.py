@@ -20,7 +20,15 @@ from iowarden.rules.faults import Fault
 from iowarden.rules.incidents import causes, due, folding
 from iowarden.rules.incidents.causes import HOST, Around
 from iowarden.rules.incidents.members import refreshed, vouched, with_known_value
-from iowarden.rules.incidents.model import Arrival, Change, Due, Event, Incident, Incidents, Policy
+from iowarden.rules.incidents.model import (
+    Arrival,
+    Due,
+    Incident,
+    IncidentChange,
+    IncidentChangeKind,
+    Incidents,
+    Policy,
+)
 from iowarden.rules.notice import Evidence, Reason
 from iowarden.rules.severity import Severity
 
@@ -46,7 +54,7 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     usual: Callable[[Alert], str] = lambda _: "",
     acknowledged: Mapping[str, Acknowledgement] | None = None,
     around: Around | None = None,
-) -> tuple[Incidents, list[Due], list[Event]]:
+) -> tuple[Incidents, list[Due], list[IncidentChange]]:
     """Return the incidents at `now`, given every alert, the mails that are due and what changed.
 
     `install` is the random identifier of this installation: with the key and a count it makes an
@@ -79,7 +87,7 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
     }
     places = folding.Targets(book.incidents, facts, explained, around.above)
     targets = places.of(active)
-    book.events += [Event(Change.MERGED, each) for each in places.folded]
+    book.events += [IncidentChange(IncidentChangeKind.MERGED, each) for each in places.folded]
     by_key: dict[str, list[Alert]] = {}
     for alert in active:
         by_key.setdefault(targets[alert.key].key, []).append(alert)
@@ -96,9 +104,9 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
         after = refreshed(incident, by_key.get(key, ()), resolved, now, observe, quiet)
         after = vouched(after, now, judged)  # it may have ended in this very step
         if after.firing and not incident.firing and incident.mails:
-            book.events.append(Event(Change.REOPENED, after))
+            book.events.append(IncidentChange(IncidentChangeKind.REOPENED, after))
         if after.severity > incident.severity and incident.members:
-            book.events.append(Event(Change.ESCALATED, after))
+            book.events.append(IncidentChange(IncidentChangeKind.ESCALATED, after))
         if arrival is not None and all(arrival.covers(alert) for alert in by_key.get(key, ())):
             after = _counted_as_mailed(after, by_key.get(key, ()), arrival, now)
         acknowledgement = known.get(after.identifier)
@@ -107,10 +115,10 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
         if acknowledgement is None:
             reason = due.reason(after, now, policy)
         elif _exceeds_ack(after, acknowledgement, now):
-            book.events.append(Event(Change.ACK_EXPIRED, after))
+            book.events.append(IncidentChange(IncidentChangeKind.ACK_EXPIRED, after))
             reason = Reason.ESCALATED if after.mails else due.reason(after, now, policy)
         elif not after.firing and now - after.active_seconds >= _forgotten_seconds(after, policy):
-            book.events.append(Event(Change.ACK_EXPIRED, after))
+            book.events.append(IncidentChange(IncidentChangeKind.ACK_EXPIRED, after))
             after = _known_to_the_end(after)
             reason = due.reason(after, now, policy)
         else:
@@ -123,7 +131,7 @@ def step(  # noqa: PLR0913 - all but two are named where it is called
         book.put(key, after, now, policy)
     left = {incident.identifier for incident in book.incidents.values()}
     book.events += [
-        Event(Change.ACK_EXPIRED, incident)  # it was merged into another one
+        IncidentChange(IncidentChangeKind.ACK_EXPIRED, incident)  # it was merged into another one
         for incident in state.by_key.values()
         if incident.identifier in known and incident.identifier not in left
     ]
@@ -176,7 +184,7 @@ class _Book:
         self.incidents = dict(state.by_key)
         self.sequences = dict(state.sequences)
         self.before = state
-        self.events: list[Event] = []
+        self.events: list[IncidentChange] = []
         self._install = install
 
     def open(self, identity: Identity, severity: Severity, now: float, policy: Policy) -> None:
@@ -205,7 +213,7 @@ class _Book:
             active_seconds=now,
         )
         self.incidents[identity.key] = opened
-        self.events.append(Event(Change.OPENED, opened))
+        self.events.append(IncidentChange(IncidentChangeKind.OPENED, opened))
 
     def put(self, key: str, incident: Incident, now: float, policy: Policy) -> None:
         closed = incident.closed_seconds
@@ -308,5 +316,5 @@ def _close(book: _Book, incident: Incident, now: float, policy: Policy) -> Incid
         return incident
     closed = replace(incident, closed_seconds=now, members=(), severity=Severity.WARNING)
     closed = replace(closed, mailed_severity=Severity.WARNING)
-    book.events.append(Event(Change.CLOSED, closed))
+    book.events.append(IncidentChange(IncidentChangeKind.CLOSED, closed))
     return closed

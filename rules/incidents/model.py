@@ -217,7 +217,7 @@ class Incident:
         return not self.members or any(m.state is AlertState.UNKNOWN for m in self.members)
 
 
-class Change(enum.StrEnum):
+class IncidentChangeKind(enum.StrEnum):
     """Changes of an incident that are logged."""
 
     OPENED = "opened"
@@ -242,10 +242,10 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class IncidentChange:
     """A change of an incident, for the log."""
 
-    change: Change
+    change: IncidentChangeKind
     incident: Incident
 
 

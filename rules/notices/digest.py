@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.rules.topology.device_changes import Event
+    from iowarden.rules.topology.device_changes import DeviceChange
 
 ARRIVAL_SECONDS = 60.0
 """The first poll of all data sources takes so long; most rules have been evaluated then."""
@@ -68,7 +68,7 @@ class Digest:
 def step(
     state: Digest,
     transitions: Iterable[Transition],
-    events: Iterable[Event],
+    events: Iterable[DeviceChange],
     now: float,
     date: Callable[[float], str],
     silenced: Callable[[Alert], bool] = lambda _: False,
@@ -120,7 +120,7 @@ def merged(ours: Digest, kept: Digest) -> Digest:
     )
 
 
-def device_sentence(event: Event) -> str:
+def device_sentence(event: DeviceChange) -> str:
     """Return a sentence about a disk that appeared, disappeared or changed."""
     disk = event.identity.object
     carried = f"; it carried: {', '.join(event.carried)}" if event.carried else ""

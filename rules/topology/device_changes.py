@@ -40,7 +40,7 @@ FAMILIES = (
 )
 
 
-class Change(enum.StrEnum):
+class DeviceChangeKind(enum.StrEnum):
     """Kinds of device changes."""
 
     ADDED = "added"
@@ -53,10 +53,10 @@ class Change(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class DeviceChange:
     """A change of a disk. `was` is its earlier name, or the disk that had its name before."""
 
-    change: Change
+    change: DeviceChangeKind
     name: str
     identity: Identity
     was: str = ""
@@ -114,7 +114,7 @@ class Devices:
     """Disks that returned within GONE_SECONDS, by identity."""
 
 
-def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> list[Event]:
+def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> list[DeviceChange]:
     """Return the changes of disks between two readings of '/sys/block'."""
     stack = Stack(before, mounts)
     old = {name: identity(before, name) for name in before.leaves}
@@ -125,14 +125,14 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
         if name not in old or is_another(before.devices[name], after.devices[name])
     }
     left = {name for name in old if name not in new or name in fresh}
-    events: list[Event] = []
+    events: list[DeviceChange] = []
     moved: set[str] = set()
     for name in sorted(left):
         own = old[name]
         there = sorted(n for n in fresh - moved if n != name and new[n].key == own.key)
         if there and not own.key.startswith("device "):
             moved.add(there[0])
-            events.append(Event(Change.RENAMED, there[0], new[there[0]], was=name))
+            events.append(DeviceChange(DeviceChangeKind.RENAMED, there[0], new[there[0]], was=name))
             continue
         carried = stack.used_on(name)
         # What is stacked on others is looked up for those of this identity only: an adapter may
@@ -143,23 +143,27 @@ def changes(before: Topology, after: Topology, mounts: Iterable[Mount] = ()) -> 
             if other in new and other not in fresh and new[other].key == own.key
         )
         if name in fresh and new[name].key != own.key:
-            events.append(Event(Change.REPLACED, name, own, new[name].object, carried, path))
+            events.append(
+                DeviceChange(DeviceChangeKind.REPLACED, name, own, new[name].object, carried, path)
+            )
         else:
-            events.append(Event(Change.REMOVED, name, own, carried=carried, path=path))
-    replaced = {event.name for event in events if event.change is Change.REPLACED}
+            events.append(
+                DeviceChange(DeviceChangeKind.REMOVED, name, own, carried=carried, path=path)
+            )
+    replaced = {event.name for event in events if event.change is DeviceChangeKind.REPLACED}
     events += [
-        Event(Change.ADDED, name, new[name])
+        DeviceChange(DeviceChangeKind.ADDED, name, new[name])
         for name in sorted(fresh - moved)
         if name not in replaced
     ]
     return events
 
 
-def recognised(state: Devices, events: Iterable[Event]) -> list[Event]:
+def recognised(state: Devices, events: Iterable[DeviceChange]) -> list[DeviceChange]:
     """Return the events with returned disks marked as such instead of as new ones."""
     return [
-        replace(each, change=Change.RETURNED, was=gone.name, members=gone.members)
-        if each.change is Change.ADDED
+        replace(each, change=DeviceChangeKind.RETURNED, was=gone.name, members=gone.members)
+        if each.change is DeviceChangeKind.ADDED
         and not each.identity.key.startswith("device ")
         and (gone := state.gone.get(each.identity.key)) is not None
         else each
@@ -169,7 +173,7 @@ def recognised(state: Devices, events: Iterable[Event]) -> list[Event]:
 
 def step(
     state: Devices,
-    events: Iterable[Event],
+    events: Iterable[DeviceChange],
     after: Topology,
     now: float,
     looked: float | None = None,
@@ -193,11 +197,11 @@ def step(
     }
     for event in events:
         totals[event.change.value] = totals.get(event.change.value, 0) + 1
-        if event.change in (Change.RETURNED, Change.RENAMED):
+        if event.change in (DeviceChangeKind.RETURNED, DeviceChangeKind.RENAMED):
             own = event.identity
             back = Returned(event.was, event.name, own.object, now, event.members)
             returned[own.key] = back
-        if event.change in (Change.REMOVED, Change.REPLACED) and not event.path:
+        if event.change in (DeviceChangeKind.REMOVED, DeviceChangeKind.REPLACED) and not event.path:
             key = event.identity.key
             gone[key] = Gone(
                 event.name,
@@ -244,7 +248,7 @@ def samples(state: Devices) -> list[Sample]:
             (("event", change.value),),
             float(state.totals.get(change.value, 0)),
         )
-        for change in Change
+        for change in DeviceChangeKind
     ]
     return result
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.collectors.event import Event
+    from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.filesystem.mountinfo import Mount
     from iowarden.collectors.raid.controller import Controller
 
@@ -76,7 +76,7 @@ def remember(
     return before if after == before else after
 
 
-def place(event: Event, known: Map) -> Place:
+def place(event: StorageEvent, known: Map) -> Place:
     """Return the location of an event."""
     atlas = Atlas(known)
     if event.device:
@@ -145,7 +145,7 @@ def _before(atlas: Atlas, name: str) -> Place | None:
     return _at_device(atlas, now) if now is not None else Place(own, atlas.label(own, ""))
 
 
-def _predecessor(atlas: Atlas, name: str, event: Event) -> Place | None:
+def _predecessor(atlas: Atlas, name: str, event: StorageEvent) -> Place | None:
     """Return the disk that had a name when a line was logged, if another disk has it now.
 
     Only a disk that was in use can still fail after its removal: file systems and arrays write to
@@ -234,7 +234,7 @@ def _at_nvme(atlas: Atlas, number: str) -> Place:
     return _at_device(atlas, f"nvme{number}")
 
 
-def _at_adapter(atlas: Atlas, event: Event) -> Place:
+def _at_adapter(atlas: Atlas, event: StorageEvent) -> Place:
     """Return the location in an adapter driver's report: 'host6', 'port 3', 'id 0 lun 1'."""
     host = _host(atlas, event.controller)
     known, known_hosts = atlas.known.controllers, atlas.known.hosts

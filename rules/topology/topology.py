@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.procfs.swaps import Swap
-from iowarden.rules.topology.device_changes import Change
+from iowarden.rules.topology.device_changes import DeviceChangeKind
 from iowarden.rules.topology.device_identity import ADAPTER, adapter_identity, identity
 from iowarden.rules.topology.stack import FILE_SYSTEM, POOL, Stack, path_maps
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from iowarden.collectors.block.block_devices import Topology
-    from iowarden.rules.topology.device_changes import Event
+    from iowarden.rules.topology.device_changes import DeviceChange
     from iowarden.rules.topology.stack import Carried
 
 REMEMBERED_SECONDS = 300.0
@@ -220,11 +220,11 @@ def paths(
     }
 
 
-def with_held(state: Standing, before: Topology, event: Event, now: float) -> Event:
+def with_held(state: Standing, before: Topology, event: DeviceChange, now: float) -> DeviceChange:
     """Return the event of a removed or renamed disk, with the arrays and volumes that held it."""
-    name = event.was if event.change is Change.RENAMED else event.name
+    name = event.was if event.change is DeviceChangeKind.RENAMED else event.name
     device = before.devices.get(name)
-    if event.members or device is None or event.change is Change.ADDED:
+    if event.members or device is None or event.change is DeviceChangeKind.ADDED:
         return event
     above = carried(state, event.identity.key, now)
     parts, there = {name, *device.partitions}, before.devices

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from support.kernel_messages import Message
 
-    from iowarden.collectors.event import Event
+    from iowarden.collectors.event import StorageEvent
 
 
 EVENTS = Path(__file__).parents[2] / "rules" / "events" / "events.yaml"
@@ -156,7 +156,7 @@ _NO_FAULT = "no word of a fault: a state, a name or a number"
 _FAULT = re.compile(FAULT)
 
 
-def events(message: Message) -> tuple[Event, ...]:
+def events(message: Message) -> tuple[StorageEvent, ...]:
     """Return what iowarden understands of a message."""
     state, found = Classifier(), ()
     for part in line(message).split("\n"):

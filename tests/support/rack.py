@@ -155,7 +155,7 @@ class Rack:
             acknowledged=self.said.by_incident(),
         )
         for event in events:
-            if event.change is model.Change.ACK_EXPIRED:
+            if event.change is model.IncidentChangeKind.ACK_EXPIRED:
                 self.said = silences.drop_acknowledgement(self.said, event.incident.identifier)
         for due in dues:
             worst = max(due.incident.members, key=lambda m: (m.severity, m.notified_seconds or 0.0))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from iowarden.collectors.event import Event
+from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.raid import output
 from iowarden.collectors.raid.controller import Log
 
@@ -165,11 +165,11 @@ def parse_events(text: str, name: str) -> Log:
     return Log(tuple(reversed(events)), cut)
 
 
-def _event(row: str, name: str) -> Event:
+def _event(row: str, name: str) -> StorageEvent:
     found = _LINE.fullmatch(row)
     if found is None:
         text = output.printable(" ".join(row.split()))
-        return Event(SOURCE, OTHER, text, controller=name)
+        return StorageEvent(SOURCE, OTHER, text, controller=name)
     rest = found[7] or ""
     known = _TEXT.fullmatch(rest)
     word, code = "", ""
@@ -180,7 +180,7 @@ def _event(row: str, name: str) -> Event:
         code = f"{int(known['errors'])} errors" if int(known["errors"] or 0) else ""
     else:
         device, kind = _device(rest), OTHER
-    return Event(
+    return StorageEvent(
         SOURCE,
         kind,
         output.printable(" ".join(rest.split())),

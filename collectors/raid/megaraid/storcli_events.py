@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from iowarden.collectors.event import Event
+from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.raid import output
 from iowarden.collectors.raid.controller import Log
 from iowarden.collectors.raid.megaraid import storcli
@@ -185,7 +185,7 @@ def parse_events(text: str, name: str) -> Log:
     return Log(tuple(events), cut=not whole)
 
 
-def _event(record: Sequence[str], name: str) -> Event:
+def _event(record: Sequence[str], name: str) -> StorageEvent:
     number = _NUMBER.fullmatch(record[0])
     digits = number[1] if number else "0"
     fields: dict[str, str] = {}
@@ -199,7 +199,7 @@ def _event(record: Sequence[str], name: str) -> Event:
     known = code if record[0].lstrip().casefold().startswith("seqnum") else None
     sense = _SENSE_DATA.search(description)
     block = _block(description)
-    return Event(
+    return StorageEvent(
         SOURCE,
         _kind(known, description),
         description or output.printable(" ".join(" ".join(record).split())[:400]),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from iowarden.collectors.event import Event
+from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.raid import output
 from iowarden.collectors.raid.controller import Log
 
@@ -178,16 +178,16 @@ def parse_alarms(text: str, name: str) -> Log:
     return Log(tuple(events), cut=bool(lines[-1].strip()))
 
 
-def _event(row: str, name: str) -> Event:
+def _event(row: str, name: str) -> StorageEvent:
     found = _ALARM.fullmatch(row)
     if found is None:
         text = output.printable(" ".join(row.split()))
-        return Event(SOURCE, OTHER, text, controller=name)
+        return StorageEvent(SOURCE, OTHER, text, controller=name)
     message = " ".join(found[3].split())
     code = _CODES.get(output.slug(message.partition(":")[0]))
     told = {key.casefold(): value for key, value in _ARGUMENT.findall(message)}
     address = told.get("lba")
-    return Event(
+    return StorageEvent(
         SOURCE,
         OTHER if code is None else kind_of(code),
         output.printable(message),

@@ -18,13 +18,13 @@ from iowarden.rules.events.event_table import Table, parse_events_file
 from iowarden.rules.severity import Severity
 
 if TYPE_CHECKING:
-    from iowarden.collectors.event import Event
+    from iowarden.collectors.event import StorageEvent
 
 KEPT = Path(__file__).parents[2] / "fixtures" / "kernel-messages.tsv"
 """Lines of Linux 6.12 and 6.1. Made by 'packaging/list-kernel-messages --fixture SOURCE...'."""
 
 
-def told(text: str, priority: int | None = 3) -> list[Event]:
+def told(text: str, priority: int | None = 3) -> list[StorageEvent]:
     """Return the events of one line."""
     state, events = classify(Classifier(), Line(text, priority=priority))
     return [*events, *finish(state)]

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from iowarden.collectors.event import Event
+    from iowarden.collectors.event import StorageEvent
 
 
-def read(lines: Iterable[Line]) -> list[Event]:
+def read(lines: Iterable[Line]) -> list[StorageEvent]:
     """Return all events of some lines."""
     state, events = Classifier(), []
     for line in lines:
@@ -35,7 +35,7 @@ def read(lines: Iterable[Line]) -> list[Event]:
     return [*events, *finish(state)]
 
 
-def told(text: str) -> list[Event]:
+def told(text: str) -> list[StorageEvent]:
     """Return all events of a text."""
     return read(parse_text(text))
 
@@ -833,7 +833,7 @@ def labels() -> dict[str, dict[int, dict[str, str]]]:
     return found
 
 
-def names(event: Event) -> set[str]:
+def names(event: StorageEvent) -> set[str]:
     """Return all locations of an event, by the names that labels use."""
     whole = f"{event.device} {event.controller} {event.place.replace('id ', '')}"
     found = {*whole.replace(" lun ", ":").split()}
@@ -841,7 +841,7 @@ def names(event: Event) -> set[str]:
     return found | {name.replace("host", "scsi") for name in found}
 
 
-def same_device(event: Event, label: str) -> bool:
+def same_device(event: StorageEvent, label: str) -> bool:
     """Whether an event is about a label's device.
 
     A partition belongs to the disk in the label; drivers' names are in the line, not in the event.
@@ -859,7 +859,7 @@ def test_every_labelled_line_gets_its_class_device_and_sector() -> None:
     verdicts: Counter[str] = Counter()
     for path, rows in labels().items():
         lines = parse_text((CORPUS / path).read_text())
-        of_text: dict[str, deque[Event]] = defaultdict(deque)
+        of_text: dict[str, deque[StorageEvent]] = defaultdict(deque)
         for event in read(lines):
             of_text[event.text].append(event)
         by_number = {line.sequence: line for line in lines}
@@ -966,7 +966,7 @@ def test_a_log_tells_so_many_of_each(path: str) -> None:
 JOURNALS = sorted((CORPUS / "vm" / "errors").glob("*.journal.json"))
 
 
-def shown(event: Event) -> tuple[object, ...]:
+def shown(event: StorageEvent) -> tuple[object, ...]:
     """Return what both sources must have in common."""
     range_ = event.sector, event.sectors, event.block, event.blocks
     return event.kind, event.device, event.text, event.sense_key, event.monotonic_seconds, range_

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iowarden.collectors.event import Event
+from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.md.md_events import KINDS, md_events
 from iowarden.collectors.md.mdstat import Array, Member, from_mdstat, parse_mdstat
 
@@ -56,7 +56,7 @@ def told(before: Array, now: Array) -> list[tuple[str, str, str, str]]:
 def test_a_member_fails() -> None:
     """The member is the device and the array is the place, as in the kernel's line."""
     first, second = md_events(seen(WHOLE), seen(FAILED), 1000.0)
-    assert first == Event(
+    assert first == StorageEvent(
         "md",
         "md_member_failed",
         "sdb1 failed in md0",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from iowarden.collectors.event import Event
+    from iowarden.collectors.event import StorageEvent
     from iowarden.collectors.raid.controller import Array, Controller, PhysicalDisk
 
 AREAD: dict[str, Callable[[str], object]] = {
@@ -195,7 +195,7 @@ def test_the_hardware_monitor_and_the_system() -> None:
     )
 
 
-def kinds(events: tuple[Event, ...]) -> list[tuple[str, str]]:
+def kinds(events: tuple[StorageEvent, ...]) -> list[tuple[str, str]]:
     """Return kind and place of events."""
     return [(event.kind, event.place) for event in events]
 

@@ -13,7 +13,7 @@ from support import images
 from support.images import SECTOR, Imaged
 from support.recordings import write_tree
 
-from iowarden.collectors.event import Event
+from iowarden.collectors.event import StorageEvent
 from iowarden.daemon.locate import affected_files
 from iowarden.daemon.locate.affected_files import AffectedFiles, SectorLookup, Wanted, wanted
 from iowarden.daemon.locate.locate import Located
@@ -30,10 +30,10 @@ START = 2048
 MOUNTS = "31 22 8:17 / /srv rw - ext4 /dev/sdb1 rw\n"
 
 
-def medium_error(sector: int | None, **fields: str) -> Event:
+def medium_error(sector: int | None, **fields: str) -> StorageEvent:
     """Return an event of the kernel log about a sector of the whole disk."""
     told = {"device": "sdb", **fields}
-    return Event("kernel", "block_medium_error", "a line", sector=sector, **told)  # type: ignore[arg-type]
+    return StorageEvent("kernel", "block_medium_error", "a line", sector=sector, **told)  # type: ignore[arg-type]
 
 
 def told(answer: Answer, start: int = 8, count: int = 8, **fields: object) -> SectorLookup:
@@ -149,9 +149,11 @@ def test_only_sectors_of_a_whole_device_are_asked_for() -> None:
     """Not those of file system blocks, events without a sector, and controllers' own numbers."""
     assert wanted(medium_error(None), "disk S-B") is None
     assert wanted(medium_error(8, device=""), "disk S-B") is None
-    assert wanted(Event("kernel", "fs_error", "x", device="sdb1", sector=8), "disk S-B") is None
-    assert wanted(Event("3ware", "block_medium_error", "x", sector=8), "disk S-B") is None
-    far = Event("kernel", "block_medium_error", "x", device="sdb", sector=8, sectors=256)
+    assert (
+        wanted(StorageEvent("kernel", "fs_error", "x", device="sdb1", sector=8), "disk S-B") is None
+    )
+    assert wanted(StorageEvent("3ware", "block_medium_error", "x", sector=8), "disk S-B") is None
+    far = StorageEvent("kernel", "block_medium_error", "x", device="sdb", sector=8, sectors=256)
     assert wanted(far, "disk S-B") == Wanted("disk S-B", "sdb", 8, 256)
     ahead = wanted(replace(far, read_ahead=True, monotonic_seconds=7.5), "disk S-B")
     assert ahead == Wanted("disk S-B", "sdb", 8, 256, read_ahead=True, erred_seconds=7.5)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iowarden.collectors.event import Event
+from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.kmsg.kernel_log import Cursor, KernelLog
 from iowarden.collectors.model import Outcome, Reading
 from iowarden.collectors.raid.controller import Controllers, Listed
@@ -51,7 +51,7 @@ def started() -> EventPipeline:
     return EventPipeline(engine, telling, TABLE, lambda now: now, asked=Callbacks())
 
 
-SUPERBLOCK = Event(
+SUPERBLOCK = StorageEvent(
     "kernel",
     "md_super_error",
     "md: super_written gets error=-5",
@@ -65,9 +65,9 @@ def look(source: str, value: Any, at: float = 0.0) -> tuple[Reading, float]:  # 
     return Reading(source, Outcome.OK, START + at, 0.0, value), START + at
 
 
-def medium_error(sector: int) -> Event:
+def medium_error(sector: int) -> StorageEvent:
     """A kernel event."""
-    return Event(
+    return StorageEvent(
         "kernel",
         "block_medium_error",
         f"critical medium error, dev sda, sector {sector}",
@@ -79,11 +79,11 @@ def medium_error(sector: int) -> Event:
     )
 
 
-def reading_error(second: int) -> Event:
+def reading_error(second: int) -> StorageEvent:
     """An event of an Areca's log."""
     text = "IDE Channel #02 Reading Error"
     where = {"controller": "areca 1", "place": "channel 2"}
-    return Event("areca", "areca_reading_error", text, clock_seconds=START + second, **where)
+    return StorageEvent("areca", "areca_reading_error", text, clock_seconds=START + second, **where)
 
 
 def read_up_to(sector: int) -> Cursor:
@@ -146,7 +146,7 @@ def test_a_first_look_at_a_log_with_numbers_goes_by_them() -> None:
     happenings = started()
     words = "Unexpected sense: PD 01(e0xfc/s1), Sense: 3/11/00"
     entries = [
-        Event(
+        StorageEvent(
             "megaraid",
             "megaraid_medium_error",
             words,

@@ -11,7 +11,7 @@ from support.machine import disk as block_device
 from support.machine import topology
 
 from iowarden.collectors.block.block_devices import Device, Md
-from iowarden.collectors.event import Event
+from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.filesystem.mountinfo import Mount, parse_mountinfo
 from iowarden.collectors.kmsg.kernel_classifier import Classifier
 from iowarden.collectors.kmsg.kernel_events import classify
@@ -25,7 +25,7 @@ from iowarden.rules.events.event_state import Batch, CorrelationState
 from iowarden.rules.events.event_table import parse_events_file
 from iowarden.rules.incidents import incidents, model
 from iowarden.rules.incidents.causes import Around
-from iowarden.rules.incidents.model import Change, Incident, Incidents
+from iowarden.rules.incidents.model import Incident, IncidentChangeKind, Incidents
 from iowarden.rules.incidents.silences import Acknowledgement
 from iowarden.rules.notice import Reason
 from iowarden.rules.severity import Severity
@@ -77,7 +77,9 @@ class FakeMachine:
         """The storage stack."""
         return remember(NOTHING, self.known.topology or topology(), self.mounts, self.now)
 
-    def tell(self, *events: Event, baseline: bool = False, booted: float | None = None) -> None:
+    def tell(
+        self, *events: StorageEvent, baseline: bool = False, booted: float | None = None
+    ) -> None:
         """Let data sources report events, and evaluate the result."""
         batch = Batch(self.now, self.now, () if baseline else events, booted_seconds=booted)
         batch = replace(batch, baseline=events if baseline else ())
@@ -98,7 +100,9 @@ class FakeMachine:
             around=Around(event_correlation.carries(self.state, self.standing, self.now)),
             acknowledged=self.acknowledged,
         )
-        lifted = [c.incident.identifier for c in changes if c.change is Change.ACK_EXPIRED]
+        lifted = [
+            c.incident.identifier for c in changes if c.change is IncidentChangeKind.ACK_EXPIRED
+        ]
         self.lifted += lifted
         self.acknowledged = {k: a for k, a in self.acknowledged.items() if k not in lifted}
         self.mails += [(due.reason, due.incident) for due in dues]
@@ -115,10 +119,10 @@ class FakeMachine:
         """Return the open incidents."""
         return [i for i in self.book.by_key.values() if i.closed_seconds is None]
 
-    def medium_error(self, device: str = "sda", sector: int = 8, **fields: object) -> Event:
+    def medium_error(self, device: str = "sda", sector: int = 8, **fields: object) -> StorageEvent:
         """A kernel line of the present time."""
         text = f"critical medium error, dev {device}, sector {sector}"
-        return Event(
+        return StorageEvent(
             "kernel",
             "block_medium_error",
             text,
@@ -130,9 +134,9 @@ class FakeMachine:
             **fields,  # type: ignore[arg-type]
         )
 
-    def reading_error(self, channel: int = 2, ahead: float = 0.0, number: int = 0) -> Event:
+    def reading_error(self, channel: int = 2, ahead: float = 0.0, number: int = 0) -> StorageEvent:
         """A log entry of an Areca, now; its clock is ahead of UTC."""
-        return Event(
+        return StorageEvent(
             "areca",
             "areca_reading_error",
             f"IDE Channel #{channel:02} Reading Error",
@@ -296,7 +300,7 @@ def test_a_controllers_own_fault_is_not_blamed_on_its_disks() -> None:
         machine.state, clocks={"areca 1": Clock(offset=0.0, method=OffsetMethod.ERRORS)}
     )
     machine.tell(
-        Event(
+        StorageEvent(
             "areca",
             "areca_dram_fatal_error",
             "DRAM Fatal Error",
@@ -451,7 +455,9 @@ def test_a_disk_without_errors_has_counters_that_are_0() -> None:
 def test_noise_is_told_nowhere() -> None:
     """A log-in at the controller."""
     machine = behind()
-    event = Event("areca", "areca_http_log_in", "Proxy Or Inband HTTP Log In", controller="areca 1")
+    event = StorageEvent(
+        "areca", "areca_http_log_in", "Proxy Or Inband HTTP Log In", controller="areca 1"
+    )
     machine.tell(event)
     assert (machine.open, machine.news) == ([], ())
 
@@ -543,7 +549,7 @@ def test_a_disk_and_its_virtual_drive_in_one_second_are_the_disk() -> None:
     drive = Array("virtual drive 0", OK, address="0:2:0", slots=("enclosure 252 slot 1",))
     disk = PhysicalDisk("enclosure 252 slot 1", OK, model="DISK-8", serial="P-1")
     machine = behind(Controller("c0", "megaraid", host="host2", arrays=(drive,), disks=(disk,)))
-    line = Event(
+    line = StorageEvent(
         "megaraid",
         "megaraid_pd_failed",
         "state change",
@@ -583,7 +589,7 @@ def test_an_acknowledgement_lasts_while_errors_come_again() -> None:
 def test_a_line_of_megaraid_is_told_where_its_controllers_log_cannot_be_read() -> None:
     """Otherwise it is in that log, which names the disk: one error in two logs."""
     card = Controller("c0", "megaraid", host="host2")
-    line = Event(
+    line = StorageEvent(
         "kernel",
         "hba_aen",
         "megaraid_sas 0000:01:00.0: 4434 (5s/0x0001/CRIT) - VD 00/0 is now DEGRADED",
@@ -633,9 +639,9 @@ def test_errors_hours_apart_are_no_fault_of_the_adapter() -> None:
 def test_a_superblock_that_could_not_be_written_is_the_failing_members() -> None:
     """The kernel's line names no device; with two failing disks it is not assigned."""
 
-    def superblock(machine: FakeMachine) -> Event:
+    def superblock(machine: FakeMachine) -> StorageEvent:
         text = "md: super_written gets error=-5"
-        return Event("kernel", "md_super_error", text, realtime_seconds=machine.now)
+        return StorageEvent("kernel", "md_super_error", text, realtime_seconds=machine.now)
 
     machine = FakeMachine()
     machine.tell(machine.medium_error("sdb"), superblock(machine))
@@ -729,7 +735,7 @@ def test_a_member_that_was_left_out_belongs_to_the_array_that_is_started_next() 
         (0.3, "md/raid1:md1: active with 1 out of 2 mirrors"),
         (9.0, "md: kicking non-fresh sdb from array!"),
     )
-    events: tuple[Event, ...] = ()
+    events: tuple[StorageEvent, ...] = ()
     for after, words in texts:
         events += classify(Classifier(), Line(words, realtime_seconds=START - 60 + after))[1]
     machine.tell(*events, baseline=True)
@@ -741,7 +747,7 @@ def test_a_member_that_was_left_out_belongs_to_the_array_that_is_started_next() 
     }
 
 
-def lines(machine: FakeMachine, *texts: str) -> tuple[Event, ...]:
+def lines(machine: FakeMachine, *texts: str) -> tuple[StorageEvent, ...]:
     """Return the events of lines of the kernel's log."""
     state, found = Classifier(), []
     for number, text in enumerate(texts):
@@ -799,7 +805,7 @@ def seen(*alerts: tuple[float, Alert], log: tuple[tuple[float, str, str], ...]) 
         machine.now = START + second
         machine.alerts = [alert for at, alert in alerts if at <= second]
         lines = [
-            Event("kernel", kind, kind, device=device, realtime_seconds=machine.now)
+            StorageEvent("kernel", kind, kind, device=device, realtime_seconds=machine.now)
             for at, kind, device in log
             if at == second
         ]

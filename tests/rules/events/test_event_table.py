@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recordings import CORPUS, needs_corpus
 
-from iowarden.collectors.event import Event
+from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.kmsg import kernel_classifier, kernel_events, kernel_kinds
 from iowarden.collectors.kmsg.kernel_line import parse_text
 from iowarden.collectors.md import md_events
@@ -43,7 +43,7 @@ def table() -> Table:
     return parse_events_file(FILE.read_text(), FILE.name)
 
 
-def kernel(text: str) -> Event:
+def kernel(text: str) -> StorageEvent:
     """The event of one kernel line."""
     (line,) = parse_text(text)
     state, events = kernel_events.classify(kernel_classifier.Classifier(), line)
@@ -51,10 +51,10 @@ def kernel(text: str) -> Event:
     return event
 
 
-def medium_error(at: float, device: str = "sdb") -> Event:
+def medium_error(at: float, device: str = "sdb") -> StorageEvent:
     """A sector that cannot be read."""
     text = f"critical medium error, dev {device}, sector {at:.0f}"
-    return Event("kernel", "block_medium_error", text, device=device, realtime_seconds=at)
+    return StorageEvent("kernel", "block_medium_error", text, device=device, realtime_seconds=at)
 
 
 @pytest.mark.parametrize(
@@ -120,19 +120,21 @@ def test_a_line_of_the_kernel_has_its_meaning(
 
 def test_an_event_of_a_source_nobody_knows_needs_attention(table: Table) -> None:
     """It is reported, never dropped."""
-    assert table.find(Event("storcli", "storcli_pd_removed", "PD removed")) is UNKNOWN
-    row = table.find(Event("areca", "areca_new_thing", "New Thing"))
+    assert table.find(StorageEvent("storcli", "storcli_pd_removed", "PD removed")) is UNKNOWN
+    row = table.find(StorageEvent("areca", "areca_new_thing", "New Thing"))
     assert (row.kind, row.severity) == ("areca_other", WARNING)
 
 
 def test_somebody_who_logs_in_is_noise(table: Table) -> None:
     """Whatever level the vendor gives it."""
-    event = Event("areca", "areca_http_log_in", "Proxy Or Inband HTTP Log In", word="Warning")
+    event = StorageEvent(
+        "areca", "areca_http_log_in", "Proxy Or Inband HTTP Log In", word="Warning"
+    )
     assert table.find(event).severity_of(event) is None
 
 
 def gather(
-    before: dict[tuple[str, str, str], Burst], events: list[Event], known: Table
+    before: dict[tuple[str, str, str], Burst], events: list[StorageEvent], known: Table
 ) -> dict[tuple[str, str, str], Burst]:
     """Return the bursts with further events, each in the burst of its kind and object."""
     after = dict(before)
@@ -206,7 +208,7 @@ def test_bursts_do_not_depend_on_how_often_one_looks(
 AEN = "3w-9xxx: scsi6: AEN: ERROR (0x04:0x0009): Drive timeout detected:port=3."
 
 
-def driver(at: float, port: int = 3, host: str = "host6") -> Event:
+def driver(at: float, port: int = 3, host: str = "host6") -> StorageEvent:
     """A 3ware event in the kernel log."""
     event = kernel(AEN.replace("port=3", f"port={port}"))
     return dataclasses.replace(
@@ -214,9 +216,9 @@ def driver(at: float, port: int = 3, host: str = "host6") -> Event:
     )
 
 
-def tool(at: float, port: int = 3, name: str = "c0", sequence: int = 0) -> Event:
+def tool(at: float, port: int = 3, name: str = "c0", sequence: int = 0) -> StorageEvent:
     """The same event in the tool's log, in a time zone two hours ahead."""
-    return Event(
+    return StorageEvent(
         "3ware",
         "3ware_drive_timeout_detected",
         f"Drive timeout detected: port={port}",

@@ -125,9 +125,9 @@ class FakeMachine:
             )
             for event in events:
                 self.changes.append(event.change.value)
-                if event.change is model.Change.OPENED:
+                if event.change is model.IncidentChangeKind.OPENED:
                     self.opened.append(event.incident.severity)
-                if event.change is model.Change.ACK_EXPIRED:
+                if event.change is model.IncidentChangeKind.ACK_EXPIRED:
                     self.said = silences.drop_acknowledgement(self.said, event.incident.identifier)
             for due in dues:
                 self._check(due, alerts, silenced)

@@ -10,7 +10,7 @@ from iowarden.rules.alerting.alerts import Alert, AlertState, Transition
 from iowarden.rules.notices import digest
 from iowarden.rules.notices.digest import Digest
 from iowarden.rules.severity import Severity
-from iowarden.rules.topology.device_changes import Change, Event
+from iowarden.rules.topology.device_changes import DeviceChange, DeviceChangeKind
 from iowarden.rules.topology.device_identity import Identity
 
 WEEK = 7 * 86_400.0
@@ -35,7 +35,7 @@ def alert(
 
 
 def stepped(
-    state: Digest, *alerts: Alert, now: float = 0.0, events: tuple[Event, ...] = ()
+    state: Digest, *alerts: Alert, now: float = 0.0, events: tuple[DeviceChange, ...] = ()
 ) -> Digest:
     """Return the digest after these alerts changed."""
     changes = [Transition(a, AlertState.INACTIVE) for a in alerts]
@@ -102,7 +102,9 @@ def test_only_what_is_no_mail_of_its_own_is_in_the_digest() -> None:
 
 def test_a_disk_that_goes_and_comes_all_week_keeps_the_mail_short() -> None:
     """A loose cable: the last events by name, those before by number."""
-    event = Event(Change.REMOVED, "sda", Identity("disk A", "sda (ACME)"), carried=("/srv",))
+    event = DeviceChange(
+        DeviceChangeKind.REMOVED, "sda", Identity("disk A", "sda (ACME)"), carried=("/srv",)
+    )
     state = stepped(Digest(), events=(event,) * 60)
     _, notice = mail(state, WEEK)
     assert notice is not None

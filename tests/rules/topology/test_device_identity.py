@@ -14,7 +14,7 @@ from iowarden.rules.notice import Reason
 from iowarden.rules.notices import report
 from iowarden.rules.severity import Severity
 from iowarden.rules.topology import alert_subject, device_changes, device_identity
-from iowarden.rules.topology.device_changes import Change, Devices
+from iowarden.rules.topology.device_changes import DeviceChangeKind, Devices
 from iowarden.rules.topology.device_identity import Identity, identity
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def test_a_disk_that_came_and_one_that_went_are_events() -> None:
     after = topology(disk("sda", serial="A"), disk("sdc", serial="C"))
     events = device_changes.changes(before, after)
     assert [(e.change, e.name, e.identity.object) for e in events] == [
-        (Change.REMOVED, "sdb", "sdb (serial B)"),
-        (Change.ADDED, "sdc", "sdc (serial C)"),
+        (DeviceChangeKind.REMOVED, "sdb", "sdb (serial B)"),
+        (DeviceChangeKind.ADDED, "sdc", "sdc (serial C)"),
     ]
 
 
@@ -50,7 +50,7 @@ def test_a_disk_under_another_name_is_renamed() -> None:
     before = topology(disk("sda", serial="A"), disk("sdb", serial="B"))
     after = topology(disk("sda", serial="A"), disk("sdc", serial="B"))
     (event,) = device_changes.changes(before, after)
-    assert (event.change, event.name, event.was) == (Change.RENAMED, "sdc", "sdb")
+    assert (event.change, event.name, event.was) == (DeviceChangeKind.RENAMED, "sdc", "sdb")
 
 
 def test_another_disk_under_the_same_name_is_a_replacement() -> None:
@@ -63,7 +63,7 @@ def test_another_disk_under_the_same_name_is_a_replacement() -> None:
         before, after, [mounted("/dev/md0", "/srv"), mounted("/dev/sda1", "/")]
     )
     assert (event.change, event.identity.object, event.was) == (
-        Change.REPLACED,
+        DeviceChangeKind.REPLACED,
         "sdb (serial B)",
         "sdb (serial X)",
     )
@@ -75,7 +75,7 @@ def test_diskseq_tells_a_disk_without_serial_number_from_the_next_of_its_name() 
     before = topology(numbered(disk("sdb"), 7))
     assert device_changes.changes(before, topology(numbered(disk("sdb"), 7))) == []
     events = device_changes.changes(before, topology(numbered(disk("sdb"), 9)))
-    assert [event.change for event in events] == [Change.REMOVED, Change.ADDED]
+    assert [event.change for event in events] == [DeviceChangeKind.REMOVED, DeviceChangeKind.ADDED]
 
 
 def test_a_serial_number_that_cannot_be_read_for_once_is_no_other_disk() -> None:
@@ -90,8 +90,8 @@ def test_two_names_of_a_disk_may_be_swapped() -> None:
     after = topology(numbered(disk("sda", serial="B"), 3), numbered(disk("sdb", serial="A"), 4))
     events = device_changes.changes(before, after)
     assert [(e.change, e.was, e.name) for e in events] == [
-        (Change.RENAMED, "sda", "sdb"),
-        (Change.RENAMED, "sdb", "sda"),
+        (DeviceChangeKind.RENAMED, "sda", "sdb"),
+        (DeviceChangeKind.RENAMED, "sdb", "sda"),
     ]
     state = device_changes.step(Devices(), events, after, 10.0)
     assert state.gone == {}

@@ -14,7 +14,7 @@ from support.machine import topology
 from support.recordings import corpus
 
 from iowarden.collectors.block.block_devices import Md
-from iowarden.collectors.event import Event
+from iowarden.collectors.event import StorageEvent
 from iowarden.collectors.filesystem.mountinfo import Mount
 from iowarden.collectors.kmsg.kernel_classifier import Classifier
 from iowarden.collectors.kmsg.kernel_events import classify, finish
@@ -56,15 +56,15 @@ OK = ComponentState(Health.OK, "Normal")
 FAILED = ComponentState(Health.FAILED, "Failed")
 
 
-def kernel(device: str = "", **fields: Any) -> Event:  # noqa: ANN401 - as Event takes them
+def kernel(device: str = "", **fields: Any) -> StorageEvent:  # noqa: ANN401 - as Event takes them
     """A line of the kernel's log."""
-    return Event("kernel", "block_medium_error", "a line", device=device, **fields)
+    return StorageEvent("kernel", "block_medium_error", "a line", device=device, **fields)
 
 
-def told(controller: str, where: str = "", kind: str = "areca_reading_error") -> Event:
+def told(controller: str, where: str = "", kind: str = "areca_reading_error") -> StorageEvent:
     """An entry of a controller's log."""
     source = "areca" if controller.startswith("areca") else "3ware"
-    return Event(source, kind, "an entry", controller=controller, place=where)
+    return StorageEvent(source, kind, "an entry", controller=controller, place=where)
 
 
 def sd(name: str, address: str, serial: str | None = None, **fields: Any) -> Device:  # noqa: ANN401 - as Device takes them
@@ -221,10 +221,10 @@ def test_an_event_of_a_member_is_its_disks_and_that_of_an_array_the_arrays() -> 
     machine = topology(disk, block_device("md0", leaf=False))
     array = mdstat.Array("md0", "raid1", "clean", 2, 1, "idle", *(None,) * 5, ())
     known = Map(machine, arrays={"md0": array})
-    failed = Event("md", "md_member_failed", "sdb1 failed", device="sdb1", place="md0")
+    failed = StorageEvent("md", "md_member_failed", "sdb1 failed", device="sdb1", place="md0")
     found = place(failed, known)
     assert (found.identity.key, found.around) == (key(known, "sdb"), ("md0",))
-    degraded = Event("md", "md_array_degraded", "md0 misses 1", device="md0")
+    degraded = StorageEvent("md", "md_array_degraded", "md0 misses 1", device="md0")
     assert place(degraded, known).identity.key == key(known, "md0")
     assert place(degraded, Map(arrays={"md0": array})).identity.object == "md0 (raid1)"
     assert place(kernel(place="md0"), known).identity.key == key(known, "md0")
@@ -268,7 +268,7 @@ def test_a_driver_that_names_target_and_unit_means_a_device() -> None:
 def test_what_names_nothing_is_the_hosts() -> None:
     """A program that hangs, lines that are lost."""
     assert place(kernel(), Map()).identity.key == ""
-    assert place(Event("md", "md_array_gone", "?"), Map()).identity.key == ""
+    assert place(StorageEvent("md", "md_array_gone", "?"), Map()).identity.key == ""
 
 
 # Disks behind controllers
@@ -688,7 +688,7 @@ def test_no_event_is_too_odd_for_a_place(
     source: str, kind: str, device: str, controller: str, where: str
 ) -> None:
     """Any event has a location; without other data it is its own text."""
-    event = Event(source, kind, "", device=device, controller=controller, place=where)
+    event = StorageEvent(source, kind, "", device=device, controller=controller, place=where)
     card = areca(channel(2, "W2"), arrays=(Array("raid set 1", OK, label=where),))
     machine = topology(sd("sda", "2:0:1:0", "W2", port="ata1"))
     for known in (Map(), _full(card, machine)):

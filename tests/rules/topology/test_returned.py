@@ -11,7 +11,7 @@ from support.machine import disk, topology
 from iowarden.collectors.block.block_devices import Md
 from iowarden.collectors.md.mdstat import Array, Member
 from iowarden.rules.topology import device_changes, returned
-from iowarden.rules.topology.device_changes import Change, Devices, Returned
+from iowarden.rules.topology.device_changes import DeviceChangeKind, Devices, Returned
 from iowarden.rules.topology.topology import NOTHING, remember, with_held
 
 BACK = Returned("sdb", "sde", "sde (HDD, serial S2)", 10.0, (("sdb1", "md0"),))
@@ -117,7 +117,7 @@ def test_a_disk_that_vanished_and_came_back_is_no_new_disk() -> None:
     assert gone.members == (("sdb1", "md0"),)
     after = topology(SDE, MD0)
     (event,) = device_changes.recognised(state, device_changes.changes(empty, after))
-    assert (event.change, event.name, event.was) == (Change.RETURNED, "sde", "sdb")
+    assert (event.change, event.name, event.was) == (DeviceChangeKind.RETURNED, "sde", "sdb")
     state = device_changes.step(state, [event], after, 65.0)
     (back,) = state.returned.values()
     assert (back.was, back.name, back.members) == ("sdb", "sde", gone.members)
@@ -129,7 +129,7 @@ def test_a_disk_that_was_never_there_is_new() -> None:
     """Without a serial number, or with one that was not missing."""
     after = topology(disk("sdz"), disk("sdy", serial="S9"))
     events = device_changes.recognised(Devices(), device_changes.changes(topology(), after))
-    assert {each.change for each in events} == {Change.ADDED}
+    assert {each.change for each in events} == {DeviceChangeKind.ADDED}
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,12 @@ from iowarden.collectors.raid.megaraid import storcli_events
 from iowarden.collectors.raid.megaraid.storcli_event_codes import NAMES
 
 if TYPE_CHECKING:
-    from iowarden.collectors.event import Event
+    from iowarden.collectors.event import StorageEvent
 
 
-def event(description: str, code: int = 0x9999, word: str = "0", more: str = "None") -> Event:
+def event(
+    description: str, code: int = 0x9999, word: str = "0", more: str = "None"
+) -> StorageEvent:
     """One entry of a log."""
     text = (
         f"seqNum: 0x00000001\nTime: Mon Jun  1 08:00:05 2026\n\nCode: 0x{code:08x}\nClass: {word}\n"
